@@ -1,6 +1,6 @@
 /*
- * The four doors: what a program finds of the driver, and that it finds all
- * else as it would without weir.
+ * The four ways to look up driver symbols: which of them find a hook, and that
+ * all other lookups find what they would without weir.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "tests/tools/start.h"
 
 /*
- * The lines of `doors` without who was found: weir in the place of the driver
- * counts as the driver. The caller frees the text.
+ * The output of `lookups` with the preload's name replaced by "driver", so that
+ * a hook counts as the driver's function. The caller frees the text.
  */
 static char *
 without_names(const char *out)

@@ -1,15 +1,15 @@
 /*
  * Other devices' access to weir's memory.
  *
- * A program gives a device access to a memory pool, and so to what it has
- * allocated and will allocate from it. weir opens all that it maps on the
- * pool's device to the other one: weir_peer_access(). That is more than was
- * asked for, stays so, and harms nobody.
+ * A program can give a device access to a memory pool: to what it has allocated
+ * from the pool and to what it will allocate. weir then opens all memory that
+ * it maps on the pool's device to the other device (weir_peer_access()). This
+ * is more than the program asked for, is never undone, and does no harm.
  *
- * A device reaches memory in an allocation of the driver only by peer access of
- * its primary context. So weir enables that too, as soon as both contexts
- * exist. The program must not notice: its questions about peer access are
- * answered from its own requests.
+ * A device can reach the driver's own allocations on another device only by
+ * peer access between the primary contexts. So weir enables that as well, as
+ * soon as both contexts exist. The program must not notice: its questions about
+ * peer access are answered from its own requests.
  */
 #include <stdatomic.h>
 
@@ -20,10 +20,11 @@ enum { DEVICES = 64 };
 
 /* ---- Peer access ------------------------------------------------------- */
 
-/* Bits by device. */
-static atomic_ulong users[DEVICES];  /* who may use the pools of this one */
-static atomic_ulong opened[DEVICES]; /* whose memory this one was let into by
-				      * us, and not by the program */
+/* Bits are numbered by device. */
+/* Devices that may use this device's pools. */
+static atomic_ulong users[DEVICES];
+/* Devices to whose memory weir, not the program, gave this device access. */
+static atomic_ulong opened[DEVICES];
 
 static unsigned long
 bit_of(int device)
@@ -31,9 +32,9 @@ bit_of(int device)
 	return 1ul << device;
 }
 
-/* Let a device into all memory of another, if both have a context. */
+/* Let a device use all memory of another, if both have a context. */
 static void
-open_memory(int user, int owner)
+open_peer_memory(int user, int owner)
 {
 	const struct real *real = real_driver();
 	CUcontext of_user = contexts_primary_of(user);
@@ -50,7 +51,7 @@ open_memory(int user, int owner)
 		atomic_fetch_or(&opened[user], bit_of(owner));
 	else if (code != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 		log_write(LOG_WARN,
-		    "device %d does not reach all memory of device %d: error "
+		    "device %d has no access to all memory of device %d: error "
 		    "%d",
 		    user, owner, (int)code);
 }
@@ -60,9 +61,9 @@ access_primary_begins(int device)
 {
 	for (int i = 0; i < DEVICES; i++) {
 		if (atomic_load(&users[i]) & bit_of(device))
-			open_memory(device, i);
+			open_peer_memory(device, i);
 		if (atomic_load(&users[device]) & bit_of(i))
-			open_memory(i, device);
+			open_peer_memory(i, device);
 	}
 }
 
@@ -75,8 +76,8 @@ access_device_ends(int device)
 		atomic_fetch_and(&opened[i], ~bit_of(device));
 }
 
-/* The devices of a program's call about peer access. False: not two that weir
- * serves. */
+/* Find the devices that a call about peer access names. False if weir does not
+ * serve both. */
 static bool
 find_devices(CUcontext peer, int *user, int *owner)
 {
@@ -99,7 +100,8 @@ cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	int owner;
 
 	report_call(HOOK_cuCtxEnablePeerAccess);
-	/* It may already. From now on that is the program's. */
+	/* weir has enabled this access. From now on it counts as the program's.
+	 */
 	if (flags == 0 && find_devices(peer, &user, &owner) &&
 	    atomic_fetch_and(&opened[user], ~bit_of(owner)) & bit_of(owner))
 		return CUDA_SUCCESS;
@@ -123,7 +125,7 @@ cuCtxDisablePeerAccess(CUcontext peer)
 	code = REAL(cuCtxDisablePeerAccess)(peer);
 	if (code == CUDA_SUCCESS && known &&
 	    atomic_load(&users[owner]) & bit_of(user))
-		open_memory(user, owner);
+		open_peer_memory(user, owner);
 	return code;
 }
 
@@ -141,6 +143,6 @@ access_grant(int device, int user)
 		return false;
 	}
 	atomic_fetch_or(&users[device], bit_of(user));
-	open_memory(user, device);
+	open_peer_memory(user, device);
 	return true;
 }

@@ -1,6 +1,6 @@
 /*
- * Questions about pointers. To the program each allocation appears as one of
- * its own, though it is a part of a larger range of the driver.
+ * Questions about pointers. Each allocation must look like one of the driver's,
+ * although it is a part of a larger range of the driver.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "base/meta.h"
 #include "tools/preload/preload.h"
 
-/* The rest of a size class is no part of the allocation. */
+/* The rest of the size class does not belong to the allocation. */
 enum memory_owner
 address_find(CUdeviceptr ptr, struct place *out)
 {
@@ -39,9 +39,10 @@ address_find(CUdeviceptr ptr, struct place *out)
 	return LIVE;
 }
 
-/* As address_find(), also for memory of other processes that is open here. */
+/* address_find(), which also finds memory of other processes that is open here.
+ */
 static enum memory_owner
-find(CUdeviceptr ptr, struct place *out)
+find_anywhere(CUdeviceptr ptr, struct place *out)
 {
 	enum memory_owner owner = address_find(ptr, out);
 
@@ -54,7 +55,7 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 	struct place place;
 
 	report_call(HOOK_cuMemGetAddressRange_v2);
-	switch (find(ptr, &place)) {
+	switch (find_anywhere(ptr, &place)) {
 	case LIVE:
 		break;
 	case UNUSED:
@@ -73,9 +74,10 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 /* ---- Identities -------------------------------------------------------- */
 
 /*
- * Each allocation has a number that no other ever had: programs keep what they
- * know of memory by it. The driver's is that of the range the allocation lies
- * in, so one is given here to those that are asked about, until their free.
+ * Each allocation has a number that no other allocation has had: programs
+ * identify memory by it. The driver's number belongs to the range that contains
+ * the allocation. So an allocation gets a number here when the program first
+ * asks for it, until its free.
  */
 struct identity {
 	struct identity *next;
@@ -84,15 +86,15 @@ struct identity {
 	uint64_t id;
 };
 
-/* The driver counts from below. */
+/* The driver's own numbers are much lower. */
 static const uint64_t first_id = (uint64_t)1 << 62;
 
 enum { IDENTITY_BUCKETS = 1024 };
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct identity *identities[IDENTITY_BUCKETS];
-atomic_size_t address_identities; /* how many */
+atomic_size_t address_identities; /* number of identities */
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static struct identity **
 identity_at(CUdeviceptr base)
 {
@@ -104,7 +106,8 @@ identity_at(CUdeviceptr base)
 	return at;
 }
 
-/* The number of an allocation; `of_range` without memory to keep one. */
+/* The number of an allocation; `of_range` if there is no memory to store one.
+ */
 static uint64_t
 identity_of(const struct place *place, uint64_t of_range)
 {
@@ -173,8 +176,7 @@ address_device_ends(int device)
 
 /* ---- Attributes -------------------------------------------------------- */
 
-/* Put the allocation into an attribute that the driver has told of its
- * range. */
+/* Replace an attribute of the driver's range by the allocation's. */
 static void
 correct(int attribute, void *data, const struct place *place)
 {
@@ -214,7 +216,7 @@ cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 	CUresult code;
 
 	report_call(HOOK_cuPointerGetAttribute);
-	owner = find(ptr, &place);
+	owner = find_anywhere(ptr, &place);
 	if (owner == UNUSED)
 		return CUDA_ERROR_INVALID_VALUE;
 	code = REAL(cuPointerGetAttribute)(data, attribute, ptr);
@@ -225,8 +227,8 @@ cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 	return code;
 }
 
-/* This form answers success for an address that is nothing, with nothing in
- * the attributes; so it is asked about address 0 for those. */
+/* For an address that is no memory, this call returns success and empty
+ * attributes. Asking about address 0 gives that answer. */
 CUresult
 cuPointerGetAttributes(
     unsigned count, int *attributes, void **data, CUdeviceptr ptr)
@@ -236,7 +238,7 @@ cuPointerGetAttributes(
 	CUresult code;
 
 	report_call(HOOK_cuPointerGetAttributes);
-	owner = find(ptr, &place);
+	owner = find_anywhere(ptr, &place);
 	code = REAL(cuPointerGetAttributes)(
 	    count, attributes, data, owner == UNUSED ? 0 : ptr);
 	if (code == CUDA_SUCCESS && owner == LIVE) {
@@ -247,7 +249,8 @@ cuPointerGetAttributes(
 	return code;
 }
 
-/* The program has not mapped it, so it has no handle to retain. */
+/* The program did not map the memory, so there is no handle for it to retain.
+ */
 CUresult
 cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {

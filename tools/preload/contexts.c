@@ -1,10 +1,10 @@
 /*
- * Contexts: which there are, and what ends with one.
+ * The contexts that exist, and what happens when one ends.
  *
- * weir serves the primary context of each device. Memory of cuMemAlloc() may
- * be in use by the work of any other context too: of other devices' primary
- * ones, where weir records a use of it, and of contexts of the program's own
- * that were given access to it, which are waited for.
+ * weir serves the primary context of each device. Work of any other context may
+ * also use memory of cuMemAlloc(). If the work belongs to another device's
+ * primary context, weir records a stream use. If it belongs to a context that
+ * the program has created and given access, weir waits for it.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,11 +20,11 @@ enum { DEVICES = 64, GUESTS = 64 };
 
 /* ---- Which there are --------------------------------------------------- */
 
-/* The primary contexts in being, by device. */
+/* The existing primary contexts, by device. */
 static _Atomic(CUcontext) primaries[DEVICES];
 static atomic_int n_primaries;
 
-/* A context of the program's own that may use memory of `device`. */
+/* A context created by the program that may use memory of `device`. */
 struct guest {
 	_Atomic(CUcontext) context; /* NULL: unused */
 	atomic_int device;
@@ -100,8 +100,8 @@ forget_guest(CUcontext context)
 	}
 }
 
-/* The context may be a new one at the address of the last: before it is made,
- * weir must know whether the last has ended. */
+/* The new context may get the address of the last one. So weir must know,
+ * before it is made, whether the last one has ended. */
 CUresult
 cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
@@ -173,7 +173,8 @@ contexts_use(CUdeviceptr ptr, int device)
 		if (i == device || context == NULL ||
 		    real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
 			continue;
-		/* For want of host memory to remember it: waiting does too. */
+		/* There is no host memory to record the use, so wait for the
+		 * work. */
 		if (weir_record_stream(
 			(void *)(uintptr_t)ptr, WEIR_STREAM_ANY) != WEIR_OK &&
 		    !capture_any())
@@ -186,7 +187,7 @@ contexts_use(CUdeviceptr ptr, int device)
 bool
 contexts_wait(int device)
 {
-	/* A capture forbids it. */
+	/* Waiting is not allowed in a capture. */
 	if (capture_any())
 		return false;
 	bool done = weir_device_synchronize(device) == WEIR_OK;
@@ -249,8 +250,8 @@ ask_active(CUdevice device, bool *active)
 	return code;
 }
 
-/* Is the primary context of a device in being? A driver that fails to say so is
- * taken to have it. */
+/* Is the primary context of a device active? If the driver fails to say, the
+ * answer is yes. */
 static bool
 primary_is_active(CUdevice device)
 {
@@ -259,8 +260,9 @@ primary_is_active(CUdevice device)
 	return ask_active(device, &active) != CUDA_SUCCESS || active;
 }
 
-/* The primary context of a device if it is active, else NULL. One that is known
- * is not asked for: the driver may fail, and weir would not hear of its end. */
+/* The primary context of a device if it is active, else NULL. A known context
+ * is returned without asking the driver, because the driver might fail and weir
+ * would miss the context's end. */
 static CUcontext
 primary_of(CUdevice device)
 {
@@ -278,13 +280,13 @@ primary_of(CUdevice device)
 
 /*
  * Primary contexts that may have ended when they were released, by device. If
- * the driver fails to say whether one has, weir can neither forget its memory,
- * which may be there, nor hand it out, since it may be gone: the driver is
- * asked again before anybody uses the device.
+ * the driver fails to say whether one has ended, weir can neither forget its
+ * memory, which may exist, nor allocate it, because it may be gone. So the
+ * driver is asked again before the device is next used.
  */
 static _Atomic(CUcontext) doubtful[DEVICES];
 
-/* A primary context has ended, and all that was in it: weir's memory too. */
+/* A primary context has ended, and with it all its memory, including weir's. */
 static void
 primary_ended(CUdevice device, CUcontext context)
 {
@@ -331,7 +333,7 @@ contexts_settle(CUdevice device)
 }
 
 static CUresult
-primary_reset(CUdevice device, CUcontext before, CUresult code)
+primary_was_reset(CUdevice device, CUcontext before, CUresult code)
 {
 	if (code == CUDA_SUCCESS && before != NULL)
 		primary_ended(device, before);
@@ -344,7 +346,7 @@ cuDevicePrimaryCtxReset(CUdevice device)
 	CUcontext before = primary_of(device);
 
 	report_call(HOOK_cuDevicePrimaryCtxReset);
-	return primary_reset(
+	return primary_was_reset(
 	    device, before, REAL(cuDevicePrimaryCtxReset)(device));
 }
 
@@ -354,12 +356,12 @@ cuDevicePrimaryCtxReset_v2(CUdevice device)
 	CUcontext before = primary_of(device);
 
 	report_call(HOOK_cuDevicePrimaryCtxReset_v2);
-	return primary_reset(
+	return primary_was_reset(
 	    device, before, REAL(cuDevicePrimaryCtxReset_v2)(device));
 }
 
-/* The last release ends the context; weir has no share in it that would keep
- * it (see real_for_weir()). */
+/* The last release ends the context, because weir holds no reference that would
+ * keep it (see real_for_weir()). */
 static CUresult
 primary_released(CUdevice device, CUcontext before, CUresult code)
 {

@@ -1,9 +1,9 @@
 /*
- * The driver calls weir itself makes, counted and timed by entry.
+ * The driver calls that weir itself makes, counted and timed by entry point.
  *
- * weir calls the driver through a table of pointers. For a report each of them
- * leads to a function here that calls on between two looks at the clock;
- * without a report there is nothing between.
+ * weir calls the driver through a table of pointers. For a report, each pointer
+ * leads to a function here that forwards the call and reads the clock before
+ * and after it. Without a report the table has the driver's own functions.
  */
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "tools/preload/tally.h"
 
 /*
- * One function calls entries of all types. The ABIs this library knows pass
- * up to six whole numbers or pointers in registers, and a callee looks at
- * those it has: what came in is passed on unchanged.
+ * One function calls entries of all types. The ABIs that are supported pass up
+ * to six integers or pointers in registers, and the callee reads those that it
+ * needs. So all six are forwarded unchanged.
  */
 enum { REGISTERS = 6 };
 typedef uintptr_t word;
@@ -26,13 +26,13 @@ typedef CUresult any_entry(word, word, word, word, word, word);
 struct counted {
 	any_entry *real;
 	bool question;
-	bool tells; /* of what report.c publishes */
+	bool tells; /* calls change the numbers that report.c publishes */
 };
 
 static PRELOAD_THREAD uint64_t calls_of_thread;
 static PRELOAD_THREAD uint64_t news_of_thread;
 
-/* The types differ on purpose. */
+/* The function types differ on purpose. */
 __attribute__((no_sanitize("undefined"))) static CUresult
 call(const struct counted *counted, size_t entry, const word w[REGISTERS])
 {
@@ -75,9 +75,9 @@ static const struct row rows[] = {
 #undef COUNT_ROW
 };
 
-/* The row of "cuMemAlloc" for that name and for "cuMemAlloc_v2". */
+/* The row of "cuMemAlloc", for this name and for "cuMemAlloc_v2". */
 static const struct row *
-row_of(const char *name)
+counted_row_of(const char *name)
 {
 	for (size_t i = 0; i < COUNT_ENTRIES; i++) {
 		size_t length = strlen(rows[i].name);
@@ -90,7 +90,7 @@ row_of(const char *name)
 	return NULL;
 }
 
-/* True for queries that the driver answers from the thread's own state. */
+/* Is it a query that the driver answers from the thread's own state? */
 static bool
 is_question(const char *name)
 {
@@ -106,7 +106,7 @@ is_question(const char *name)
 	return false;
 }
 
-/* True for what changes how much memory is held, or waits. */
+/* Does the call wait, or change how much memory is held? */
 static bool
 is_news(const char *name)
 {
@@ -133,7 +133,7 @@ fits_registers(const char *parameters)
 void *
 count_through(const char *name, void *real)
 {
-	const struct row *row = row_of(name);
+	const struct row *row = counted_row_of(name);
 
 	if (row == NULL || real == NULL || !fits_registers(row->parameters))
 		return real;

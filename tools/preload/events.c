@@ -1,7 +1,7 @@
 /*
- * The order a program makes between its streams, told to weir: memory freed on
- * one serves another that is known to come after it. Calls to order.h before
- * and after each of the driver's that is about an event.
+ * Reports the order that a program makes between its streams, so that memory
+ * freed on one stream can serve a stream that is ordered after it. Each driver
+ * call about an event is enclosed by calls of streams/order.h.
  */
 #include "streams/delay.h"
 #include "streams/order.h"
@@ -15,15 +15,15 @@ explicit_stream(CUstream stream, bool per_thread)
 	return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
-/* 0: weir is to learn nothing. */
+/* 0: weir does not follow this record. */
 static uint64_t
 recording(CUevent event, CUstream stream)
 {
 	return gate_started() ? order_recording(event, stream) : 0;
 }
 
-/* With a flag the record or the wait is part of a graph, made at each replay:
- * it says nothing of the order in which work is queued or captured. */
+/* With flags, the record or wait becomes part of a graph and happens at each
+ * replay. Then it does not order the work that is queued or captured now. */
 static uint64_t
 waiting(CUevent event, unsigned flags)
 {
@@ -82,7 +82,7 @@ cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 	return code;
 }
 
-/* A wait that weir knows nothing of is not measured. */
+/* Only waits that weir follows are measured. */
 static struct delay_wait
 measuring(CUstream stream, uint64_t tick)
 {
@@ -91,7 +91,7 @@ measuring(CUstream stream, uint64_t tick)
 }
 
 static void
-waited(CUstream stream, CUevent event, uint64_t tick)
+stream_waited(CUstream stream, CUevent event, uint64_t tick)
 {
 	order_waited(stream, event, tick);
 	if (races_wanted())
@@ -107,7 +107,7 @@ cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 	struct delay_wait wait = measuring(on, tick);
 	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		waited(on, event, tick);
+		stream_waited(on, event, tick);
 	delay_program_end(wait, event, code == CUDA_SUCCESS ? tick : 0);
 	return code;
 }
@@ -121,12 +121,13 @@ cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 	struct delay_wait wait = measuring(on, tick);
 	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
-		waited(on, event, tick);
+		stream_waited(on, event, tick);
 	delay_program_end(wait, event, code == CUDA_SUCCESS ? tick : 0);
 	return code;
 }
 
-/* Before the driver destroys it and may make another of the same handle. */
+/* Called before the driver destroys the event, because a new event may get the
+ * same handle. */
 static void
 going(CUevent event)
 {

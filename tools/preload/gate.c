@@ -1,10 +1,10 @@
 /*
- * The gate: whether weir may serve a call.
+ * Decides whether weir may serve a call.
  *
- * weir stays out of the way (and the driver serves the call) under a memory
- * checker, which must see each allocation; in a forked child; in a context
- * that is not its device's primary one; in calls that weir itself has caused;
- * and, after one message, where weir cannot start.
+ * The driver serves the call under a memory checker, which must see each
+ * allocation; in a forked child; in a context that is not its device's primary
+ * one; if weir itself has caused the call; and, after one message, if weir
+ * cannot start.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,8 +22,8 @@ PRELOAD_THREAD int gate_in_weir;
 
 /* ---- Enabled at all ---------------------------------------------------- */
 
-/* compute-sanitizer tells its injected library where to connect by variables
- * of this name. */
+/* compute-sanitizer passes the connection to its injected library in variables
+ * with this prefix. */
 static bool
 under_checker(void)
 {
@@ -39,7 +39,7 @@ static bool enabled;
 static bool ipc;
 static enum gate_free free_mode = FREE_DEFERRED;
 
-/* Unset and empty mean `otherwise`, "0" no, anything else yes. */
+/* Unset and empty mean `otherwise`, "0" means no, any other value yes. */
 static bool
 variable_set(const char *name, bool otherwise)
 {
@@ -65,20 +65,20 @@ read_free_mode(void)
 		log_write(LOG_ERROR,
 		    "WEIR_PRELOAD_FREE: \"%s\" is not strict, deferred or "
 		    "fast; "
-		    "deferred it is",
+		    "deferred is used",
 		    value);
 }
 
-/* WEIR_DISABLE=0 asks for weir even under a checker. */
+/* WEIR_DISABLE=0 enables weir even under a checker. */
 static void
-read_environment(void)
+read_gate_settings(void)
 {
 	enabled = !variable_set("WEIR_DISABLE", under_checker());
 	ipc = variable_set("WEIR_PRELOAD_IPC", false);
 	read_free_mode();
 }
 
-/* Every call comes by here: once it has been read that costs a load. */
+/* On the path of every call: one load once the environment has been read. */
 static void
 need_environment(void)
 {
@@ -87,7 +87,7 @@ need_environment(void)
 
 	if (atomic_load_explicit(&ready, memory_order_acquire))
 		return;
-	pthread_once(&once, read_environment);
+	pthread_once(&once, read_gate_settings);
 	atomic_store_explicit(&ready, true, memory_order_release);
 }
 
@@ -120,25 +120,26 @@ static _Atomic(enum state) state;
 
 static atomic_bool ending;
 
-/* The program ends, and with it the driver, which is asked about each call from
- * now on: it knows when it is over. */
+/* The program is ending, and with it the driver. From now on the driver is
+ * asked at each call, because it knows when it has ended. */
 static void
-end(void)
+end_program(void)
 {
 	atomic_store(&ending, true);
 	gate_changed();
 }
 
-/* The driver has been initialised by now: when the program ends, end() comes
- * before what ends the driver. */
+/* The driver is initialised already. So end_program() runs before the driver's
+ * own exit handlers. */
 static void
 expect_end(void)
 {
-	atexit(end);
+	atexit(end_program);
 }
 
-/* A program that is linked with libweir calls this library's weir, perhaps
- * before any hook: weir's own calls must not come to the hooks then. */
+/* A program that is linked with libweir uses this library's weir, perhaps
+ * before any hook is called. So this constructor makes weir's own calls bypass
+ * the hooks. */
 static __attribute__((constructor)) void
 prepare(void)
 {
@@ -146,7 +147,7 @@ prepare(void)
 }
 
 static enum state
-start(void)
+start_weir(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static atomic_bool told;
@@ -169,8 +170,8 @@ start(void)
 	return FAILED;
 }
 
-/* A program that calls weir itself, as one with PyTorch's adapter does, may
- * never make a call that weir serves: then it begins here. */
+/* A program that calls weir directly, as with PyTorch's adapter, may never make
+ * a call that weir serves. Then the preload starts here. */
 bool
 gate_started(void)
 {
@@ -178,36 +179,36 @@ gate_started(void)
 		return false;
 	enum state now = atomic_load(&state);
 	if (now == NOT_STARTED && driver_peek() != NULL && gate_enabled())
-		now = start();
+		now = start_weir();
 	return now == STARTED;
 }
 
-/* Start if that has not been tried. The driver has been initialised by the
- * program, or there would be no current context. */
+/* Start weir if that has not been tried. The program has initialised the
+ * driver, or there would be no current context. */
 static bool
 started_now(void)
 {
 	enum state now = atomic_load(&state);
 
 	if (now == NOT_STARTED)
-		now = start();
+		now = start_weir();
 	return now == STARTED;
 }
 
 /* ---- Contexts ---------------------------------------------------------- */
 
-/* Counts the times contexts or streams may have ended: a handle may then name
- * another. */
+/* Counts how often contexts or streams may have ended, so that a handle may
+ * name another one. */
 static atomic_uint handles_ended;
 _Atomic(uint64_t) gate_changes = 1;
-/* This thread's last finding about a context. */
+/* The last context this thread asked about. */
 static PRELOAD_THREAD struct {
 	CUcontext context;
 	unsigned ended;
-	int device; /* -1 if it is not the primary context of one */
+	int device; /* -1 if it is no device's primary context */
 } known;
 
-/* And about a stream. */
+/* The last stream this thread asked about. */
 static PRELOAD_THREAD struct {
 	CUstream stream;
 	CUcontext context;
@@ -235,9 +236,9 @@ gate_handles_changed(void)
 	gate_changed();
 }
 
-/* The device of the context that is current, in *device, or -1 if it is not its
- * device's primary one. False if the driver failed. An inactive primary context
- * is not woken. */
+/* Find the device of the current context. *device is -1 if it is not the
+ * device's primary context. False if the driver failed. An inactive primary
+ * context is not activated. */
 static bool
 find_current_device(const struct real *real, CUcontext context, int *device)
 {
@@ -263,9 +264,9 @@ find_current_device(const struct real *real, CUcontext context, int *device)
 	return true;
 }
 
-/* As find_current_device(), for any context. */
+/* find_current_device() for any context. */
 static bool
-find_device(
+find_primary(
     const struct real *real, CUcontext context, CUcontext current, int *device)
 {
 	CUcontext popped;
@@ -281,7 +282,7 @@ find_device(
 }
 
 static bool
-serves(
+weir_serves(
     const struct real *real, CUcontext context, CUcontext current, int *device)
 {
 	unsigned ended = atomic_load(&handles_ended);
@@ -290,7 +291,7 @@ serves(
 		return false;
 	if (known.context != context || known.ended != ended) {
 		known.context = NULL;
-		if (!find_device(real, context, current, &known.device))
+		if (!find_primary(real, context, current, &known.device))
 			return false;
 		known.context = context;
 		known.ended = ended;
@@ -308,7 +309,8 @@ gate_admits(void)
 	    atomic_load(&state) != FAILED && real_driver() != NULL;
 }
 
-/* The driver, if this call may be weir's; and the current context. */
+/* The driver's table if weir may serve this call, and the current context; else
+ * NULL. */
 static const struct real *
 admit(CUcontext *current)
 {
@@ -329,10 +331,10 @@ gate_context(int *device)
 	CUcontext current;
 	const struct real *real = admit(&current);
 
-	return real != NULL && serves(real, current, current, device);
+	return real != NULL && weir_serves(real, current, current, device);
 }
 
-/* The context of a stream that is not a default one. */
+/* The context of a stream that is not a default stream. */
 static bool
 stream_context(const struct real *real, CUstream stream, CUcontext *context)
 {
@@ -368,7 +370,7 @@ gate_stream(CUstream handle, bool per_thread, int *device, weir_stream *stream)
 	    explicit != WEIR_STREAM_LEGACY &&
 	    !stream_context(real, (CUstream) explicit, &context))
 		return false;
-	if (!serves(real, context, current, device))
+	if (!weir_serves(real, context, current, device))
 		return false;
 	*stream = explicit;
 	return true;

@@ -1,11 +1,12 @@
 /*
- * The entries of the driver that the preload stands in for: one table.
+ * The driver entries that the preload replaces: one table.
  *
- * The exported name is also the hook's own; the linker, dlsym() and
- * cuGetProcAddress() lead to the same function. cuGetProcAddress() is asked
- * for the base name and a version, and answers with the newest form that is
- * not above it. An entry stands for all versions from its own up to the next
- * of the same base name, as far as the forms are known (HOOK_KNOWN_VERSION).
+ * A hook has the exported name of its entry, so the linker, dlsym() and
+ * cuGetProcAddress() all return the same function. cuGetProcAddress() is called
+ * with the base name and a version, and returns the newest form that is not
+ * above this version. An entry stands for all versions from its own up to the
+ * next entry with the same base name, as far as the forms are known
+ * (HOOK_KNOWN_VERSION).
  */
 #ifndef TOOLS_PRELOAD_HOOKS_H
 #define TOOLS_PRELOAD_HOOKS_H
@@ -18,17 +19,17 @@
 
 #include "driver/abi.h"
 
-/* The CUDA version whose forms this table was made from. Above it a form is
- * taken for unchanged only if the driver gives the same address for both. */
+/* The CUDA version that this table was made from. For later versions, a form is
+ * taken to be unchanged only if the driver gives the same address for both. */
 enum { HOOK_KNOWN_VERSION = 13000 };
 
-/* The meaning of stream 0 for an entry that has two forms. */
+/* The meaning of stream 0, for an entry that has two forms. */
 enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 
 /*
  * X(exported name, base name, version, streams, parameters). Handles that weir
- * has no type for are void *, enumerations int; the calling convention is the
- * same.
+ * has no type for are void *, and enumerations are int; the calling convention
+ * is the same.
  */
 #define HOOKS(X)                                                               \
 	HOOKS_SERVE(X)                                                         \
@@ -207,8 +208,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
 	    HOOK_BOTH, (CUdevice device))
 
-/* Hooks that only watch, for a report or the history. They are given to
- * programs only with one of these. */
+/* Hooks that only observe, for a report or the history. Lookups return them
+ * only if one of these is on. */
 #define HOOKS_WATCH(X)                                                         \
 	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, HOOK_LEGACY,        \
 	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
@@ -258,7 +259,7 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (CUevent event))                                                   \
 	X(cuEventQuery, "cuEventQuery", 2000, HOOK_BOTH, (CUevent event))
 
-/* Further hooks for --check-streams, given to programs only with it. */
+/* More hooks for --check-streams. Lookups return them only with that option. */
 #define HOOKS_CHECK(X)                                                         \
 	X(cuLaunchKernel, "cuLaunchKernel", 4000, HOOK_LEGACY,                 \
 	    (CUfunction function, unsigned gx, unsigned gy, unsigned gz,       \
@@ -324,7 +325,7 @@ enum hook_id {
 	HOOK_CHECK_FIRST = HOOK_cuLaunchKernel
 };
 
-/* The hooks, and the types of the functions behind them. */
+/* The hooks, and the function types of the entries they replace. */
 #define HOOK_DECLARE(name, base, version, streams, params)                     \
 	typedef CUresult name##_function params;                               \
 	WEIR_API CUresult name params;
@@ -333,21 +334,21 @@ HOOKS(HOOK_DECLARE)
 
 /* One entry of the table. */
 struct hook {
-	const char *name; /* as the driver exports it */
-	const char *base; /* as cuGetProcAddress() knows it */
+	const char *name; /* name that the driver exports */
+	const char *base; /* name that cuGetProcAddress() knows */
 	int version;
 	enum hook_streams streams;
 	void *function;
 };
 
-/* In the order of enum hook_id. */
+/* Indexed by enum hook_id. */
 extern const struct hook hooks[HOOK_COUNT];
 
-/* The hook of an exported name; NULL if there is none. */
+/* The hook with an exported name; NULL if there is none. */
 const struct hook *hook_exported(const char *name);
 
-/* The hook for what cuGetProcAddress() gives for a base name at a version;
- * NULL if there is none. */
+/* The hook of the entry that cuGetProcAddress() returns for a base name and a
+ * version; NULL if there is none. */
 const struct hook *hook_queried(const char *base, int version, bool per_thread);
 
 #endif

@@ -4,9 +4,9 @@
  *
  * weir allocates it by cuMemHostAlloc() with the program's flags, so the
  * driver's answers about it (flags, device pointers) are right. The program
- * does not say which streams use it: a freed block waits for all work that was
- * submitted before, as memory of no stream does, and cuMemFreeHost() itself
- * waits as Note [What a free waits for] says of cuMemFree().
+ * does not say which streams use it. So a freed block waits for all work that
+ * was submitted before the free, like device-scope memory. cuMemFreeHost()
+ * itself waits as Note [What a free waits for] says of cuMemFree().
  */
 #include <weir/host.h>
 
@@ -14,7 +14,7 @@
 #include "tools/preload/preload.h"
 
 static bool
-allocate(void **out, size_t bytes, unsigned flags, CUresult *code)
+allocate_pinned(void **out, size_t bytes, unsigned flags, CUresult *code)
 {
 	enum weir_status status;
 	void *memory = NULL;
@@ -42,7 +42,7 @@ cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 	CUresult code;
 
 	report_call(HOOK_cuMemHostAlloc);
-	if (!allocate(out, bytes, flags, &code))
+	if (!allocate_pinned(out, bytes, flags, &code))
 		return REAL(cuMemHostAlloc)(out, bytes, flags);
 	report_served(HOOK_cuMemHostAlloc, code);
 	return code;
@@ -54,14 +54,14 @@ cuMemAllocHost_v2(void **out, size_t bytes)
 	CUresult code;
 
 	report_call(HOOK_cuMemAllocHost_v2);
-	if (!allocate(out, bytes, 0, &code))
+	if (!allocate_pinned(out, bytes, 0, &code))
 		return REAL(cuMemAllocHost_v2)(out, bytes);
 	report_served(HOOK_cuMemAllocHost_v2, code);
 	return code;
 }
 
 static enum weir_status
-give_back(void *ptr, int device)
+free_host(void *ptr, int device)
 {
 	if (gate_free_mode() == FREE_STRICT && contexts_wait(device))
 		return allocator_free_done(ptr);
@@ -85,9 +85,9 @@ cuMemFreeHost(void *ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	address_forget(address);
 	gate_enter_weir();
-	status = give_back(ptr, block.device);
+	status = free_host(ptr, block.device);
 	gate_leave_weir();
-	/* A driver that is going away takes the memory with it. */
+	/* A driver that is ending frees the memory itself. */
 	code = status == WEIR_EEXIT ? CUDA_SUCCESS : gate_result(status);
 	report_served(HOOK_cuMemFreeHost, code);
 	return code;

@@ -1,13 +1,12 @@
 /*
- * Memory that other processes open by a handle of 64 bytes.
+ * Memory that other processes open through a handle of 64 bytes.
  *
- * A handle of the driver stands for a whole allocation of the driver, and an
- * allocation of weir is a part of one. If it is the first part, the driver's
- * handle is right. For any other part weir makes a ticket (ipc/record.h), whose
- * record holds the driver's handle and the place of the part. A process that
- * runs under weir too reads the record, opens the driver's handle, and gives
- * its program the address of the part; for another process the ticket is an
- * invalid handle.
+ * A driver's handle stands for a whole allocation of the driver, and an
+ * allocation of weir is a part of one. For the first part, the driver's handle
+ * is right. For any other part weir makes a ticket (ipc/record.h); its record
+ * has the driver's handle and the place of the part. A process that also runs
+ * under weir reads the record, opens the driver's handle, and gives its program
+ * the address of the part. For another process the ticket is an invalid handle.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Giving ------------------------------------------------------------ */
 
-static struct ipc_file file; /* under the lock */
+static struct ipc_file file; /* guarded by the lock */
 
 static bool
 write_ticket(const struct ipc_record *part, CUipcMemHandle *out)
@@ -39,7 +38,7 @@ write_ticket(const struct ipc_record *part, CUipcMemHandle *out)
 }
 
 static CUresult
-refuse(CUdeviceptr ptr, const char *why)
+refuse_handle(CUdeviceptr ptr, const char *why)
 {
 	static atomic_bool told;
 
@@ -70,9 +69,10 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 	}
 	if (handle == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Memory that is mapped has no such handle, nor has that of pools. */
+	/* Mapped memory has no handle of this kind, and neither has memory of
+	 * pools. */
 	if (place.mapped && gate_free_mode() == FREE_FAST)
-		return refuse(ptr, "not with WEIR_PRELOAD_FREE=fast");
+		return refuse_handle(ptr, "not with WEIR_PRELOAD_FREE=fast");
 	if (place.mapped || place.ordered)
 		return CUDA_ERROR_INVALID_VALUE;
 	code = REAL(cuIpcGetMemHandle)(&part.memory, place.segment);
@@ -87,7 +87,7 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 	if (part.offset == 0)
 		*handle = part.memory;
 	else if (!write_ticket(&part, handle))
-		return refuse(ptr, "there is no room to describe it");
+		return refuse_handle(ptr, "there is no room to describe it");
 	report_served(HOOK_cuIpcGetMemHandle, code);
 	return code;
 }
@@ -99,11 +99,11 @@ struct opened {
 	struct opened *next;
 	CUdeviceptr ptr;
 	size_t size;
-	CUdeviceptr base; /* as the driver has opened it */
+	CUdeviceptr base; /* address of the driver's allocation */
 	unsigned times;
 };
 
-static struct opened *all; /* under the lock */
+static struct opened *all; /* guarded by the lock */
 static atomic_uint n_opened;
 
 static bool
@@ -120,9 +120,9 @@ read_record(const struct ipc_ticket *ticket, struct ipc_record *out)
 	return fault == NULL;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static struct opened **
-place_of(CUdeviceptr ptr)
+opened_place_of(CUdeviceptr ptr)
 {
 	struct opened **at = &all;
 
@@ -131,14 +131,14 @@ place_of(CUdeviceptr ptr)
 	return at;
 }
 
-/* Takes over `fresh`. */
+/* Takes ownership of `fresh`. */
 static void
-remember(struct opened *fresh)
+remember_opened(struct opened *fresh)
 {
 	struct opened *known;
 
 	pthread_mutex_lock(&lock);
-	known = *place_of(fresh->ptr);
+	known = *opened_place_of(fresh->ptr);
 	if (known != NULL) {
 		known->times++;
 	} else {
@@ -152,7 +152,7 @@ remember(struct opened *fresh)
 		meta_free(fresh, sizeof(*fresh));
 }
 
-/* The driver tells how much has been opened: the part must lie within. */
+/* Does the part lie within the allocation that the driver has opened? */
 static bool
 part_is_there(CUdeviceptr base, const struct ipc_record *part)
 {
@@ -174,7 +174,7 @@ part_is_there(CUdeviceptr base, const struct ipc_record *part)
 typedef CUresult opener(CUdeviceptr *, CUipcMemHandle, unsigned);
 
 static CUresult
-open_part(opener *open, const struct ipc_ticket *ticket, unsigned flags,
+open_block_part(opener *open, const struct ipc_ticket *ticket, unsigned flags,
     CUdeviceptr *out)
 {
 	struct opened *opened;
@@ -197,7 +197,7 @@ open_part(opener *open, const struct ipc_ticket *ticket, unsigned flags,
 	opened->ptr = opened->base + part.offset;
 	opened->size = part.size;
 	*out = opened->ptr;
-	remember(opened);
+	remember_opened(opened);
 	return CUDA_SUCCESS;
 
 drop_opened:
@@ -206,14 +206,14 @@ drop_opened:
 }
 
 static CUresult
-open_handle(opener *open, CUdeviceptr *out, const CUipcMemHandle *handle,
+open_driver_handle(opener *open, CUdeviceptr *out, const CUipcMemHandle *handle,
     unsigned flags)
 {
 	struct ipc_ticket ticket;
 
 	memcpy(&ticket, handle, sizeof(ticket));
 	if (gate_admits() && ipc_is_ticket(&ticket))
-		return open_part(open, &ticket, flags, out);
+		return open_block_part(open, &ticket, flags, out);
 	return open(out, *handle, flags);
 }
 
@@ -221,14 +221,16 @@ CUresult
 cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 {
 	report_call(HOOK_cuIpcOpenMemHandle);
-	return open_handle(REAL(cuIpcOpenMemHandle), out, &handle, flags);
+	return open_driver_handle(
+	    REAL(cuIpcOpenMemHandle), out, &handle, flags);
 }
 
 CUresult
 cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 {
 	report_call(HOOK_cuIpcOpenMemHandle_v2);
-	return open_handle(REAL(cuIpcOpenMemHandle_v2), out, &handle, flags);
+	return open_driver_handle(
+	    REAL(cuIpcOpenMemHandle_v2), out, &handle, flags);
 }
 
 static bool
@@ -238,16 +240,17 @@ any_opened(void)
 	    gate_admits();
 }
 
-/* The driver's address of an opened part, which is closed once. */
+/* Forget an opened part and return the driver's address of it. A part is closed
+ * once. */
 static CUdeviceptr
-forget(CUdeviceptr ptr)
+forget_opened(CUdeviceptr ptr)
 {
 	CUdeviceptr base = ptr;
 	struct opened *gone = NULL;
 	struct opened **at;
 
 	pthread_mutex_lock(&lock);
-	at = place_of(ptr);
+	at = opened_place_of(ptr);
 	if (*at != NULL)
 		base = (*at)->base;
 	if (*at != NULL && --(*at)->times == 0) {
@@ -266,7 +269,7 @@ cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
 	report_call(HOOK_cuIpcCloseMemHandle);
 	if (any_opened())
-		ptr = forget(ptr);
+		ptr = forget_opened(ptr);
 	return REAL(cuIpcCloseMemHandle)(ptr);
 }
 

@@ -1,14 +1,14 @@
 /*
- * Kernels, copies and fills, passed on to the driver. races.c gets the device
- * addresses that they work with. For a kernel these come from its parameters:
- * each aligned word of 8 bytes is an address if it lies in a block.
+ * Kernels, copies and fills, forwarded to the driver. races.c gets the device
+ * addresses that they use. A kernel's addresses come from its parameters: each
+ * aligned word of 8 bytes counts as an address if it lies in a block.
  *
  * Note [Large parameters]
  *
  * Programs rarely write all of a large structure. The rest of it has words of
- * an earlier launch, among them addresses of blocks that are freed by now. So
- * words of structures above SURE_BYTES are no evidence of a use after a free,
- * and words of structures above WRITTEN_BYTES are not looked at: a table for
+ * an earlier launch, among them addresses of blocks that have been freed since.
+ * So words of structures above SURE_BYTES are no evidence of a use after a
+ * free, and words of structures above WRITTEN_BYTES are ignored: a table for
  * hundreds of tensors may be filled for three of them.
  */
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "tools/preload/preload.h"
 
 enum {
-	POINTERS = 256, /* of one kernel, at most */
+	POINTERS = 256, /* the most of one kernel */
 	PARAMETERS = 512,
 	SURE_BYTES = 64,
 	WRITTEN_BYTES = 2 << 10,
@@ -34,11 +34,11 @@ typedef CUresult param_info(
     CUfunction function, size_t index, size_t *offset, size_t *size);
 
 struct parameter {
-	uint16_t offset; /* in a buffer that has all of them */
+	uint16_t offset; /* in a buffer that has all parameters */
 	uint16_t size;
 };
 
-/* A function's parameters. */
+/* The parameters of a function. */
 struct function {
 	struct function *next;
 	CUfunction handle;
@@ -46,8 +46,8 @@ struct function {
 	struct parameter parameters[];
 };
 
-/* The addresses that a kernel may work with: first those that it was surely
- * given, then those that may be left from an earlier launch. */
+/* The addresses that a kernel may use. The first n_sure were surely passed to
+ * it; the others may be left from an earlier launch. */
 struct addresses {
 	size_t n;
 	size_t n_sure;
@@ -67,8 +67,8 @@ find_question(const char *name)
 	return ask;
 }
 
-/* The number of parameters. A CUkernel, which may stand for a function, has an
- * entry of its own for that. */
+/* Ask for the parameters; returns their number. The driver has a separate entry
+ * for a CUkernel, which may stand for a function. */
 static unsigned
 ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
 {
@@ -105,8 +105,8 @@ new_function(CUfunction handle)
 	return function;
 }
 
-/* NULL without memory. They are kept: handles are few, and what is unloaded is
- * not told. */
+/* NULL without memory. Entries are never removed: there are few handles, and
+ * unloading is not reported. */
 static const struct function *
 function_of(CUfunction handle)
 {
@@ -147,8 +147,8 @@ find_buffer(void **extra, size_t *size)
 	return buffer;
 }
 
-/* Add the words of the parameters of some sizes, which lie each for itself or
- * all in one buffer. */
+/* Add the words of the parameters of some sizes. They lie in one buffer or
+ * separately. */
 static void
 add_parameters(struct addresses *out, const struct function *function,
     void **parameters, const char *buffer, size_t least, size_t most)
@@ -163,9 +163,10 @@ add_parameters(struct addresses *out, const struct function *function,
 	}
 }
 
-/* The words of the parameters, before the launch: they may be gone after. */
+/* Collect the words of the parameters before the launch, because they may be
+ * gone afterwards. */
 static void
-gather(
+gather_parameters(
     struct addresses *out, CUfunction handle, void **parameters, void **extra)
 {
 	const struct function *function = function_of(handle);
@@ -182,7 +183,7 @@ gather(
 		add_words(out, buffer, size);
 		out->n_sure = size <= SURE_BYTES ? out->n : 0;
 	}
-	/* A buffer that is too short is the driver's to refuse. */
+	/* The driver refuses a buffer that is too short. */
 	for (unsigned i = 0; buffer != NULL && i < function->n; i++)
 		if (function->parameters[i].offset +
 			(size_t)function->parameters[i].size >
@@ -194,7 +195,7 @@ gather(
 	    out, function, parameters, buffer, SURE_BYTES + 1, WRITTEN_BYTES);
 }
 
-/* Not inlined, so that programs which are not checked do not pay for it. */
+/* Not inlined, so that programs without the check do not pay for it. */
 static __attribute__((noinline)) void
 note_launch(CUfunction handle, void **parameters, void **extra, CUstream stream,
     bool per_thread)
@@ -203,7 +204,7 @@ note_launch(CUfunction handle, void **parameters, void **extra, CUstream stream,
 
 	if (found == NULL)
 		return;
-	gather(found, handle, parameters, extra);
+	gather_parameters(found, handle, parameters, extra);
 	races_work(
 	    stream, per_thread, "a kernel", found->at, found->n, found->n_sure);
 	meta_free(found, sizeof(*found));
@@ -255,7 +256,7 @@ cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned gx, unsigned gy,
 	    function, gx, gy, gz, bx, by, bz, shared, stream, parameters);
 }
 
-/* The beginning of CUlaunchConfig. */
+/* The beginning of the driver's CUlaunchConfig. */
 struct launch_config {
 	unsigned grid[3];
 	unsigned block[3];
@@ -286,7 +287,7 @@ cuLaunchKernelEx_ptsz(
 /* ---- Copies and fills -------------------------------------------------- */
 
 static CUresult
-copied(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
+note_copied(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
     CUresult code)
 {
 	const CUdeviceptr both[] = { to, from };
@@ -308,7 +309,7 @@ CUresult
 cuMemcpyHtoDAsync_v2(
     CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	return copied(to, 0, stream, false,
+	return note_copied(to, 0, stream, false,
 	    REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream));
 }
 
@@ -316,7 +317,7 @@ CUresult
 cuMemcpyHtoDAsync_v2_ptsz(
     CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	return copied(to, 0, stream, true,
+	return note_copied(to, 0, stream, true,
 	    REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream));
 }
 
@@ -324,7 +325,7 @@ CUresult
 cuMemcpyDtoDAsync_v2(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copied(to, from, stream, false,
+	return note_copied(to, from, stream, false,
 	    REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream));
 }
 
@@ -332,35 +333,35 @@ CUresult
 cuMemcpyDtoDAsync_v2_ptsz(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copied(to, from, stream, true,
+	return note_copied(to, from, stream, true,
 	    REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream));
 }
 
 CUresult
 cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
-	return copied(
+	return note_copied(
 	    to, 0, NULL, false, REAL(cuMemcpyHtoD_v2)(to, from, bytes));
 }
 
 CUresult
 cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes)
 {
-	return copied(
+	return note_copied(
 	    to, 0, NULL, true, REAL(cuMemcpyHtoD_v2_ptds)(to, from, bytes));
 }
 
 CUresult
 cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	return copied(
+	return note_copied(
 	    to, from, NULL, false, REAL(cuMemcpyDtoD_v2)(to, from, bytes));
 }
 
 CUresult
 cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	return copied(
+	return note_copied(
 	    to, from, NULL, true, REAL(cuMemcpyDtoD_v2_ptds)(to, from, bytes));
 }
 

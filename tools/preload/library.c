@@ -1,9 +1,11 @@
 /*
- * A program that calls weir itself, linked with libweir or by an adapter, calls
- * this library's: it shows weir's calls and comes first. What was allocated so
- * is in weir's statistics, and not in the tallies of hooks, so the report has
- * weir's numbers then. A program that is linked statically does not show its
- * functions, and has no numbers here.
+ * The numbers of weir itself, for a report.
+ *
+ * A program that calls weir directly, being linked with libweir or through an
+ * adapter, uses this library's weir: the library exports weir's calls and comes
+ * first. The hooks do not count its allocations, but weir's statistics do, so
+ * the report uses those. A statically linked program does not export weir's
+ * functions and has no numbers here.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -24,7 +26,7 @@ find_stats(void)
 }
 
 static void
-forget(struct report *report)
+forget_numbers(struct report *report)
 {
 	report->allocations_served = 0;
 	report->frees_served = 0;
@@ -37,7 +39,7 @@ forget(struct report *report)
 	report->ooms = 0;
 }
 
-/* Allocations by all devices so far. */
+/* The number of allocations on all devices so far. */
 static uint64_t
 count_all(read_stats *read)
 {
@@ -76,7 +78,7 @@ library_report(struct report *report)
 	if (read == NULL || count_all(read) <= report->allocations_served)
 		return;
 	bool mixed = report->allocations_served > 0;
-	forget(report);
+	forget_numbers(report);
 	for (int i = 0; i < LEDGER_DEVICES; i++) {
 		struct weir_stats stats = { .struct_size = sizeof(stats) };
 

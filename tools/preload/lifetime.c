@@ -1,11 +1,11 @@
 /*
  * Streams and captures that begin and end.
  *
- * weir keeps memory by stream, so it has to know before the driver forgets one.
- * Captures are counted because an event over a whole context would break every
- * capture in it. The streams in which a capture began are remembered, so that
- * the count is right: a capture ends with its end call (even if the call
- * fails), with its stream, or with its context.
+ * weir has a heap for each stream, so it must act before the driver destroys a
+ * stream. Captures are counted because an event over a whole context would
+ * break every capture in it. The streams in which captures began are stored, so
+ * that each end is counted once: a capture ends with its end call (even if the
+ * call fails), with its stream, or with its context.
  */
 #include <stdatomic.h>
 
@@ -17,9 +17,10 @@
 
 /* ---- Captures ---------------------------------------------------------- */
 
-/* A stream in which a capture began. Handles are aligned, and the value for a
- * thread's default stream is not. No lock: these calls must work in a forked
- * child as they would without us. */
+/* A stream in which a capture began. Handles are aligned; the key of a thread's
+ * default stream is not, so it differs from all handles. There is no lock,
+ * because these calls must work in a forked child as they would without weir.
+ */
 struct origin {
 	_Atomic uintptr_t key; /* 0: unused */
 	_Atomic(CUcontext) context;
@@ -29,7 +30,7 @@ enum { ORIGINS = 1024 };
 static struct origin origins[ORIGINS];
 
 static uintptr_t
-key_of(CUstream stream, bool per_thread)
+origin_key_of(CUstream stream, bool per_thread)
 {
 	bool own = (weir_stream)stream == WEIR_STREAM_PER_THREAD ||
 	    (stream == NULL && per_thread);
@@ -40,7 +41,7 @@ key_of(CUstream stream, bool per_thread)
 }
 
 static CUcontext
-context_of(CUstream stream)
+stream_context_of(CUstream stream)
 {
 	const struct real *real = real_driver();
 	CUcontext context = NULL;
@@ -53,12 +54,13 @@ context_of(CUstream stream)
 	return context;
 }
 
-/* Before the driver begins the capture: no event may slip in between. NULL
- * if there is no room; then the capture is not told of. */
+/* Count a capture before the driver begins it, so that no event is recorded in
+ * between. NULL if there is no free entry; then weir stops counting captures.
+ */
 static struct origin *
 capture_begin(CUstream stream, bool per_thread)
 {
-	uintptr_t key = key_of(stream, per_thread);
+	uintptr_t key = origin_key_of(stream, per_thread);
 
 	for (int i = 0; i < ORIGINS; i++) {
 		uintptr_t none = 0;
@@ -66,7 +68,7 @@ capture_begin(CUstream stream, bool per_thread)
 		if (!atomic_compare_exchange_strong(
 			&origins[i].key, &none, key))
 			continue;
-		CUcontext context = context_of(stream);
+		CUcontext context = stream_context_of(stream);
 		atomic_store(&origins[i].context, context);
 		capture_began(context);
 		gate_changed();
@@ -77,7 +79,7 @@ capture_begin(CUstream stream, bool per_thread)
 }
 
 static void
-capture_end(struct origin *origin)
+origin_end(struct origin *origin)
 {
 	CUcontext context = atomic_load(&origin->context);
 
@@ -89,7 +91,7 @@ static CUresult
 capture_begun(struct origin *origin, CUresult code)
 {
 	if (code != CUDA_SUCCESS && origin != NULL)
-		capture_end(origin);
+		origin_end(origin);
 	return code;
 }
 
@@ -98,7 +100,7 @@ capture_end_key(uintptr_t key)
 {
 	for (int i = 0; i < ORIGINS; i++)
 		if (atomic_load(&origins[i].key) == key)
-			capture_end(&origins[i]);
+			origin_end(&origins[i]);
 }
 
 void
@@ -107,7 +109,7 @@ lifetime_context_ended(CUcontext context)
 	for (int i = 0; i < ORIGINS; i++)
 		if (atomic_load(&origins[i].key) != 0 &&
 		    atomic_load(&origins[i].context) == context)
-			capture_end(&origins[i]);
+			origin_end(&origins[i]);
 }
 
 CUresult
@@ -172,7 +174,8 @@ cuStreamBeginCaptureToGraph_ptsz(CUstream stream, void *graph,
 		stream, graph, dependencies, edges, count, mode));
 }
 
-/* After an end call: over, unless the stream is still in a capture. */
+/* After an end call the capture is over, unless the stream is still in a
+ * capture. */
 static void
 capture_ends(CUstream stream, bool per_thread)
 {
@@ -186,7 +189,7 @@ capture_ends(CUstream stream, bool per_thread)
 	    real->cuStreamIsCapturing(explicit, &capturing) == CUDA_SUCCESS &&
 	    capturing != 0)
 		return;
-	capture_end_key(key_of(stream, per_thread));
+	capture_end_key(origin_key_of(stream, per_thread));
 }
 
 CUresult
@@ -213,8 +216,8 @@ cuStreamEndCapture_ptsz(CUstream stream, void **graph)
 
 /* ---- Streams ----------------------------------------------------------- */
 
-/* Before the stream is there: memory that it will use must be complete by
- * then. */
+/* Called before the stream is created: memory that it will use must be complete
+ * by then. */
 CUresult
 cuStreamCreate(CUstream *stream, unsigned flags)
 {
@@ -240,11 +243,11 @@ cuGreenCtxStreamCreate(
 	return REAL(cuGreenCtxStreamCreate)(stream, context, flags, priority);
 }
 
-/* weir must hear of it even if the driver cannot say whose the stream is: its
- * handle may soon be another stream's. A stream that weir has not met is
- * nothing to it. */
+/* weir must learn of the end even if the driver cannot name the stream's
+ * context, because a new stream may get the handle. A stream that weir does not
+ * know is ignored. */
 static void
-retire(CUstream stream)
+retire_stream(CUstream stream)
 {
 	races_stream_gone(stream);
 	if (stream == NULL || !gate_started())
@@ -258,7 +261,7 @@ static CUresult
 destroyed(CUstream stream, CUresult code)
 {
 	if (code == CUDA_SUCCESS)
-		capture_end_key(key_of(stream, false));
+		capture_end_key(origin_key_of(stream, false));
 	gate_handles_changed();
 	return code;
 }
@@ -267,7 +270,7 @@ CUresult
 cuStreamDestroy(CUstream stream)
 {
 	report_call(HOOK_cuStreamDestroy);
-	retire(stream);
+	retire_stream(stream);
 	return destroyed(stream, REAL(cuStreamDestroy)(stream));
 }
 
@@ -275,6 +278,6 @@ CUresult
 cuStreamDestroy_v2(CUstream stream)
 {
 	report_call(HOOK_cuStreamDestroy_v2);
-	retire(stream);
+	retire_stream(stream);
 	return destroyed(stream, REAL(cuStreamDestroy_v2)(stream));
 }

@@ -1,9 +1,9 @@
 /*
- * The lookups of driver symbols that get a hook as their answer.
+ * Lookups of driver symbols, and which of them return a hook.
  *
- * The real resolver is always asked first. An entry that it lacks stays
- * missing, and an entry that it has is replaced only if it is the driver's own
- * and of a form that this library knows.
+ * The real resolver is always called first. An entry that it does not find
+ * stays missing. An entry that it finds is replaced only if it is the driver's
+ * own and has a form that this library knows.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -52,8 +52,7 @@ id_of(const struct hook *hook)
 	return (enum hook_id)(hook - hooks);
 }
 
-/* True if the driver's function of this name is to be kept from the program
- * now. */
+/* Is this hook to be used in place of the driver's function now? */
 static bool
 stands_in(const struct hook *hook)
 {
@@ -66,9 +65,9 @@ stands_in(const struct hook *hook)
 }
 
 /*
- * An entry of the driver is handed out as it is. A newer driver may have other
- * ways to begin a capture: then the hooks do not see every capture, and weir
- * asks the driver.
+ * An unknown entry of the driver is returned as it is. A newer driver may have
+ * more ways to begin a capture. Then the hooks do not see every capture, and
+ * weir asks the driver instead.
  */
 static void
 note_unknown(const char *name)
@@ -81,23 +80,23 @@ note_unknown(const char *name)
 
 /* ---- dlsym ------------------------------------------------------------- */
 
-static PLAIN struct door_answer
+static PLAIN struct lookup_answer
 pass(void *jump)
 {
-	return (struct door_answer){ .jump = jump, .value = NULL };
+	return (struct lookup_answer){ .jump = jump, .value = NULL };
 }
 
-static struct door_answer
-answer(void *value)
+static struct lookup_answer
+answer_with(void *value)
 {
-	return (struct door_answer){ .jump = NULL, .value = value };
+	return (struct lookup_answer){ .jump = NULL, .value = value };
 }
 
 /*
- * RTLD_DEFAULT and RTLD_NEXT find our exported hooks by themselves, where they
- * stand in the program's order. But where nothing behind us has the name, the
- * driver having been loaded for its user alone, or not at all, it must look as
- * it would without us.
+ * RTLD_DEFAULT and RTLD_NEXT find the exported hooks in the program's search
+ * order. But if no object after this library has the name, because the driver
+ * is not loaded or was loaded for its user alone, the lookup must fail as it
+ * would without weir.
  */
 static bool
 goes_by_order(void *handle)
@@ -105,17 +104,18 @@ goes_by_order(void *handle)
 	return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
-/* The answer to a query for an entry of ours; `found` is the real answer. */
-static struct door_answer
+/* The answer to a query for an entry that has a hook; `found` is the real
+ * answer. */
+static struct lookup_answer
 answer_for(const struct hook *hook, void *found)
 {
-	/* Another library's function of this name is not ours to replace. */
+	/* Do not replace another library's function of this name. */
 	if (found != NULL && found == real_of(id_of(hook)))
 		found = hook->function;
-	return answer(found);
+	return answer_with(found);
 }
 
-static __attribute__((noinline)) struct door_answer
+static __attribute__((noinline)) struct lookup_answer
 ask(void *handle, const char *name)
 {
 	const struct hook *hook = hook_exported(name);
@@ -124,17 +124,17 @@ ask(void *handle, const char *name)
 		note_unknown(name);
 		return pass((void *)real_dlsym());
 	}
-	/* Search the libraries behind this one. */
+	/* Search the libraries after this one. */
 	if (goes_by_order(handle))
 		return real_dlsym()(RTLD_NEXT, name) == NULL ?
-		    answer(NULL) :
+		    answer_with(NULL) :
 		    pass((void *)real_dlsym());
 	if (!stands_in(hook))
 		return pass((void *)real_dlsym());
 	return answer_for(hook, real_dlsym()(handle, name));
 }
 
-static __attribute__((noinline)) struct door_answer
+static __attribute__((noinline)) struct lookup_answer
 ask_version(void *handle, const char *name, const char *version)
 {
 	const struct hook *hook = hook_exported(name);
@@ -145,7 +145,7 @@ ask_version(void *handle, const char *name, const char *version)
 	}
 	if (goes_by_order(handle))
 		return real_dlvsym()(RTLD_NEXT, name, version) == NULL ?
-		    answer(NULL) :
+		    answer_with(NULL) :
 		    pass((void *)real_dlvsym());
 	if (!stands_in(hook))
 		return pass((void *)real_dlvsym());
@@ -158,16 +158,16 @@ names_cuda(const char *name)
 	return name != NULL && name[0] == 'c' && name[1] == 'u';
 }
 
-PLAIN struct door_answer
-door_dlsym(void *handle, const char *name)
+PLAIN struct lookup_answer
+lookup_dlsym(void *handle, const char *name)
 {
 	if (!names_cuda(name))
 		return pass((void *)real_dlsym());
 	return ask(handle, name);
 }
 
-PLAIN struct door_answer
-door_dlvsym(void *handle, const char *name, const char *version)
+PLAIN struct lookup_answer
+lookup_dlvsym(void *handle, const char *name, const char *version)
 {
 	if (!names_cuda(name))
 		return pass((void *)real_dlvsym());
@@ -176,7 +176,7 @@ door_dlvsym(void *handle, const char *name, const char *version)
 
 /* ---- cuGetProcAddress -------------------------------------------------- */
 
-/* The real answer to a query, by whichever form the driver has. */
+/* Ask the driver, by whichever form of the call it has. */
 static CUresult
 query(const char *symbol, void **function, int version, uint64_t flags)
 {
@@ -186,8 +186,8 @@ query(const char *symbol, void **function, int version, uint64_t flags)
 	return REAL(cuGetProcAddress)(symbol, function, version, flags);
 }
 
-/* A version above those we know asks for a form we know if the driver gives
- * the same address for the newest version we know. */
+/* Is the form of an entry known? A version above HOOK_KNOWN_VERSION asks for a
+ * known form if the driver returns the same address for HOOK_KNOWN_VERSION. */
 static bool
 form_known(const char *symbol, int version, uint64_t flags, void *found)
 {
@@ -208,7 +208,7 @@ form_known(const char *symbol, int version, uint64_t flags, void *found)
 }
 
 static void *
-replace(const char *symbol, int version, uint64_t flags, void *found)
+hook_or_found(const char *symbol, int version, uint64_t flags, void *found)
 {
 	enum { PER_THREAD_DEFAULT_STREAM = 2 };
 	bool per_thread = (flags & PER_THREAD_DEFAULT_STREAM) != 0;
@@ -235,7 +235,7 @@ cuGetProcAddress(
 	report_call(HOOK_cuGetProcAddress);
 	code = REAL(cuGetProcAddress)(symbol, function, version, flags);
 	if (code == CUDA_SUCCESS && function != NULL)
-		*function = replace(symbol, version, flags, *function);
+		*function = hook_or_found(symbol, version, flags, *function);
 	return code;
 }
 
@@ -249,6 +249,6 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 	code =
 	    REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
 	if (code == CUDA_SUCCESS && function != NULL)
-		*function = replace(symbol, version, flags, *function);
+		*function = hook_or_found(symbol, version, flags, *function);
 	return code;
 }

@@ -1,26 +1,26 @@
 /*
- * Memory of no stream: cuMemAlloc(), cuMemAllocPitch() and cuMemFree().
+ * Device-scope memory: cuMemAlloc(), cuMemAllocPitch() and cuMemFree().
  *
- * weir hands it out only when all earlier work on it is done everywhere, and
- * frees it without waiting. What weir cannot serve, for whatever reason but a
- * full device, the driver is asked for; what weir does not know at a free is
- * the driver's.
+ * weir allocates a block only when all earlier work on it is done on all
+ * streams, and its free does not wait. If weir cannot serve a request for any
+ * reason but a full device, the driver serves it. If weir does not know a
+ * pointer that is freed, the free is the driver's.
  *
  * Note [What a free waits for]
  *
- * The driver's cuMemFree() waits for the device, and programs rely on it: the
- * memory may be in use on any stream, of this context or of another device's.
+ * The driver's cuMemFree() waits for the device, and programs rely on it: work
+ * on any stream, of this context or another device's, may be using the memory.
  *
- *   strict    the call waits just so; then the memory is free. In a capture,
- *             which forbids to wait, it is as deferred.
+ *   strict    the call waits in the same way; then the memory is free. During a
+ *             capture, when waiting is not allowed, it behaves as deferred.
  *   deferred  the call does not wait: events over all contexts say when the
- *             memory is free. A program that has used cuMemFree() to wait for
- *             something else has to wait for that by another call.
- *   fast      while the legacy default stream is the only one, all work is in
- *             its order, and so is memory: cuMemAlloc() and cuMemFree() are
- *             cuMemAllocAsync() and cuMemFreeAsync() on it. When the first
- *             other stream is made the device is waited for once, and from
- *             then on it is as deferred.
+ *             memory is free. A program that relied on cuMemFree() to wait for
+ *             something else must use another call for that.
+ *   fast      while the legacy default stream is the only one, it orders all
+ *             work and so all uses of memory: cuMemAlloc() and cuMemFree() act
+ * as cuMemAllocAsync() and cuMemFreeAsync() on it. When the program creates its
+ * first other stream, weir waits for the device once, and behaves as deferred
+ * from then on.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -106,7 +106,7 @@ allocate_plain(int device, size_t bytes, CUdeviceptr *out, CUresult *code)
 	}
 	if (!memory_allocate(&request, out, code))
 		return false;
-	/* To the program it is of no stream in any case. */
+	/* The program knows this memory as device-scope. */
 	if (*code == CUDA_SUCCESS && request.stream != WEIR_STREAM_ANY)
 		races_allocated(*out, bytes, WEIR_STREAM_ANY);
 	return true;
@@ -128,8 +128,8 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 
 /* ---- Rows -------------------------------------------------------------- */
 
-/* The row of a device by which the driver told its pitch, if the driver failed
- * to free it, until it does; and how many there are. */
+/* A row that weir allocated to find out the driver's pitch and that the driver
+ * failed to free, by device; and the number of such rows. */
 static _Atomic(CUdeviceptr) rows_left[DEVICES];
 static atomic_int n_rows_left;
 
@@ -143,7 +143,7 @@ free_row(int device, CUdeviceptr row)
 }
 
 static CUdeviceptr
-take_row(int device)
+take_probe_row(int device)
 {
 	CUdeviceptr row = 0;
 
@@ -154,8 +154,8 @@ take_row(int device)
 	return row;
 }
 
-/* Free rows that are left, where the program frees memory: cuMemFree() waits
- * for the device. */
+/* Free such rows when the program frees memory: cuMemFree() waits for the
+ * device. */
 static void
 free_rows_left(void)
 {
@@ -163,7 +163,7 @@ free_rows_left(void)
 	    capture_any())
 		return;
 	for (int i = 0; i < DEVICES; i++) {
-		CUdeviceptr row = take_row(i);
+		CUdeviceptr row = take_probe_row(i);
 
 		if (row != 0)
 			free_row(i, row);
@@ -174,7 +174,7 @@ void
 memory_device_ends(int device)
 {
 	if (device >= 0 && device < DEVICES)
-		(void)take_row(device);
+		(void)take_probe_row(device);
 }
 
 /* Ask the driver for the pitch of one short row, one thread at a time. */
@@ -196,7 +196,7 @@ ask_row_step(int device, atomic_size_t *known)
 	return atomic_load(known);
 }
 
-/* The pitch of memory is a multiple of this number of bytes; 0 if it cannot be
+/* The number of bytes that every pitch is a multiple of; 0 if it cannot be
  * found now. */
 static size_t
 row_step(int device)
@@ -210,7 +210,7 @@ row_step(int device)
 	return step != 0 ? step : ask_row_step(device, &steps[device]);
 }
 
-/* The driver refuses other elements, empty rows and rows beyond this. */
+/* The driver refuses other element sizes, empty rows and larger rows. */
 static bool
 rows_are_plain(size_t width, size_t height, unsigned element)
 {
@@ -254,7 +254,7 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 		return code;
 	}
 	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
-	if (room_made(code))
+	if (retry_is_due(code))
 		code = REAL(cuMemAllocPitch_v2)(
 		    out, pitch, width, height, element);
 	return code;
@@ -271,7 +271,7 @@ memory_hold(CUdeviceptr ptr, struct held *held)
 		return OTHERS;
 	if (!allocator_find(pointer_of(ptr), &block))
 		return allocator_owns(ptr) ? UNUSED : OTHERS;
-	if (block.host) /* which these calls do not free */
+	if (block.host) /* these calls do not free host memory */
 		return OTHERS;
 	*held = (struct held){ .ptr = ptr,
 		.device = block.device,
@@ -302,12 +302,12 @@ memory_let_go(const struct held *held, enum weir_status status)
 		return CUDA_SUCCESS;
 	}
 	memory_keep(held);
-	/* A driver that is going away takes the memory with it. */
+	/* A driver that is ending frees the memory itself. */
 	return status == WEIR_EEXIT ? CUDA_SUCCESS : gate_result(status);
 }
 
-/* Note [What a free waits for]. Memory that is in the order of a stream is the
- * caller's to have waited for. */
+/* See Note [What a free waits for]. For stream-ordered memory, the caller must
+ * have waited. */
 static enum weir_status
 free_plain(const struct held *held)
 {

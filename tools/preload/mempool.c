@@ -1,20 +1,20 @@
 /*
  * Memory pools as the program sees them.
  *
- * The driver makes each pool, which costs nothing while it is empty, and the
- * driver's handle is the key to weir's record of it. The memory comes from weir
- * as all stream-ordered memory does, so pools share unused memory and differ in
- * their counters only. The size that a pool reports is the most that was in use
- * since its last trim, as for a pool that caches.
+ * The driver creates each pool, which costs nothing while it is empty. The
+ * driver's handle is the key of weir's record of the pool. The memory comes
+ * from weir like all stream-ordered memory, so pools share unused memory and
+ * differ only in their counters. The size that a pool reports is the most that
+ * was in use since its last trim, as for a pool that caches.
  *
- * weir does not serve every pool. A pool that is shared with other processes,
- * bounded, or not on a device stays with the driver. A pool goes back to the
- * driver once its reuse is restricted, or once another device gets access and
- * weir cannot open its own memory to that device.
+ * weir does not serve every pool. The driver keeps a pool that is shared with
+ * other processes, bounded, or not on a device. A pool is returned to the
+ * driver when the program restricts its reuse, or gives another device access
+ * and weir cannot open its own memory to that device.
  *
- * The release threshold applies once the program has set it. The driver's
- * default, 0, would give everything back at each synchronisation, which is the
- * cost that programs use weir to avoid.
+ * The release threshold applies only if the program has set it. The driver's
+ * default, 0, would release everything at each synchronisation. Programs use
+ * weir to avoid this cost.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,27 +23,29 @@
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
-/* One pool; counters are in bytes. */
+/* One pool; the counters are in bytes. */
 struct mempool {
 	/* Constant. */
 	CUmemoryPool handle; /* NULL for a device's default pool */
 	int device;
 
-	struct mempool *next; /* in its bucket, or spare; under `lock` */
-	size_t blocks;        /* in the table; under `lock` */
+	struct mempool *next; /* in its bucket, or spare; guarded by `lock` */
+	size_t blocks;        /* blocks in the table; guarded by `lock` */
 	atomic_bool destroyed;
-	atomic_uint reuse_off; /* bits by attribute: restricted reuse */
-	atomic_ulong peers;    /* bits by device: who has access to this pool
-				* and not to weir's memory */
+	/* Bits by attribute: the reuse that the program has restricted. */
+	atomic_uint reuse_off;
+	/* Bits by device: devices that may use this pool but not weir's memory.
+	 */
+	atomic_ulong peers;
 	atomic_bool threshold_set;
 	_Atomic uint64_t threshold;
 	_Atomic uint64_t used;
 	_Atomic uint64_t used_high;
-	_Atomic uint64_t held; /* most used since the last trim */
+	_Atomic uint64_t held; /* the most used since the last trim */
 	_Atomic uint64_t held_high;
 };
 
-/* A block of a pool that is not its device's default one. */
+/* A block of a pool that is not its device's default pool. */
 struct mempool_block {
 	struct mempool_block *next;
 	struct mempool *pool;
@@ -52,8 +54,9 @@ struct mempool_block {
 
 enum { DEVICES = 64, POOL_BUCKETS = 64, BLOCK_BUCKETS = 4096 };
 
-/* Pools and their blocks. No call is made with it held. Structures of pools
- * are used again for pools only: a look that comes late finds another one. */
+/* Guards the pools and their blocks. No call is made while it is held. The
+ * memory of a pool's record is used again for pools only, so a thread with an
+ * old pointer reads another pool's record. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mempool *pools[POOL_BUCKETS];
 static struct mempool *spare;
@@ -64,16 +67,16 @@ atomic_size_t mempool_blocks; /* in the table */
 static struct mempool defaults[DEVICES];
 static _Atomic(CUmemoryPool) default_handles[DEVICES];
 
-/* The pool a device allocates from: NULL is its default one. `foreign` is one
- * that is not served. */
+/* The pool that a device allocates from; NULL is its default pool. `foreign`
+ * stands for a pool that weir does not serve. */
 static _Atomic(struct mempool *) current[DEVICES];
 static struct mempool foreign;
 
-/* Pools with a threshold, destroyed ones too. */
+/* The number of pools with a threshold, including destroyed ones. */
 static atomic_uint thresholds;
 
 static size_t
-bucket_of(uintptr_t key, size_t buckets)
+hash_bucket_of(uintptr_t key, size_t buckets)
 {
 	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
 }
@@ -93,7 +96,7 @@ granules(size_t bytes)
 }
 
 static void
-raise_to(_Atomic uint64_t *place, uint64_t value)
+raise_high(_Atomic uint64_t *place, uint64_t value)
 {
 	uint64_t seen = atomic_load_explicit(place, memory_order_relaxed);
 
@@ -108,13 +111,13 @@ count_up(struct mempool *pool, size_t bytes)
 	uint64_t n = granules(bytes);
 	uint64_t now = atomic_fetch_add(&pool->used, n) + n;
 
-	raise_to(&pool->used_high, now);
-	raise_to(&pool->held, now);
-	raise_to(&pool->held_high, now);
+	raise_high(&pool->used_high, now);
+	raise_high(&pool->held, now);
+	raise_high(&pool->held_high, now);
 }
 
-/* From now on the pool holds at most `keep` bytes, or the bytes in use if they
- * are more; true if it held more. */
+/* Lower the pool's held bytes to `keep`, or to the bytes in use if there are
+ * more. True if that changed them. */
 static bool
 lower_held(struct mempool *pool, uint64_t keep)
 {
@@ -161,9 +164,9 @@ default_of(int device)
 	return &defaults[device];
 }
 
-/* By device, since the default pools have constants of zeros. */
+/* Looked up by address, since the device in a default pool's record is 0. */
 static int
-device_of(const struct mempool *pool)
+pool_device(const struct mempool *pool)
 {
 	if (pool >= defaults && pool < defaults + DEVICES)
 		return (int)(pool - defaults);
@@ -173,7 +176,7 @@ device_of(const struct mempool *pool)
 bool
 mempool_is_default(const struct mempool *pool)
 {
-	return pool == default_of(device_of(pool));
+	return pool == default_of(pool_device(pool));
 }
 
 static struct mempool *
@@ -189,16 +192,16 @@ find_default(CUmemoryPool handle)
 	return NULL;
 }
 
-/* The record of a pool; NULL for a pool that is the driver's alone. */
+/* The record of a pool; NULL if only the driver serves it. */
 static struct mempool *
-find(CUmemoryPool handle)
+find_served(CUmemoryPool handle)
 {
 	struct mempool *pool;
 
 	if (handle == NULL || !gate_admits())
 		return NULL;
 	pthread_mutex_lock(&lock);
-	pool = pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	pool = pools[hash_bucket_of((uintptr_t)handle, POOL_BUCKETS)];
 	while (pool != NULL && pool->handle != handle)
 		pool = pool->next;
 	pthread_mutex_unlock(&lock);
@@ -215,10 +218,10 @@ mempool_serving(int device, CUmemoryPool handle, bool of_device)
 	if (of_device)
 		pool = atomic_load(&current[device]);
 	else
-		pool = find(handle);
+		pool = find_served(handle);
 	if (of_device && pool == NULL)
 		pool = default_of(device);
-	if (pool == NULL || pool == &foreign || device_of(pool) != device ||
+	if (pool == NULL || pool == &foreign || pool_device(pool) != device ||
 	    atomic_load(&pool->destroyed) ||
 	    atomic_load(&pool->reuse_off) != 0 ||
 	    atomic_load(&pool->peers) != 0)
@@ -247,9 +250,9 @@ mempool_prepare(struct mempool *pool, struct mempool_block **out)
 	return true;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void
-leave(struct mempool_block *block)
+make_spare(struct mempool_block *block)
 {
 	block->next = spare_blocks;
 	spare_blocks = block;
@@ -261,15 +264,15 @@ mempool_unprepare(struct mempool_block *block)
 	if (block == NULL)
 		return;
 	pthread_mutex_lock(&lock);
-	leave(block);
+	make_spare(block);
 	pthread_mutex_unlock(&lock);
 }
 
 static void
-insert(struct mempool_block *block)
+insert_block(struct mempool_block *block)
 {
 	struct mempool_block **at =
-	    &blocks[bucket_of((uintptr_t)block->ptr, BLOCK_BUCKETS)];
+	    &blocks[hash_bucket_of((uintptr_t)block->ptr, BLOCK_BUCKETS)];
 
 	pthread_mutex_lock(&lock);
 	block->next = *at;
@@ -287,15 +290,15 @@ mempool_allocated(struct mempool *pool, struct mempool_block *block,
 	if (block == NULL)
 		return;
 	block->ptr = ptr;
-	insert(block);
+	insert_block(block);
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static struct mempool_block **
-place_of(CUdeviceptr ptr)
+record_place_of(CUdeviceptr ptr)
 {
 	struct mempool_block **at =
-	    &blocks[bucket_of((uintptr_t)ptr, BLOCK_BUCKETS)];
+	    &blocks[hash_bucket_of((uintptr_t)ptr, BLOCK_BUCKETS)];
 
 	while (*at != NULL && (*at)->ptr != ptr)
 		at = &(*at)->next;
@@ -309,7 +312,7 @@ mempool_take_block(CUdeviceptr ptr)
 	struct mempool_block *block;
 
 	pthread_mutex_lock(&lock);
-	at = place_of(ptr);
+	at = record_place_of(ptr);
 	block = *at;
 	if (block != NULL)
 		*at = block->next;
@@ -325,15 +328,15 @@ mempool_put_back(struct mempool_block *block)
 	if (block == NULL)
 		return;
 	pthread_mutex_lock(&lock);
-	block->pool->blocks--; /* insert() counts it once more */
+	block->pool->blocks--; /* insert_block() counts it again */
 	pthread_mutex_unlock(&lock);
-	insert(block);
+	insert_block(block);
 }
 
-/* A pool has lost its last block, or its handle: with neither it is spare.
- * With the lock held. */
+/* Called when a pool has lost a block or its handle: with neither left, its
+ * record is spare. The caller holds the lock. */
 static void
-retire(struct mempool *pool)
+retire_pool(struct mempool *pool)
 {
 	if (!atomic_load(&pool->destroyed) || pool->blocks > 0)
 		return;
@@ -352,8 +355,8 @@ mempool_freed(struct mempool_block *block, int device, size_t bytes)
 		return;
 	pthread_mutex_lock(&lock);
 	pool->blocks--;
-	retire(pool);
-	leave(block);
+	retire_pool(pool);
+	make_spare(block);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -364,7 +367,7 @@ mempool_handle_of(CUdeviceptr ptr, int device)
 	CUmemoryPool handle = NULL;
 
 	pthread_mutex_lock(&lock);
-	block = *place_of(ptr);
+	block = *record_place_of(ptr);
 	if (block != NULL && !atomic_load(&block->pool->destroyed))
 		handle = block->pool->handle;
 	pthread_mutex_unlock(&lock);
@@ -396,12 +399,13 @@ new_pool(void)
 	return pool != NULL ? pool : meta_alloc(sizeof(*pool));
 }
 
-/* Follow a new pool. Without memory for that it is the driver's alone. */
+/* Make a record of a new pool. Without memory for it, only the driver serves
+ * the pool. */
 static void
 adopt(CUmemoryPool handle, int device)
 {
 	struct mempool **at =
-	    &pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	    &pools[hash_bucket_of((uintptr_t)handle, POOL_BUCKETS)];
 	struct mempool *pool = new_pool();
 
 	if (pool == NULL)
@@ -425,12 +429,13 @@ cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 	return code;
 }
 
-/* Its blocks live on; nothing is allocated from it any more. */
+/* The program has destroyed a pool: nothing more is allocated from it, and its
+ * blocks live on. */
 static void
-drop(CUmemoryPool handle)
+drop_pool(CUmemoryPool handle)
 {
 	struct mempool **at =
-	    &pools[bucket_of((uintptr_t)handle, POOL_BUCKETS)];
+	    &pools[hash_bucket_of((uintptr_t)handle, POOL_BUCKETS)];
 	struct mempool *pool;
 	struct mempool *its;
 
@@ -444,7 +449,7 @@ drop(CUmemoryPool handle)
 		atomic_compare_exchange_strong(
 		    &current[pool->device], &its, NULL);
 		atomic_store(&pool->destroyed, true);
-		retire(pool);
+		retire_pool(pool);
 	}
 	pthread_mutex_unlock(&lock);
 	gate_changed();
@@ -458,7 +463,7 @@ cuMemPoolDestroy(CUmemoryPool handle)
 	report_call(HOOK_cuMemPoolDestroy);
 	code = REAL(cuMemPoolDestroy)(handle);
 	if (code == CUDA_SUCCESS && gate_admits())
-		drop(handle);
+		drop_pool(handle);
 	return code;
 }
 
@@ -469,7 +474,7 @@ set_current(CUresult code, int device, CUmemoryPool handle)
 
 	if (code != CUDA_SUCCESS || !gate_admits() || !device_known(device))
 		return code;
-	pool = find(handle);
+	pool = find_served(handle);
 	if (pool == NULL)
 		pool = &foreign;
 	else if (pool == default_of(device))
@@ -501,7 +506,7 @@ cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
 	return set_current(code, location->id, handle);
 }
 
-/* The context of a device has ended, and weir's memory with it. */
+/* The context of a device has ended, and with it weir's memory there. */
 void
 mempool_device_ends(int device)
 {
@@ -521,8 +526,8 @@ mempool_device_ends(int device)
 			*at = block->next;
 			atomic_fetch_sub(&mempool_blocks, 1);
 			block->pool->blocks--;
-			retire(block->pool);
-			leave(block);
+			retire_pool(block->pool);
+			make_spare(block);
 		}
 	}
 	for (int i = 0; i < POOL_BUCKETS; i++)
@@ -553,7 +558,7 @@ idle_of_all(int device)
 	return sum;
 }
 
-/* Unused memory that was not stream-ordered belongs to no pool. */
+/* Unused memory that is not stream-ordered belongs to no pool. */
 static uint64_t
 idle_plain(int device)
 {
@@ -565,8 +570,8 @@ idle_plain(int device)
 	    stats.allocated_bytes.all.current;
 }
 
-/* Give back what no pool of the device may keep. Giving back waits for
- * streams, which would break a capture. */
+/* Free the memory that no pool of the device may keep. This waits for streams,
+ * which would break a capture. */
 static void
 trim(int device)
 {
@@ -587,11 +592,11 @@ cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 	code = REAL(cuMemPoolTrimTo)(handle, keep_bytes);
 	if (code != CUDA_SUCCESS)
 		return code;
-	pool = find(handle);
+	pool = find_served(handle);
 	if (pool == NULL)
 		return code;
 	lower_held(pool, keep_bytes);
-	trim(device_of(pool));
+	trim(pool_device(pool));
 	return code;
 }
 
@@ -639,7 +644,7 @@ cuCtxSynchronize(void)
 	return code;
 }
 
-/* NULL is the current one too. */
+/* NULL names the current context, too. */
 static bool
 is_current(CUcontext context)
 {
@@ -669,7 +674,7 @@ cuCtxSynchronize_v2(CUcontext context)
 
 /* ---- Attributes -------------------------------------------------------- */
 
-/* The driver has taken the value. */
+/* The driver has accepted the value. */
 static void
 attribute_set(struct mempool *pool, int attribute, const void *value)
 {
@@ -711,13 +716,13 @@ cuMemPoolSetAttribute(CUmemoryPool handle, int attribute, void *value)
 	code = REAL(cuMemPoolSetAttribute)(handle, attribute, value);
 	if (code != CUDA_SUCCESS)
 		return code;
-	pool = find(handle);
+	pool = find_served(handle);
 	if (pool != NULL)
 		attribute_set(pool, attribute, value);
 	return code;
 }
 
-/* Memory comes to a pool in pages. */
+/* A pool grows by pages. */
 static uint64_t
 pages(uint64_t bytes)
 {
@@ -726,10 +731,10 @@ pages(uint64_t bytes)
 	return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* The bytes that weir adds to a counter of the driver's pool, which counts what
- * the driver has served itself. */
+/* The bytes of weir, to be added to a counter of the driver's pool. The driver
+ * counts the memory that it has served itself. */
 static uint64_t
-share(struct mempool *pool, int attribute)
+weir_share(struct mempool *pool, int attribute)
 {
 	switch (attribute) {
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -756,9 +761,9 @@ cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value)
 	if (code != CUDA_SUCCESS ||
 	    attribute < CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
 		return code;
-	pool = find(handle);
+	pool = find_served(handle);
 	if (pool != NULL)
-		*(uint64_t *)value += share(pool, attribute);
+		*(uint64_t *)value += weir_share(pool, attribute);
 	return code;
 }
 
@@ -773,14 +778,14 @@ cuMemPoolSetAccess(
 
 	report_call(HOOK_cuMemPoolSetAccess);
 	code = REAL(cuMemPoolSetAccess)(handle, access, count);
-	pool = code == CUDA_SUCCESS ? find(handle) : NULL;
+	pool = code == CUDA_SUCCESS ? find_served(handle) : NULL;
 	for (size_t i = 0; i < count && pool != NULL; i++) {
 		const CUmemAccessDesc *one = &access[i];
 		unsigned long bit;
 
 		if (one->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 		    !device_known(one->location.id) ||
-		    one->location.id == device_of(pool))
+		    one->location.id == pool_device(pool))
 			continue;
 		bit = 1ul << one->location.id;
 		if (one->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
@@ -789,7 +794,8 @@ cuMemPoolSetAccess(
 			continue;
 		}
 		gate_enter_weir();
-		bool granted = access_grant(device_of(pool), one->location.id);
+		bool granted =
+		    access_grant(pool_device(pool), one->location.id);
 		gate_leave_weir();
 		if (granted)
 			continue;

@@ -1,17 +1,18 @@
 /*
- * The ranges that a program tells profilers by NVTX, in the history.
+ * The ranges that a program reports to profilers through NVTX, in the history.
  *
  * Note [NVTX into the history]
  *
- * A program with NVTX looks for a tool once, by NVTX_INJECTION64_PATH. `weir
- * run --history` names this library there, unless the user has a tool already;
- * the entry below then says which calls it wants. A range becomes two
- * annotations of the history, as weir_annotate() makes them, and a mark two at
- * one moment. Names are copied: NVTX lets them go when the call returns.
+ * A program with NVTX looks for a tool once, in NVTX_INJECTION64_PATH. `weir
+ * run --history` names this library there, unless the user has another tool.
+ * NVTX calls the entry below, which sets the functions it wants to be called. A
+ * range becomes two annotations of the history, as weir_annotate() makes them,
+ * and a mark becomes two at one moment. Names are copied, because NVTX may free
+ * them when the call returns.
  *
- * The end of a range has no name of its own, so the names of open ranges are
- * kept: of a thread those pushed, up to LEVELS deep, and up to OPEN that any
- * thread may end. Ranges beyond that are left out whole.
+ * The end of a range does not say its name, so the names of open ranges are
+ * stored: up to LEVELS pushed ranges of a thread, and up to OPEN ranges that
+ * any thread may end. Further ranges are left out completely.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -76,20 +77,20 @@ struct callbacks {
 
 /* ---- Names --------------------------------------------------------------- */
 
-/* Texts that the program has registered; a handle is one of them. */
+/* Texts that the program has registered; a handle is the address of one. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char *strings[STRINGS];
 static unsigned string_count;
 
-/* Ranges that any thread may end; "" is a free place. */
+/* Ranges that any thread may end; a name of "" marks an unused slot. */
 static struct {
 	char name[NAME];
-	uint32_t turn; /* how often the place has been used */
+	uint32_t turn; /* how often the slot has been used */
 } open_ranges[OPEN];
 
 /* The pushed ranges of a thread. */
 struct stack {
-	unsigned depth; /* more than LEVELS: without names */
+	unsigned depth; /* ranges beyond LEVELS have no name here */
 	char names[LEVELS][NAME];
 };
 
@@ -99,16 +100,16 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
 
 static void
-make_key(void)
+make_stack_key(void)
 {
 	has_key = pthread_key_create(&stack_key, free) == 0;
 }
 
-/* NULL without memory: then ranges of the thread are not told. */
+/* NULL without memory: then the thread's ranges are left out. */
 static struct stack *
 own_stack(void)
 {
-	pthread_once(&once, make_key);
+	pthread_once(&once, make_stack_key);
 	if (stack != NULL || !has_key)
 		return stack;
 	stack = calloc(1, sizeof(*stack));
@@ -120,7 +121,7 @@ own_stack(void)
 }
 
 static void
-copy_name(char name[NAME], const char *text)
+copy_range_name(char name[NAME], const char *text)
 {
 	snprintf(name, NAME, "%s", text != NULL ? text : "");
 	if (name[0] == '\0')
@@ -128,7 +129,7 @@ copy_name(char name[NAME], const char *text)
 }
 
 static const char *
-text_of(const struct attributes *attributes)
+message_text(const struct attributes *attributes)
 {
 	if (attributes == NULL || attributes->size < sizeof(*attributes) ||
 	    (attributes->message_type != MESSAGE_ASCII &&
@@ -140,7 +141,7 @@ text_of(const struct attributes *attributes)
 /* ---- The history --------------------------------------------------------- */
 
 static void
-note(const char *name, enum weir_stage stage)
+annotate_range(const char *name, enum weir_stage stage)
 {
 	CUdevice device;
 
@@ -160,15 +161,15 @@ mark(const char *text)
 {
 	char name[NAME];
 
-	copy_name(name, text);
-	note(name, WEIR_STAGE_START);
-	note(name, WEIR_STAGE_END);
+	copy_range_name(name, text);
+	annotate_range(name, WEIR_STAGE_START);
+	annotate_range(name, WEIR_STAGE_END);
 }
 
 static void
 mark_ex(const struct attributes *attributes)
 {
-	mark(text_of(attributes));
+	mark(message_text(attributes));
 }
 
 static void
@@ -179,15 +180,15 @@ domain_mark_ex(void *domain, const struct attributes *attributes)
 }
 
 static int
-push(const char *text)
+push_range(const char *text)
 {
 	struct stack *own = own_stack();
 
 	if (own == NULL)
 		return -1;
 	if (own->depth < LEVELS) {
-		copy_name(own->names[own->depth], text);
-		note(own->names[own->depth], WEIR_STAGE_START);
+		copy_range_name(own->names[own->depth], text);
+		annotate_range(own->names[own->depth], WEIR_STAGE_START);
 	}
 	return (int)own->depth++;
 }
@@ -195,7 +196,7 @@ push(const char *text)
 static int
 push_ex(const struct attributes *attributes)
 {
-	return push(text_of(attributes));
+	return push_range(message_text(attributes));
 }
 
 static int
@@ -214,7 +215,7 @@ pop(void)
 		return -1;
 	own->depth--;
 	if (own->depth < LEVELS)
-		note(own->names[own->depth], WEIR_STAGE_END);
+		annotate_range(own->names[own->depth], WEIR_STAGE_END);
 	return (int)own->depth;
 }
 
@@ -225,14 +226,15 @@ domain_pop(void *domain)
 	return pop();
 }
 
-/* A range's number: the place, counted from 1, and how often it was used. */
+/* A range's number is made of its slot, counted from 1, and of how often the
+ * slot was used. */
 static uint64_t
-start(const char *text)
+range_start(const char *text)
 {
 	char name[NAME];
 	uint64_t number = 0;
 
-	copy_name(name, text);
+	copy_range_name(name, text);
 	pthread_mutex_lock(&mutex);
 	for (unsigned i = 0; i < OPEN && number == 0; i++) {
 		if (open_ranges[i].name[0] != '\0')
@@ -242,14 +244,14 @@ start(const char *text)
 	}
 	pthread_mutex_unlock(&mutex);
 	if (number != 0)
-		note(name, WEIR_STAGE_START);
+		annotate_range(name, WEIR_STAGE_START);
 	return number;
 }
 
 static uint64_t
 start_ex(const struct attributes *attributes)
 {
-	return start(text_of(attributes));
+	return range_start(message_text(attributes));
 }
 
 static uint64_t
@@ -260,7 +262,7 @@ domain_start_ex(void *domain, const struct attributes *attributes)
 }
 
 static void
-end(uint64_t number)
+range_end(uint64_t number)
 {
 	char name[NAME] = "";
 	uint64_t i = (uint32_t)number;
@@ -274,17 +276,17 @@ end(uint64_t number)
 	}
 	pthread_mutex_unlock(&mutex);
 	if (name[0] != '\0')
-		note(name, WEIR_STAGE_END);
+		annotate_range(name, WEIR_STAGE_END);
 }
 
 static void
 domain_end(void *domain, uint64_t number)
 {
 	(void)domain;
-	end(number);
+	range_end(number);
 }
 
-/* NULL: events with it have no name. */
+/* NULL: events with this handle have no name. */
 static const char *
 register_string(void *domain, const char *text)
 {
@@ -304,7 +306,7 @@ register_string(void *domain, const char *text)
 	return kept;
 }
 
-/* All domains are one here; NULL would be taken for none. */
+/* All domains are treated as one; NULL would mean no domain. */
 static void *
 create_domain(const char *name)
 {
@@ -315,7 +317,8 @@ create_domain(const char *name)
 /* ---- The entry ----------------------------------------------------------- */
 
 static void
-fill(const struct callbacks *callbacks, int module, unsigned call, function f)
+fill_calls(
+    const struct callbacks *callbacks, int module, unsigned call, function f)
 {
 	function **array = NULL;
 	unsigned size = 0;
@@ -326,7 +329,8 @@ fill(const struct callbacks *callbacks, int module, unsigned call, function f)
 
 SHOWN int InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id));
 
-/* 1: the tool is there. A program calls it once, before its first event. */
+/* Returns 1: the tool is present. A program calls it once, before its first
+ * event. */
 int
 InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 {
@@ -338,10 +342,10 @@ InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 		{ MODULE_CORE, CORE_MARK_EX, (function)mark_ex },
 		{ MODULE_CORE, CORE_MARK, (function)mark },
 		{ MODULE_CORE, CORE_START_EX, (function)start_ex },
-		{ MODULE_CORE, CORE_START, (function)start },
-		{ MODULE_CORE, CORE_END, (function)end },
+		{ MODULE_CORE, CORE_START, (function)range_start },
+		{ MODULE_CORE, CORE_END, (function)range_end },
 		{ MODULE_CORE, CORE_PUSH_EX, (function)push_ex },
-		{ MODULE_CORE, CORE_PUSH, (function)push },
+		{ MODULE_CORE, CORE_PUSH, (function)push_range },
 		{ MODULE_CORE, CORE_POP, (function)pop },
 		{ MODULE_CORE2, CORE2_MARK_EX, (function)domain_mark_ex },
 		{ MODULE_CORE2, CORE2_START_EX, (function)domain_start_ex },
@@ -357,6 +361,7 @@ InitializeInjectionNvtx2(const void *(*get_table)(uint32_t id))
 	if (callbacks == NULL || callbacks->struct_size < sizeof(*callbacks))
 		return 0;
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		fill(callbacks, wanted[i].module, wanted[i].call, wanted[i].f);
+		fill_calls(
+		    callbacks, wanted[i].module, wanted[i].call, wanted[i].f);
 	return 1;
 }

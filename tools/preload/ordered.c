@@ -1,23 +1,23 @@
 /*
- * Memory in the order of a stream: cuMemAllocAsync() and its kin.
+ * Stream-ordered memory: cuMemAllocAsync() and related calls.
  *
- * The memory comes from weir's pool of the stream, whichever memory pool of the
- * program it is counted in. An allocation in a stream that is being captured is
- * a node of a graph, and the driver serves it.
+ * The memory comes from weir's heap of the stream, whichever memory pool of the
+ * program it is counted in. An allocation in a stream that is being captured
+ * becomes a node of the graph, so the driver serves it.
  *
  * Note [The short way]
  *
  * Each request raises three questions: may weir serve it, which device does its
- * stream belong to, and which memory pool does it draw on. The answers are
- * mostly those of the request before. A thread keeps them for some of its
- * streams, with the value of gate_changes at that time. While the value is the
- * same a request goes straight to the thread's cache; on a miss there it takes
- * the long way.
+ * stream belong to, and which memory pool does it use. The answers are mostly
+ * the same as for the request before. A thread stores them for some of its
+ * streams, together with the value of gate_changes at that time. While that
+ * value is unchanged, a request goes straight to the thread cache; on a miss
+ * there, the questions are asked again.
  *
  * A default stream belongs to the current context, which only the driver knows,
- * so the driver is asked each time. Other streams belong to one context, and
- * the driver is not asked. It could say that the program is ending, so gate.c
- * keeps no answers once the program ends.
+ * so the driver is asked each time. Any other stream belongs to one context,
+ * and the driver is not asked. The driver might say that the program is ending,
+ * so gate.c stores no answers once the program ends.
  */
 #include <weir/stream.h>
 
@@ -27,12 +27,14 @@
 
 /* ---- The short way ----------------------------------------------------- */
 
-/* A thread's findings about a stream: Note [The short way]. */
+/* A thread's answers about a stream: Note [The short way]. */
 struct known {
-	weir_stream stream;   /* explicit */
-	uint64_t change;      /* gate_change(); 0: nothing is known */
-	CUcontext context;    /* of a default stream, else NULL */
-	struct mempool *pool; /* a default one; NULL: another, or the driver */
+	weir_stream stream; /* an explicit handle */
+	/* gate_change() at that time; 0: nothing is stored. */
+	uint64_t change;
+	CUcontext context; /* of a default stream, else NULL */
+	/* A default pool; NULL: another pool, or the driver serves it. */
+	struct mempool *pool;
 	int device;
 	struct report_place place;
 };
@@ -57,7 +59,8 @@ known_default_place(weir_stream stream)
 	return stream == WEIR_STREAM_LEGACY ? &legacy : &per_thread;
 }
 
-/* The default stream that a handle names; NULL: it names another stream. */
+/* The default stream that a handle names, or NULL if it names another stream.
+ */
 static weir_stream
 default_named(CUstream handle, weir_stream of_null)
 {
@@ -67,9 +70,9 @@ default_named(CUstream handle, weir_stream of_null)
 							NULL;
 }
 
-/* `change` is from before anything was asked. */
+/* `change` was read before the questions were asked. */
 static void
-remember(weir_stream stream, int device, uint64_t change)
+remember_stream(weir_stream stream, int device, uint64_t change)
 {
 	struct known known = {
 		.stream = stream, .change = change, .device = device
@@ -97,7 +100,7 @@ is_known(const struct known *known, weir_stream stream)
 	    gate_in_weir == 0;
 }
 
-/* As above, for a default stream. */
+/* is_known() for a default stream. */
 static bool
 is_known_default(const struct known *known, weir_stream stream)
 {
@@ -108,7 +111,8 @@ is_known_default(const struct known *known, weir_stream stream)
 	    current == known->context;
 }
 
-/* True if it has been allocated, in the device's pool. */
+/* Allocate in the device's default pool; false if the long way has to be taken.
+ */
 static inline __attribute__((always_inline)) bool
 allocate_known(const struct known *known, enum hook_id id, CUdeviceptr *out,
     size_t bytes, weir_stream stream, CUcontext context)
@@ -148,7 +152,7 @@ allocate_default(
 	    allocate_known(known, id, out, bytes, stream, known->context);
 }
 
-/* As above, in a pool of the program's. */
+/* allocate_known() in a pool that the program names. */
 static bool
 allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
     CUmemoryPool handle, CUstream stream)
@@ -177,7 +181,7 @@ allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
 	return true;
 }
 
-/* True if it has been freed. */
+/* Free a block on a known stream; false if the long way has to be taken. */
 static inline __attribute__((always_inline)) bool
 free_known(const struct known *known, enum hook_id id, CUdeviceptr ptr,
     weir_stream stream, CUcontext context)
@@ -217,7 +221,7 @@ free_default(enum hook_id id, CUdeviceptr ptr, weir_stream stream)
 
 /* ---- Allocate ---------------------------------------------------------- */
 
-/* A request of the program's; `pool` is used unless it is `of_device`. */
+/* A request of the program; `pool` counts unless it is `of_device`. */
 struct wish {
 	size_t bytes;
 	CUmemoryPool pool;
@@ -227,7 +231,7 @@ struct wish {
 };
 
 static bool
-allocate(const struct wish *wish, CUdeviceptr *out, CUresult *code)
+allocate_ordered(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 {
 	struct request request = { .bytes = wish->bytes };
 	uint64_t change = gate_change();
@@ -239,7 +243,7 @@ allocate(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 		return false;
 	if (request.stream != WEIR_STREAM_LEGACY)
 		memory_other_stream();
-	remember(request.stream, request.device, change);
+	remember_stream(request.stream, request.device, change);
 	request.pool =
 	    mempool_serving(request.device, wish->pool, wish->of_device);
 	return request.pool != NULL && memory_allocate(&request, out, code);
@@ -262,10 +266,10 @@ allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 		default_named(stream, WEIR_STREAM_LEGACY)))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocAsync);
-	if (allocate(&wish, out, &code))
+	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync, code);
 	code = REAL(cuMemAllocAsync)(out, bytes, stream);
-	if (room_made(code))
+	if (retry_is_due(code))
 		code = REAL(cuMemAllocAsync)(out, bytes, stream);
 	return code;
 }
@@ -288,10 +292,10 @@ allocate_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 		default_named(stream, WEIR_STREAM_PER_THREAD)))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocAsync_ptsz);
-	if (allocate(&wish, out, &code))
+	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync_ptsz, code);
 	code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-	if (room_made(code))
+	if (retry_is_due(code))
 		code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
 	return code;
 }
@@ -315,10 +319,10 @@ cuMemAllocFromPoolAsync(
 		HOOK_cuMemAllocFromPoolAsync, out, bytes, pool, stream))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocFromPoolAsync);
-	if (allocate(&wish, out, &code))
+	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync, code);
 	code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-	if (room_made(code))
+	if (retry_is_due(code))
 		code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
 	return code;
 }
@@ -334,10 +338,10 @@ cuMemAllocFromPoolAsync_ptsz(
 		HOOK_cuMemAllocFromPoolAsync_ptsz, out, bytes, pool, stream))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemAllocFromPoolAsync_ptsz);
-	if (allocate(&wish, out, &code))
+	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync_ptsz, code);
 	code = REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
-	if (room_made(code))
+	if (retry_is_due(code))
 		code = REAL(cuMemAllocFromPoolAsync_ptsz)(
 		    out, bytes, pool, stream);
 	return code;
@@ -346,9 +350,8 @@ cuMemAllocFromPoolAsync_ptsz(
 /* ---- Free -------------------------------------------------------------- */
 
 /*
- * Free on a stream that weir cannot give the block to: one of another device
- * or of a context that is not primary. Waiting for the stream is the order
- * that is left.
+ * Free a block on a stream that weir cannot give it to: one of another device,
+ * or of a context that is not primary. The call waits for the stream instead.
  */
 static CUresult
 free_after(const struct held *held, CUstream stream)
@@ -366,8 +369,8 @@ free_after(const struct held *held, CUstream stream)
 	return memory_let_go(held, status);
 }
 
-/* To weir a stream is none of this process if the driver does not tell its
- * context. Then the driver is asked why: its error is the program's. */
+/* weir refuses a stream if the driver does not name its context. Then the
+ * driver is asked why, and its error goes to the program. */
 static CUresult
 free_in_order(const struct held *held, weir_stream stream)
 {
@@ -392,8 +395,8 @@ free_in_order(const struct held *held, weir_stream stream)
 	return memory_let_go(held, status);
 }
 
-/* In a captured stream only memory of the graph may be freed, and ours is
- * not. */
+/* In a captured stream only memory of the graph may be freed, and weir's memory
+ * is none. */
 static CUresult
 free_on(const struct held *held, CUstream handle, bool per_thread)
 {
@@ -417,14 +420,14 @@ free_on(const struct held *held, CUstream handle, bool per_thread)
 		return free_after(held, (CUstream)stream);
 	if (stream != WEIR_STREAM_LEGACY)
 		memory_other_stream();
-	remember(stream, device, change);
+	remember_stream(stream, device, change);
 	races_freed(held->ptr, stream);
 	return free_in_order(held, stream);
 }
 
-/* True if weir has answered. */
+/* Free the memory if it is weir's; false if the driver must do it. */
 static bool
-release(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
+free_ordered(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 {
 	struct held held;
 
@@ -450,7 +453,7 @@ free_async(CUdeviceptr ptr, CUstream stream)
 		default_named(stream, WEIR_STREAM_LEGACY)))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync);
-	if (!release(ptr, stream, false, &code))
+	if (!free_ordered(ptr, stream, false, &code))
 		return REAL(cuMemFreeAsync)(ptr, stream);
 	return served(HOOK_cuMemFreeAsync, code);
 }
@@ -472,7 +475,7 @@ free_async_ptsz(CUdeviceptr ptr, CUstream stream)
 		default_named(stream, WEIR_STREAM_PER_THREAD)))
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync_ptsz);
-	if (!release(ptr, stream, true, &code))
+	if (!free_ordered(ptr, stream, true, &code))
 		return REAL(cuMemFreeAsync_ptsz)(ptr, stream);
 	return served(HOOK_cuMemFreeAsync_ptsz, code);
 }

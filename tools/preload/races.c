@@ -4,15 +4,15 @@
  * Note [Happens-before]
  *
  * Each stream has a clock, the number of its operations, and a vector clock:
- * how many operations of each stream come before its own next one. Events carry
- * the vector clock of their record to the streams that wait for them. Work that
- * the host has waited for comes before all work that any thread queues later:
- * threads may have synchronised. The legacy default stream and the streams that
- * do not opt out of it wait for each other.
+ * how many operations of each stream happen before its own next one. Events
+ * carry the vector clock of their record to the streams that wait for them.
+ * Work that the host has waited for happens before all work that any thread
+ * queues later, because threads may have synchronised. The legacy default
+ * stream and the blocking streams wait for each other.
  *
- * Uses that may be in an order that is not visible here are not reported. A
- * wait for an event that nobody recorded here orders its stream after
- * everything, and so does the end of a stream; captured work and launches of
+ * A use that may be ordered in a way that is not visible here is not reported.
+ * A wait for an event whose record was not seen orders its stream after
+ * everything, and so does the end of a stream. Captured work and launches of
  * graphs are not checked.
  */
 #include <dlfcn.h>
@@ -33,10 +33,11 @@
 
 enum {
 	STREAMS = 128,
-	EVENTS = 4096,   /* buckets, and events that are known at most */
-	USERS = 8,       /* streams of a block that are remembered */
-	FREED = 1 << 16, /* freed blocks that are remembered */
-	REPORTS = 100,   /* that are printed */
+	/* Number of buckets, and the most events that are remembered. */
+	EVENTS = 4096,
+	USERS = 8,       /* number of streams that are remembered for a block */
+	FREED = 1 << 16, /* number of freed blocks that are remembered */
+	REPORTS = 100,   /* number of faults that are printed */
 	TABLE_BYTES = 16 << 20,
 	LINE = 640,
 };
@@ -49,9 +50,10 @@ struct known_stream {
 	CUstream handle;
 	CUcontext context; /* of a default stream */
 	uint32_t thread;   /* of a per-thread default stream */
-	bool blocking;     /* in order with the legacy default stream */
+	/* Waits for the legacy default stream, and the reverse. */
+	bool blocking;
 	bool gone;
-	struct vector after; /* its own clock is at its own place */
+	struct vector after; /* its own entry is the stream's clock */
 };
 
 struct known_event {
@@ -71,20 +73,21 @@ struct known_block {
 	struct known_block *next_freed;
 	CUdeviceptr ptr;
 	size_t bytes;
-	int stream; /* -1: of no stream */
+	int stream; /* -1: device-scope memory */
 	uint64_t clock;
 	bool freed;
 	bool reported;
-	uint32_t stack; /* of the allocation; of the free */
+	/* Where it was allocated; once freed, where it was freed. */
+	uint32_t stack;
 	uint32_t free_stack;
 	struct user users[USERS];
 };
 
-static bool wanted; /* constant once read */
+static bool wanted; /* constant once it has been read */
 atomic_bool races_are_off;
 static struct stack_table *stacks;
 
-/* Over what follows. */
+/* Guards the data that follow. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known_stream *streams[STREAMS];
 static int n_streams;
@@ -110,15 +113,15 @@ print_sum(void)
 		    n_found, (int)REPORTS);
 }
 
-/* A forked child has no driver. */
+/* A forked child cannot use the driver. */
 static void
-give_up(void)
+stop_in_child(void)
 {
 	given_up = true;
 }
 
 static void
-read_environment(void)
+read_race_settings(void)
 {
 	const char *value = getenv("WEIR_CHECK_STREAMS");
 
@@ -130,7 +133,7 @@ read_environment(void)
 		log_write(LOG_ERROR, "check-streams: no host memory for it");
 		return;
 	}
-	pthread_atfork(NULL, NULL, give_up);
+	pthread_atfork(NULL, NULL, stop_in_child);
 	atexit(print_sum);
 	wanted = true;
 }
@@ -142,7 +145,7 @@ races_wanted(void)
 	static atomic_bool ready;
 
 	if (!atomic_load_explicit(&ready, memory_order_acquire)) {
-		pthread_once(&once, read_environment);
+		pthread_once(&once, read_race_settings);
 		atomic_store_explicit(
 		    &races_are_off, !wanted, memory_order_relaxed);
 		atomic_store_explicit(&ready, true, memory_order_release);
@@ -150,7 +153,7 @@ races_wanted(void)
 	return wanted;
 }
 
-/* Calls of weir's own are no business of the program's. */
+/* weir's own calls are not checked. */
 static bool
 is_on(void)
 {
@@ -168,7 +171,7 @@ stop_checking(const char *why)
 /* ---- Clocks, under the lock -------------------------------------------- */
 
 static void
-join(struct vector *to, const struct vector *from)
+vector_join(struct vector *to, const struct vector *from)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (to->at[i] < from->at[i])
@@ -176,7 +179,7 @@ join(struct vector *to, const struct vector *from)
 }
 
 static void
-join_all(struct vector *to)
+host_join_all(struct vector *to)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (to->at[i] < streams[i]->after.at[i])
@@ -190,7 +193,7 @@ is_legacy(const struct known_stream *stream)
 }
 
 static bool
-is_blocking(CUstream handle)
+stream_is_blocking(CUstream handle)
 {
 	enum { NON_BLOCKING = 1 };
 	CUresult (*ask)(CUstream, unsigned *) = NULL;
@@ -202,8 +205,9 @@ is_blocking(CUstream handle)
 	    ask(handle, &flags) != CUDA_SUCCESS || (flags & NON_BLOCKING) == 0;
 }
 
-/* Reuse the number of a stream that is gone. Its clock goes on: its work comes
- * before all work that is queued from now on. */
+/* A number for a new stream: that of a destroyed one, if there is one. Its
+ * clock goes on, since the old stream's work happens before all work that is
+ * queued from now on. */
 static int
 free_number(void)
 {
@@ -216,10 +220,10 @@ free_number(void)
 	return streams[n_streams] != NULL ? n_streams++ : -1;
 }
 
-/* The number of a stream, by its explicit handle; -1: it is not known, and
- * cannot be. */
+/* The number of a stream, given by its explicit handle; -1 if it has none and
+ * cannot get one. */
 static int
-number_of(CUstream handle)
+known_number_of(CUstream handle)
 {
 	CUcontext context = NULL;
 	uint32_t thread = handle == CU_STREAM_PER_THREAD ? os_thread_id() : 0;
@@ -242,11 +246,13 @@ number_of(CUstream handle)
 	stream->handle = handle;
 	stream->context = context;
 	stream->thread = thread;
-	stream->blocking = handle != CU_STREAM_LEGACY && is_blocking(handle);
+	stream->blocking =
+	    handle != CU_STREAM_LEGACY && stream_is_blocking(handle);
 	return n;
 }
 
-/* The stream's next work comes after these too. */
+/* Order the stream's next work after that of the default streams which it waits
+ * for. */
 static void
 join_default(struct known_stream *stream)
 {
@@ -254,24 +260,26 @@ join_default(struct known_stream *stream)
 		if (is_legacy(stream) ?
 			streams[i]->blocking :
 			stream->blocking && is_legacy(streams[i]))
-			join(&stream->after, &streams[i]->after);
+			vector_join(&stream->after, &streams[i]->after);
 }
 
-/* Give a stream an operation. */
+/* Count an operation of a stream, and order it after all work that it waits
+ * for. */
 static int
-step(CUstream handle)
+step_clock(CUstream handle)
 {
-	int n = number_of(handle);
+	int n = known_number_of(handle);
 
 	if (n < 0)
 		return -1;
-	join(&streams[n]->after, &host);
+	vector_join(&streams[n]->after, &host);
 	join_default(streams[n]);
 	streams[n]->after.at[n]++;
 	return n;
 }
 
-/* Does the next operation of a stream come after one of another stream? */
+/* Does the next operation of a stream come after the operation `clock` of
+ * another stream? */
 static bool
 is_after(int stream, int other, uint64_t clock)
 {
@@ -291,7 +299,7 @@ take_stack(void)
 }
 
 static bool
-in_this_library(const void *address)
+is_own_frame(const void *address)
 {
 	Dl_info ours;
 	Dl_info its;
@@ -312,7 +320,7 @@ print_stack(const char *what, uint32_t stack)
 
 	for (size_t i = 0; i < n && places != NULL && told < FRAMES; i++) {
 		char line[LINE];
-		if (in_this_library(frames[i]))
+		if (is_own_frame(frames[i]))
 			continue;
 		size_t m = stack_describe(frames[i], places, PLACES);
 		for (size_t k = 0; k < m; k++, told++)
@@ -320,14 +328,14 @@ print_stack(const char *what, uint32_t stack)
 			    stack_place_text(&places[k], line, sizeof(line)));
 	}
 	if (told == 0)
-		log_write(LOG_ERROR, "  %s a place that is not known", what);
+		log_write(LOG_ERROR, "  %s an unknown place", what);
 	if (places != NULL)
 		meta_free(places, PLACES * sizeof(*places));
 }
 
-/* A block is reported once. */
+/* A block is reported only once. */
 static bool
-is_to_be_told(struct known_block *block)
+is_to_be_reported(struct known_block *block)
 {
 	if (block->reported)
 		return false;
@@ -344,7 +352,7 @@ handle_of(int stream)
 static void
 report_unordered(struct known_block *block, int stream, const char *call)
 {
-	if (!is_to_be_told(block))
+	if (!is_to_be_reported(block))
 		return;
 	log_write(LOG_ERROR,
 	    "check-streams: %s on stream %p uses the block of %zu bytes at "
@@ -358,7 +366,7 @@ report_unordered(struct known_block *block, int stream, const char *call)
 static void
 report_use_after(struct known_block *block, int stream, const char *call)
 {
-	if (!is_to_be_told(block))
+	if (!is_to_be_reported(block))
 		return;
 	log_write(LOG_ERROR,
 	    "check-streams: %s on stream %p uses the block of %zu bytes at "
@@ -374,7 +382,7 @@ static void
 report_early_free(
     struct known_block *block, int stream, const struct user *user)
 {
-	if (!is_to_be_told(block))
+	if (!is_to_be_reported(block))
 		return;
 	log_write(LOG_ERROR,
 	    "check-streams: the block of %zu bytes at %#llx is freed on stream "
@@ -388,9 +396,9 @@ report_early_free(
 
 /* ---- Blocks, under the lock -------------------------------------------- */
 
-/* The block that an address is in, or NULL. */
+/* The block that contains an address, or NULL. */
 static struct known_block *
-block_over(CUdeviceptr ptr)
+known_block_over(CUdeviceptr ptr)
 {
 	struct known_block wish = { .ptr = ptr };
 	struct tree_node *node = tree_lower_bound(&blocks, &wish.node);
@@ -405,8 +413,8 @@ block_over(CUdeviceptr ptr)
 	return ptr - block->ptr < block->bytes ? block : NULL;
 }
 
-/* Out of the list of those that are freed: it stays there, of no bytes, until
- * its turn comes. */
+/* Remove a block. If it is freed, it stays in the list of freed blocks, with
+ * size 0, until it is the oldest. */
 static void
 forget_block(struct known_block *block)
 {
@@ -420,7 +428,7 @@ static void
 forget_range(CUdeviceptr ptr, size_t bytes)
 {
 	struct known_block wish = { .ptr = ptr };
-	struct known_block *block = block_over(ptr);
+	struct known_block *block = known_block_over(ptr);
 	struct tree_node *node;
 
 	if (block != NULL)
@@ -433,7 +441,7 @@ forget_range(CUdeviceptr ptr, size_t bytes)
 	}
 }
 
-/* Remember that a block was freed, and forget the one that was first. */
+/* Remember a freed block, and forget the oldest one if there are too many. */
 static void
 keep_freed(struct known_block *block)
 {
@@ -451,7 +459,8 @@ keep_freed(struct known_block *block)
 	meta_free(oldest, sizeof(*oldest));
 }
 
-/* The latest use of a stream; of too many streams the first are remembered. */
+/* Record the latest use by a stream. If more than USERS streams use a block,
+ * only the first are remembered. */
 static void
 note_use(struct known_block *block, int stream)
 {
@@ -467,10 +476,10 @@ note_use(struct known_block *block, int stream)
 	}
 }
 
-/* Has what was freed been allocated anew by calls of weir that are not seen
- * here? */
+/* Has the freed memory been allocated again by a call of weir that the hooks do
+ * not see? */
 static bool
-is_anothers(CUdeviceptr ptr)
+is_allocated_anew(CUdeviceptr ptr)
 {
 	struct weir_block_info info = { .struct_size = sizeof(info) };
 
@@ -482,16 +491,16 @@ is_anothers(CUdeviceptr ptr)
 	return live;
 }
 
-/* An address that is not sure may be one that was never written, and says
- * nothing about a block that is freed. */
+/* An address that is not sure may be left from an earlier launch, so it is no
+ * evidence about a block that has been freed. */
 static void
-use(CUdeviceptr ptr, int stream, const char *call, bool sure)
+use_block(CUdeviceptr ptr, int stream, const char *call, bool sure)
 {
-	struct known_block *block = block_over(ptr);
+	struct known_block *block = known_block_over(ptr);
 
 	if (block != NULL && block->freed && !sure)
 		return;
-	if (block != NULL && block->freed && is_anothers(ptr)) {
+	if (block != NULL && block->freed && is_allocated_anew(ptr)) {
 		forget_block(block);
 		return;
 	}
@@ -523,7 +532,7 @@ races_note_allocated(CUdeviceptr ptr, size_t bytes, weir_stream stream)
 	pthread_mutex_lock(&lock);
 	forget_range(ptr, bytes);
 	if (stream != WEIR_STREAM_ANY) {
-		block->stream = step((CUstream)stream);
+		block->stream = step_clock((CUstream)stream);
 		if (block->stream >= 0)
 			block->clock =
 			    streams[block->stream]->after.at[block->stream];
@@ -539,8 +548,8 @@ races_note_freed(CUdeviceptr ptr, weir_stream stream)
 		return;
 	uint32_t stack = take_stack();
 	pthread_mutex_lock(&lock);
-	struct known_block *block = block_over(ptr);
-	int n = stream != WEIR_STREAM_ANY ? step((CUstream)stream) : -1;
+	struct known_block *block = known_block_over(ptr);
+	int n = stream != WEIR_STREAM_ANY ? step_clock((CUstream)stream) : -1;
 	if (block != NULL && !block->freed && block->ptr == ptr) {
 		block->free_stack = stack;
 		for (int i = 0; i < USERS && n >= 0; i++)
@@ -564,9 +573,9 @@ races_work(CUstream stream, bool per_thread, const char *call,
 	if (gate_capturing((weir_stream)stream))
 		return;
 	pthread_mutex_lock(&lock);
-	int number = step(stream);
+	int number = step_clock(stream);
 	for (size_t i = 0; i < n && number >= 0; i++)
-		use(ptrs[i], number, call, i < n_sure);
+		use_block(ptrs[i], number, call, i < n_sure);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -578,9 +587,9 @@ races_waited(CUstream stream, bool per_thread)
 	if (stream == NULL)
 		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 	pthread_mutex_lock(&lock);
-	int n = step(stream);
+	int n = step_clock(stream);
 	if (n >= 0)
-		join(&host, &streams[n]->after);
+		vector_join(&host, &streams[n]->after);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -590,7 +599,7 @@ races_waited_all(void)
 	if (!is_on())
 		return;
 	pthread_mutex_lock(&lock);
-	join_all(&host);
+	host_join_all(&host);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -621,7 +630,7 @@ races_event_gone(CUevent event)
 	pthread_mutex_unlock(&lock);
 }
 
-/* An event of a capture is not followed, so it orders everything. */
+/* An event recorded in a capture is not followed, so it orders everything. */
 void
 races_recorded(CUevent event, CUstream stream)
 {
@@ -632,7 +641,7 @@ races_recorded(CUevent event, CUstream stream)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	int n = step(stream);
+	int n = step_clock(stream);
 	struct known_event **at = event_place(event);
 	if (n >= 0 && *at == NULL && n_events < EVENTS) {
 		*at = meta_zalloc(sizeof(**at));
@@ -651,9 +660,9 @@ join_event(struct vector *to, CUevent event)
 	const struct known_event *known = *event_place(event);
 
 	if (known != NULL)
-		join(to, &known->after);
+		vector_join(to, &known->after);
 	else
-		join_all(to);
+		host_join_all(to);
 }
 
 void
@@ -672,14 +681,14 @@ races_stream_waited(CUstream stream, CUevent event)
 	if (!is_on() || gate_capturing((weir_stream)stream))
 		return;
 	pthread_mutex_lock(&lock);
-	int n = step(stream);
+	int n = step_clock(stream);
 	if (n >= 0)
 		join_event(&streams[n]->after, event);
 	pthread_mutex_unlock(&lock);
 }
 
-/* Its handle may be another's next. What it was given is taken for done: who
- * ends a stream may know. */
+/* A new stream may get the handle. The stream's work is taken to be done,
+ * because the program may know that before it destroys a stream. */
 void
 races_stream_gone(CUstream stream)
 {
@@ -689,7 +698,7 @@ races_stream_gone(CUstream stream)
 	for (int i = 0; i < n_streams; i++)
 		if (streams[i]->handle == stream && !streams[i]->gone) {
 			streams[i]->gone = true;
-			join(&host, &streams[i]->after);
+			vector_join(&host, &streams[i]->after);
 		}
 	pthread_mutex_unlock(&lock);
 }

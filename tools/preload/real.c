@@ -1,16 +1,16 @@
 /*
- * The real dlsym, and the real driver.
+ * The real dlsym and the real driver.
  *
- * dlsym cannot be asked for itself: every way to ask is a symbol this library
+ * dlsym cannot be looked up: every way to do so is a symbol that this library
  * exports too. So its address is read from the symbol tables of the objects
- * the program was started with, in their order, after ours: what RTLD_NEXT
- * means. That happens as early as a sanitizer's start, before any constructor,
- * so it calls nothing.
+ * that the program was started with, from the one after this library on, as
+ * RTLD_NEXT would. This may happen while a sanitizer starts, before any
+ * constructor, so it calls no function.
  *
- * The driver is the libcuda.so.1 that the program itself has loaded, by link
- * or by dlopen. It is found by asking the loader for what is loaded already. It
- * is loaded from here only for a program that calls weir itself, which may do
- * so before anything has loaded the driver.
+ * The driver is the libcuda.so.1 that the program itself has loaded, by link or
+ * by dlopen(). The loader is asked for the library without loading it. This
+ * library loads the driver only for a program that calls weir directly, which
+ * may do so before the driver is loaded.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -21,7 +21,7 @@
 
 #include "tools/preload/preload.h"
 
-/* The tables of one object that a search needs. */
+/* The tables of an object that are searched. */
 struct tables {
 	const char *strings;
 	const ElfW(Sym) * symbols;
@@ -29,8 +29,8 @@ struct tables {
 	const uint32_t *hash;          /* DT_GNU_HASH */
 };
 
-/* The loader writes addresses into a dynamic section; where it does not, they
- * are offsets. */
+/* Most loaders write addresses into a dynamic section. Where one does not, the
+ * values are offsets. */
 static PLAIN const void *
 address_in(const struct link_map *object, ElfW(Addr) value)
 {
@@ -86,7 +86,8 @@ search_object(const struct link_map *object, const char *name)
 	struct tables t;
 	uint32_t h = gnu_hash(name);
 
-	/* The kernel's own object is not relocated and has nothing for us. */
+	/* The kernel's own object is not relocated and defines none of the
+	 * functions. */
 	if (object->l_ld == NULL || !read_tables(object, &t) ||
 	    (uintptr_t)t.hash < object->l_addr)
 		return NULL;
@@ -112,14 +113,14 @@ search_object(const struct link_map *object, const char *name)
 	}
 }
 
-/* The next definition after this object. The objects a program starts with
- * come first in the list and stay, so it is read without a lock. */
+/* The next definition after this library. The objects that a program starts
+ * with come first in the list and stay there, so it is read without a lock. */
 static PLAIN void *
 search_after_us(const char *name)
 {
 	bool after = false;
 
-	/* _DYNAMIC is each object's own. */
+	/* _DYNAMIC belongs to each object itself. */
 	for (const struct link_map *o = _r_debug.r_map; o != NULL;
 	     o = o->l_next) {
 		if (o->l_ld == _DYNAMIC) {
@@ -133,7 +134,7 @@ search_after_us(const char *name)
 	return NULL;
 }
 
-/* Several threads may search at once; they find the same. */
+/* Several threads may search at once; all find the same address. */
 static PLAIN void *
 search_once(void **place, const char *name)
 {
@@ -163,7 +164,7 @@ PLAIN void *(*real_dlvsym(void))(void *, const char *, const char *)
 
 /* ---- The driver -------------------------------------------------------- */
 
-/* The driver's handle, kept; NULL while the program has not loaded it. */
+/* The driver's handle, which is kept; NULL if the program has not loaded it. */
 static void *
 library(void)
 {
@@ -174,7 +175,7 @@ library(void)
 		return handle;
 	handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	if (handle == NULL)
-		dlerror(); /* the program did not ask, it gets no error */
+		dlerror(); /* the program made no call, so it gets no error */
 	else
 		atomic_store_explicit(&kept, handle, memory_order_release);
 	return handle;
@@ -251,7 +252,7 @@ real_driver(void)
 	const struct real *table =
 	    atomic_load_explicit(&ready, memory_order_acquire);
 
-	/* A driver that is loaded stays, and has its entries or has not. */
+	/* A loaded driver stays loaded, and its entries do not change. */
 	if (table != NULL || !real_loaded())
 		return table;
 	pthread_once(&once, load_driver_table);
@@ -262,10 +263,10 @@ real_driver(void)
 }
 
 /*
- * weir retains the primary context of a device and keeps it. A program that
- * calls the driver has the context already, and must stay the one who decides
- * when it ends: with a share of ours, its last release would not be the last.
- * A program that calls weir first has no context, so weir keeps a share.
+ * Retain the primary context of a device for weir, which keeps it. A program
+ * that calls the driver has the context already, and its last release must end
+ * the context. So weir takes no reference of its own then. A program that calls
+ * weir first has no context, so weir keeps a reference.
  */
 static CUresult
 retain_without_share(CUcontext *out, CUdevice device)
@@ -317,11 +318,11 @@ query_for_weir_v2(const char *symbol, void **function, int version,
 	return code;
 }
 
-/* The driver stays loaded, so that real_find() finds it from now on. */
+/* The driver stays loaded, so real_find() finds it from now on. */
 static void
 load_driver(void)
 {
-	/* Not for setuid programs: it names code to be run. */
+	/* Ignored in setuid programs, because it names code to be run. */
 	const char *path = secure_getenv("WEIR_LIBCUDA");
 
 	dlopen(path != NULL && *path != '\0' ? path : "libcuda.so.1",

@@ -1,18 +1,18 @@
 /*
- * The report: what the program asked for, and what weir did about it.
+ * The report: the program's requests, and how weir served them.
  *
  * WEIR_REPORT=FILE writes it as JSON when the program ends, WEIR_REPORT=- as
- * text to stderr. "%p" in FILE stands for the process, since children inherit
- * the variable. A process that never came to the driver writes nothing. With
- * no WEIR_REPORT nothing is counted.
+ * text to stderr. "%p" in FILE is replaced by the process ID, because children
+ * inherit the variable. A process that never called the driver writes nothing.
+ * Without WEIR_REPORT nothing is counted.
  *
  * Note [Without caching]
  *
  * The memory that the driver alone would have held for the program is an
- * estimate: an allocation of 2 MiB or more has pages of its own, of 2 MiB each;
- * smaller ones share pages, in units of 512 bytes. The driver's placement of
- * small allocations is unknown. The estimate assumes no gaps between them, and
- * so is a lower bound.
+ * estimate: an allocation of 2 MiB or more has its own pages of 2 MiB each;
+ * smaller ones share pages, in units of 512 bytes. It is not known where the
+ * driver places small allocations. The estimate assumes no gaps between them,
+ * so it is a lower bound.
  */
 
 #include <errno.h>
@@ -32,13 +32,13 @@
 
 /* ---- Counters ---------------------------------------------------------- */
 
-/* Note [Without caching]. */
+/* See Note [Without caching]. */
 enum { UNIT = 512 };
 
-/* The driver calls of this thread when its present call of a hook began. */
+/* The driver calls of this thread before its current call of a hook. */
 static PRELOAD_THREAD uint64_t calls_before;
 
-/* Where the report goes; NULL if none is wanted. */
+/* Where the report is written; NULL if none is wanted. */
 static char *destination;
 
 static void
@@ -49,7 +49,7 @@ read_destination(void)
 	if (value == NULL || *value == '\0')
 		return;
 	destination = strdup(value);
-	/* A child starts from nothing, and so reports only what it does itself.
+	/* A child begins with empty counters, so it reports only its own calls.
 	 */
 	pthread_atfork(NULL, NULL, tally_forget_all);
 }
@@ -85,7 +85,7 @@ needed_no_driver(void)
 
 static void publish_all(void);
 
-/* A failure may be one more that was out of memory. */
+/* The failure may be another out of memory. */
 void
 report_count_failed(void)
 {
@@ -112,10 +112,10 @@ slot_of(int device)
 						   LEDGER_DEVICES - 1;
 }
 
-/* The key of a stream: of the device for default streams, else the handle.
+/* The key of a stream: made of the device for default streams, else the handle.
  * Never 0. */
 static uintptr_t
-key_of(int device, weir_stream handle)
+stream_key_of(int device, weir_stream handle)
 {
 	uintptr_t stream = (uintptr_t)handle;
 	uintptr_t place = (uintptr_t)device + 1;
@@ -127,13 +127,13 @@ key_of(int device, weir_stream handle)
 	    stream;
 }
 
-/* The calling thread has counted something by then. */
+/* Called only after the thread has counted something. */
 static unsigned
-row_of(int device, weir_stream stream)
+device_row_of(int device, weir_stream stream)
 {
 	struct ledger_stream *streams = tally_process()->streams;
 	static PRELOAD_THREAD unsigned latest;
-	uintptr_t key = key_of(device, stream);
+	uintptr_t key = stream_key_of(device, stream);
 
 	if (atomic_load(&streams[latest].key) == key)
 		return latest;
@@ -165,7 +165,7 @@ report_count_allocated(const struct request *request, CUdeviceptr ptr)
 {
 	struct tally *own = tally_own();
 	struct tally_stream *stream =
-	    &own->streams[row_of(request->device, request->stream)];
+	    &own->streams[device_row_of(request->device, request->stream)];
 
 	ledger_add(&stream->requests, 1);
 	ledger_add(&stream->bytes, (int64_t)request->bytes);
@@ -186,12 +186,12 @@ struct report_place
 report_place(int device, weir_stream stream)
 {
 	tally_own();
-	return (struct report_place){ .row = row_of(device, stream),
+	return (struct report_place){ .row = device_row_of(device, stream),
 		.slot = (unsigned)slot_of(device) };
 }
 
-/* The first call of a thread is counted apart, so that the others have no
- * registers to save. */
+/* The first count of a thread is a separate function, so that later counts need
+ * not save registers. */
 static __attribute__((noinline)) void
 begin_with_malloc(enum hook_id id, struct report_place place, size_t bytes)
 {
@@ -238,10 +238,10 @@ report_count_quick_free(
 
 /* ---- weir's own numbers ------------------------------------------------ */
 
-/* Copy an arena's counts to the ledger, where they outlive the process. They
- * change only in calls that come to the driver. */
+/* Copy an arena's counts to the ledger, which outlives the process. They change
+ * only in calls that make driver calls. */
 static void
-publish(int device)
+publish_arena(int device)
 {
 	struct ledger_arena *now = &tally_process()->now[slot_of(device)];
 	struct weir_stats stats;
@@ -264,7 +264,7 @@ publish_all(void)
 		return;
 	atomic_store(&tally_process()->serving, true);
 	for (int i = 0; i < driver->device_count && i < LEDGER_DEVICES; i++)
-		publish(i);
+		publish_arena(i);
 }
 
 void
@@ -275,7 +275,7 @@ report_device_ends(int device)
 
 	if (!report_wanted())
 		return;
-	publish(device);
+	publish_arena(device);
 	past = &tally_process()->past[slot_of(device)];
 	now = &tally_process()->now[slot_of(device)];
 	if (ledger_now(&now->peak_held_bytes) >
@@ -294,7 +294,7 @@ report_device_ends(int device)
 
 /* ---- Writing ----------------------------------------------------------- */
 
-/* Reads memory only, and calls no driver: the driver may be gone. */
+/* Reads memory only, and makes no driver call: the driver may have ended. */
 __attribute__((destructor)) static void
 write_report(void)
 {
@@ -305,7 +305,7 @@ write_report(void)
 		return;
 	publish_all();
 	bool called = ledger_report(tally_ledger(), process, &report);
-	/* A program may have called weir alone, and no hook. */
+	/* A program may have called weir directly, and no hook. */
 	if (called || driver_peek() != NULL)
 		library_report(&report);
 	if (!called && !report.library)

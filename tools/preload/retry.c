@@ -1,18 +1,17 @@
 /*
- * Calls for which the driver itself needs memory. The driver serves them; if it
- * runs out, weir gives its unused memory back and they are tried again, so that
- * they fail only if they would fail without weir.
+ * Calls for which the driver itself needs memory. The driver serves them. If it
+ * runs out of memory, weir frees its unused memory and the call is repeated, so
+ * that it fails only if it would fail without weir.
  */
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
 /*
- * True if a failed request of the driver is worth a second try: memory ran
- * out, and weir had some to give back. Giving back waits for streams, which
- * would break a capture.
+ * Has weir freed memory for a request of the driver that ran out of it? Freeing
+ * waits for streams, which would break a capture.
  */
 static bool
-made_on(CUresult code, int device)
+trim_for_retry(CUresult code, int device)
 {
 	size_t freed = 0;
 
@@ -26,12 +25,12 @@ made_on(CUresult code, int device)
 }
 
 bool
-room_made(CUresult code)
+retry_is_due(CUresult code)
 {
 	int device;
 
 	return code == CUDA_ERROR_OUT_OF_MEMORY && gate_context(&device) &&
-	    made_on(code, device);
+	    trim_for_retry(code, device);
 }
 
 CUresult
@@ -44,19 +43,18 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
 	if (code == CUDA_ERROR_OUT_OF_MEMORY &&
 	    wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-	    made_on(code, wanted->location.id))
+	    trim_for_retry(code, wanted->location.id))
 		code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
 	return code;
 }
 
-/* A call that is made again if it failed for want of memory and there is some
- * now. */
+/* A call that is repeated if it ran out of memory and weir could free some. */
 #define ASK_TWICE(name, params, args)                                          \
 	CUresult name params                                                   \
 	{                                                                      \
 		report_call(HOOK_##name);                                      \
 		CUresult code = REAL(name) args;                               \
-		if (room_made(code))                                           \
+		if (retry_is_due(code))                                        \
 			code = REAL(name) args;                                \
 		return code;                                                   \
 	}

@@ -1,12 +1,12 @@
 /*
- * Where in the program memory comes from: for `--leaks` and `--sites`.
+ * Where in the program memory is allocated: for `--leaks` and `--sites`.
  *
- * Each block that is live is remembered with the stack of calls that led to
- * it, and each stack, a site, with what is live of it. What a site held at the
- * program's peak is kept up lazily: peaks are numbered, and a site that changes
- * for the first time after one writes down what it held by then.
+ * Each live block is recorded with the stack of the call that allocated it.
+ * Each stack, a site, has the sum of its live blocks. The amount that a site
+ * held at the program's peak is updated lazily: peaks are numbered, and a site
+ * stores what it held when it first changes after a peak.
  *
- * Without WEIR_REPORT_LEAKS and WEIR_REPORT_SITES nothing of this happens.
+ * Nothing is recorded without WEIR_REPORT_LEAKS and WEIR_REPORT_SITES.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,12 +30,12 @@ struct site_block {
 	int device;
 };
 
-/* The settings; constant once they have been read. */
+/* The settings, which are constant once they have been read. */
 static bool leaks_wanted;
 static size_t top_wanted;
 static struct stack_table *stacks;
 
-/* Over what follows. Stacks are taken and named without it. */
+/* Guards the data that follow. Stacks are captured and named without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct site_block *blocks[BLOCKS];
 static struct site *sites[SITES];
@@ -46,7 +46,7 @@ static uint64_t peak;
 
 /* ---- Asked for? -------------------------------------------------------- */
 
-/* A child starts from nothing. What it inherits is left where it is. */
+/* A child begins with no records. The memory of inherited ones is not freed. */
 static void
 forget_all(void)
 {
@@ -59,7 +59,7 @@ forget_all(void)
 }
 
 static size_t
-read_top(void)
+read_top_count(void)
 {
 	const char *value = getenv("WEIR_REPORT_SITES");
 	char *end;
@@ -77,7 +77,7 @@ read_top(void)
 }
 
 static void
-read_environment(void)
+read_site_settings(void)
 {
 	const char *leaks = getenv("WEIR_REPORT_LEAKS");
 
@@ -85,7 +85,7 @@ read_environment(void)
 		return;
 	leaks_wanted =
 	    leaks != NULL && *leaks != '\0' && strcmp(leaks, "0") != 0;
-	top_wanted = read_top();
+	top_wanted = read_top_count();
 	if (!leaks_wanted && top_wanted == 0)
 		return;
 	stacks = stack_table_create(TABLE_BYTES);
@@ -102,7 +102,7 @@ sites_wanted(void)
 	static atomic_bool ready;
 
 	if (!atomic_load_explicit(&ready, memory_order_acquire)) {
-		pthread_once(&once, read_environment);
+		pthread_once(&once, read_site_settings);
 		atomic_store_explicit(&ready, true, memory_order_release);
 	}
 	return stacks != NULL;
@@ -111,15 +111,15 @@ sites_wanted(void)
 /* ---- Blocks and sites, under the lock ---------------------------------- */
 
 static size_t
-bucket_of(uint64_t key, size_t buckets)
+block_bucket_of(uint64_t key, size_t buckets)
 {
 	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
 }
 
 static struct site_block **
-place_of(CUdeviceptr ptr)
+block_place_of(CUdeviceptr ptr)
 {
-	struct site_block **at = &blocks[bucket_of(ptr, BLOCKS)];
+	struct site_block **at = &blocks[block_bucket_of(ptr, BLOCKS)];
 
 	while (*at != NULL && (*at)->ptr != ptr)
 		at = &(*at)->next;
@@ -130,7 +130,7 @@ place_of(CUdeviceptr ptr)
 static struct site *
 site_of(uint32_t stack)
 {
-	struct site **at = &sites[bucket_of(stack, SITES)];
+	struct site **at = &sites[block_bucket_of(stack, SITES)];
 
 	while (*at != NULL && (*at)->stack != stack)
 		at = &(*at)->next;
@@ -157,10 +157,10 @@ keep_peak(struct site *site)
 }
 
 static void
-add(struct site_block *block)
+site_add(struct site_block *block)
 {
 	struct site *site = block->site;
-	struct site_block **at = &blocks[bucket_of(block->ptr, BLOCKS)];
+	struct site_block **at = &blocks[block_bucket_of(block->ptr, BLOCKS)];
 
 	block->next = *at;
 	*at = block;
@@ -175,7 +175,7 @@ add(struct site_block *block)
 }
 
 static struct site_block *
-take(struct site_block **at)
+take_block(struct site_block **at)
 {
 	struct site_block *block = *at;
 	struct site *site;
@@ -214,7 +214,7 @@ sites_allocated(CUdeviceptr ptr, int device, size_t bytes)
 		*block = (struct site_block){ NULL, site, ptr, bytes, device };
 		site->all_bytes += bytes;
 		site->all_blocks++;
-		add(block);
+		site_add(block);
 	}
 	pthread_mutex_unlock(&lock);
 	if (site == NULL)
@@ -229,7 +229,7 @@ sites_take(CUdeviceptr ptr)
 	if (!sites_wanted())
 		return NULL;
 	pthread_mutex_lock(&lock);
-	block = take(place_of(ptr));
+	block = take_block(block_place_of(ptr));
 	pthread_mutex_unlock(&lock);
 	return block;
 }
@@ -246,7 +246,7 @@ sites_put_back(struct site_block *block)
 	if (block == NULL)
 		return;
 	pthread_mutex_lock(&lock);
-	add(block);
+	site_add(block);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -261,7 +261,7 @@ sites_device_ends(int device)
 
 		while (*at != NULL) {
 			if ((*at)->device == device)
-				meta_free(take(at), sizeof(**at));
+				meta_free(take_block(at), sizeof(**at));
 			else
 				at = &(*at)->next;
 		}
@@ -271,7 +271,7 @@ sites_device_ends(int device)
 
 /* ---- In the end -------------------------------------------------------- */
 
-/* The order of a list, and a site's value in it. */
+/* Which sites a list has, and in which order. */
 static bool
 counts_at_peak(struct site *site)
 {
@@ -310,10 +310,10 @@ by_live(const void *a, const void *b)
 	return falling(one->bytes, two->bytes);
 }
 
-/* The sites that count, in order and not more than `most`. */
+/* The sites for which `counts` is true, in order and at most `most`. */
 static struct site_list *
-list(bool (*counts)(struct site *), int (*order)(const void *, const void *),
-    size_t most)
+site_list_of(bool (*counts)(struct site *),
+    int (*order)(const void *, const void *), size_t most)
 {
 	struct site_list *all;
 
@@ -344,7 +344,7 @@ sites_leaks(void)
 {
 	if (!sites_wanted() || !leaks_wanted)
 		return NULL;
-	return list(counts_now, by_live, SIZE_MAX);
+	return site_list_of(counts_now, by_live, SIZE_MAX);
 }
 
 struct site_list *
@@ -352,11 +352,11 @@ sites_top(void)
 {
 	if (!sites_wanted() || top_wanted == 0)
 		return NULL;
-	return list(counts_at_peak, by_peak, top_wanted);
+	return site_list_of(counts_at_peak, by_peak, top_wanted);
 }
 
 static bool
-in_this_library(const void *address)
+is_in_preload(const void *address)
 {
 	Dl_info ours;
 	Dl_info its;
@@ -378,7 +378,7 @@ sites_describe(
 	for (size_t i = 0; i < n; i++) {
 		size_t m;
 
-		if (in_this_library(frames[i]))
+		if (is_in_preload(frames[i]))
 			continue;
 		m = stack_describe(frames[i], places, IN_LINE_MAX);
 		for (size_t k = 0; k < m; k++) {

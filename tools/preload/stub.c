@@ -2,18 +2,19 @@
  * dlsym() and dlvsym() in place of the C library's.
  *
  * Their answers for RTLD_NEXT and RTLD_DEFAULT depend on the caller, which the
- * C library knows by the return address. So a query that is not for weir is
+ * C library identifies by the return address. So a query that gets no hook is
  * forwarded by a jump, which leaves arguments, stack and return address as they
- * are. C does not guarantee such a tail call; these instructions do.
+ * are. C does not guarantee such a tail call, so this is assembly.
  *
- * Each calls its door and gets struct door_answer in two registers.
+ * Each function calls its lookup and gets struct lookup_answer in two
+ * registers.
  */
 #include "tools/preload/preload.h"
 
 #if defined(__x86_64__)
 
-/* Three pushes leave the stack as the call needs it: a multiple of 16. */
-#define STUB(name, door)                                                       \
+/* Three pushes align the stack to 16 bytes, as a call needs. */
+#define STUB(name, lookup)                                                     \
 	__asm__(".text\n"                                                      \
 		".p2align 4\n"                                                 \
 		".globl " name "\n"                                            \
@@ -26,7 +27,7 @@
 		".cfi_adjust_cfa_offset 8\n"                                   \
 		"pushq %rdx\n"                                                 \
 		".cfi_adjust_cfa_offset 8\n"                                   \
-		"call " door "\n"                                              \
+		"call " lookup "\n"                                            \
 		"testq %rax, %rax\n"                                           \
 		"je 1f\n"                                                      \
 		"popq %rdx\n"                                                  \
@@ -47,8 +48,9 @@
 
 #elif defined(__aarch64__)
 
-/* hint #34 is `bti c`; x16 may be jumped through under that protection. */
-#define STUB(name, door)                                                       \
+/* hint #34 is `bti c`; with branch protection on, a jump through x16 is
+ * allowed. */
+#define STUB(name, lookup)                                                     \
 	__asm__(".text\n"                                                      \
 		".p2align 4\n"                                                 \
 		".globl " name "\n"                                            \
@@ -62,7 +64,7 @@
 		"mov x29, sp\n"                                                \
 		"stp x0, x1, [sp, #16]\n"                                      \
 		"str x2, [sp, #32]\n"                                          \
-		"bl " door "\n"                                                \
+		"bl " lookup "\n"                                              \
 		"mov x16, x0\n"                                                \
 		"mov x9, x1\n"                                                 \
 		"ldp x0, x1, [sp, #16]\n"                                      \
@@ -82,5 +84,5 @@
 #error "tools/preload/stub.c knows x86-64 and aarch64"
 #endif
 
-STUB("dlsym", "door_dlsym");
-STUB("dlvsym", "door_dlvsym");
+STUB("dlsym", "lookup_dlsym");
+STUB("dlvsym", "lookup_dlvsym");

@@ -1,5 +1,5 @@
 /*
- * The counters of each thread for a report: tally.h.
+ * The counters of each thread for a report (tally.h).
  */
 #include "tools/preload/tally.h"
 
@@ -12,11 +12,11 @@
 
 PRELOAD_THREAD struct tally *tally_of_thread;
 
-/* Over what follows, the chain of threads, and all limits. */
+/* Guards the data that follow, the list of threads, and all limits. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool begun;
 static struct ledger *ledger;
-static struct ledger_process lonely; /* in no ledger */
+static struct ledger_process lonely; /* used while there is no ledger */
 static struct ledger_process *process = &lonely;
 
 struct ledger_process *
@@ -52,10 +52,10 @@ next_thread(const struct ledger_thread *thread)
 	return next == 0 ? NULL : ledger_thread(ledger, next);
 }
 
-/* Destructors of other libraries may come later and count: the thread begins
- * again then. */
+/* Destructors of other libraries may run later and count again: then the thread
+ * begins anew. */
 static void
-end(void *value)
+end_counting(void *value)
 {
 	struct ledger_thread *own = value;
 
@@ -68,10 +68,11 @@ end(void *value)
 static void
 watch_ends(void)
 {
-	ends_are_seen = pthread_key_create(&end_key, end) == 0;
+	ends_are_seen = pthread_key_create(&end_key, end_counting) == 0;
 }
 
-/* The streams' rows are known by then to callers of report_place(). */
+/* Callers of report_place() use the rows of streams already, so they are
+ * copied. */
 static void
 copy_streams(struct ledger_process *to, const struct ledger_process *from)
 {
@@ -83,9 +84,9 @@ copy_streams(struct ledger_process *to, const struct ledger_process *from)
 	}
 }
 
-/* The first of the process to count. */
+/* Called when the first thread of the process counts. */
 static void
-begin(void)
+begin_process(void)
 {
 	uint32_t slot = 0;
 
@@ -105,8 +106,8 @@ begin(void)
 	atomic_store(&process->others.used, true);
 }
 
-/* One that an ended thread has left, or a new one; that of the others where
- * there is none. */
+/* Take the counters that an ended thread has left, or new ones. If there are
+ * none, take the counters that several threads share. */
 static struct ledger_thread *
 take_own(void)
 {
@@ -140,7 +141,7 @@ tally_begin(void)
 	pthread_once(&once, watch_ends);
 	pthread_mutex_lock(&lock);
 	if (!begun)
-		begin();
+		begin_process();
 	own = take_own();
 	pthread_mutex_unlock(&lock);
 	tally_of_thread = &own->tally;
@@ -149,7 +150,7 @@ tally_begin(void)
 	return tally_of_thread;
 }
 
-/* The parent's counters stay the parent's, also in shared memory. */
+/* The parent's counters are left as they are, also in shared memory. */
 void
 tally_forget_all(void)
 {
@@ -173,7 +174,7 @@ tally_forget_all(void)
 
 /* ---- Peaks ------------------------------------------------------------- */
 
-/* The streams that have allocated. */
+/* The number of devices that have rows. */
 static size_t
 devices(void)
 {
@@ -182,7 +183,7 @@ devices(void)
 	return n < LEDGER_DEVICES ? n : LEDGER_DEVICES;
 }
 
-/* Does it share the bytes that are left below the peak? */
+/* Does this thread share in the bytes below the peak? */
 static bool
 shares(const struct ledger_thread *o, const struct ledger_held *held, int which)
 {
@@ -206,7 +207,7 @@ held_now(int which)
 	return sum;
 }
 
-/* The threads that share these counters, and whether there are others. */
+/* Count the other shares; *threads says whether other threads have any. */
 static int
 count_others(const struct tally *own, size_t device, int which, bool *threads)
 {
@@ -225,8 +226,9 @@ count_others(const struct tally *own, size_t device, int which, bool *threads)
 	return n;
 }
 
-/* Half of what is left is for the one that has come, the rest for the others.
- * The limit of any that does not share is what it has. */
+/* Divide the bytes below the peak: half for the thread that has called, the
+ * rest for the others. A thread that does not share has its current bytes as
+ * its limit. */
 static void
 share_out(const struct tally *own, size_t device, int which, int64_t room)
 {

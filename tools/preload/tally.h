@@ -3,25 +3,25 @@
  *
  * Note [Counting]
  *
- * A counter is written by one thread, by plain loads and stores, and added up
- * over all threads when it is read. A thread that ends leaves its counters as
- * they stand to one that begins, so that sums stay what they are. Counting
- * takes no lock and no memory once a thread has counted anything. Where the
- * counters lie: tools/report/ledger.h.
+ * A counter is written by one thread, by plain loads and stores. Reading adds
+ * up the counters of all threads. A thread that ends leaves its counters, with
+ * their values, to a thread that begins, so the sums stay right. Once a thread
+ * has counted anything, counting takes no lock and allocates nothing.
+ * tools/report/ledger.h describes where the counters are.
  *
  * Note [Peaks]
  *
- * The peak of the program's memory is a sum over threads, which no thread sees
- * alone. So each thread has a limit for each device, and all limits together
- * are at most the peak: while every thread's allocated minus freed bytes stay
- * within its limit, the peak is not exceeded. A thread that exceeds its limit
- * takes the lock, adds up the bytes of all threads, raises the peak if the sum
- * is above it, and shares out the rest as new limits.
+ * The peak of the program's memory is a sum over threads, which no single
+ * thread knows. So each thread has a limit for each device, and the sum of all
+ * limits is at most the peak: while every thread's allocated minus freed bytes
+ * stay within its limit, the peak is not exceeded. A thread that exceeds its
+ * limit takes the lock, adds up the bytes of all threads, raises the peak if
+ * the sum is above it, and divides the rest into new limits.
  *
  * With one thread the peak is exact. With several, each limit is TALLY_SLACK
- * bytes higher, so that threads that take turns do not take the lock each time.
+ * bytes higher, so that threads that alternate do not take the lock each time.
  * A peak may be missed by that much for each thread, and by the bytes that are
- * being allocated while limits are shared out.
+ * being allocated while limits are divided.
  */
 #ifndef TOOLS_PRELOAD_TALLY_H
 #define TOOLS_PRELOAD_TALLY_H
@@ -39,18 +39,18 @@ struct tally_bytes {
 	int64_t of[LEDGER_PEAKS];
 };
 
-/* The process, by the ledger's record. Until it has counted anything, and where
- * there is no room in the ledger, one that no other process sees. */
+/* The process's record in the ledger. Before anything is counted, and if the
+ * ledger has no room, a record that no other process sees. */
 struct ledger_process *tally_process(void);
 
-/* The ledger it is in; NULL: in none. */
+/* The ledger that has the record; NULL if none has. */
 struct ledger *tally_ledger(void);
 
-/* The numbers of the libweir that the program is linked with, if it was that
- * which served it; of library.c. */
+/* Replace the report's numbers by those of the libweir that the program is
+ * linked with, if that library served the program (library.c). */
 void library_report(struct report *report);
 
-/* The calling thread's, or NULL. */
+/* The calling thread's counters, or NULL. */
 extern PRELOAD_THREAD struct tally *tally_of_thread;
 struct tally *tally_begin(void);
 
@@ -62,10 +62,10 @@ tally_own(void)
 	return __builtin_expect(tally != NULL, 1) ? tally : tally_begin();
 }
 
-/* The calling thread, whose it is, has passed a limit there. */
+/* Called by the thread that owns the counters when it has exceeded a limit. */
 void tally_pass(const struct tally *own, size_t device);
 
-/* Add to the bytes that it holds there; false: not below its limit any more.
+/* Add to the bytes of a thread on a device; false if its limit is exceeded now.
  */
 static inline bool
 tally_rise(struct ledger_held *held, enum ledger_peak which, int64_t bytes)
@@ -96,10 +96,10 @@ tally_freed(struct tally *own, size_t device, struct tally_bytes bytes)
 		ledger_add(&held->bytes[i], -bytes.of[i]);
 }
 
-/* The program's memory of a device has ended with the device. */
+/* The device has ended, and with it the program's memory there. */
 void tally_forget(size_t device);
 
-/* For a child: all its counters begin at 0; the rows of streams stay. */
+/* Called in a child: all its counters begin at 0; the rows of streams stay. */
 void tally_forget_all(void);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * The waits of a program, watched for a report.
+ * The waits of a program, observed for a report.
  *
  * Note [A free as a barrier]
  *
- * cuMemFree() of the driver waits for the device, and a program may, knowing
- * or not, count on that: it has the device copy results to the host, frees
- * something, and reads them. Under weir the free does not wait.
+ * The driver's cuMemFree() waits for the device, and a program may rely on
+ * that, knowingly or not: it has the device copy results to the host, frees
+ * something, and reads the results. Under weir the free does not wait.
  *
  * Reads by the host cannot be seen. But a program that reads copied results
  * first waits for the copy, and there are few ways to do that: it waits for the
@@ -37,7 +37,7 @@ static _Atomic uint64_t waits; /* of all threads */
 /* The state of this thread's latest copy to the host. */
 static PRELOAD_THREAD struct {
 	enum { NONE, QUEUED, FREED_AFTER } stage;
-	uint64_t waits; /* by then */
+	uint64_t waits; /* the count when the copy was queued */
 } latest;
 
 bool
@@ -93,7 +93,7 @@ queued(void)
 /* ---- Regions ----------------------------------------------------------- */
 
 static void
-note(enum hook_id id, enum weir_stage stage)
+annotate_wait(enum hook_id id, enum weir_stage stage)
 {
 	CUdevice device;
 
@@ -109,29 +109,29 @@ void
 watch_begin(enum hook_id id)
 {
 	report_call(id);
-	note(id, WEIR_STAGE_START);
+	annotate_wait(id, WEIR_STAGE_START);
 }
 
 void
 watch_end(enum hook_id id)
 {
-	note(id, WEIR_STAGE_END);
+	annotate_wait(id, WEIR_STAGE_END);
 }
 
 static CUresult
-waited(CUresult code)
+waited_with(CUresult code)
 {
 	if (code == CUDA_SUCCESS)
 		watch_wait();
 	return code;
 }
 
-/* Note a copy by a call that waits for it. */
+/* Record a copy by a call that waits for it. */
 static CUresult
 ended(enum hook_id id, CUresult code)
 {
 	watch_end(id);
-	return waited(code);
+	return waited_with(code);
 }
 
 /* ---- For races.c ------------------------------------------------------- */
@@ -153,8 +153,8 @@ met(CUevent event, CUresult code)
 	return code;
 }
 
-/* A copy was queued; of one that returns when it is done the stream is waited
- * for. */
+/* A copy was queued. If the call returns after the copy, it has waited for the
+ * stream. */
 static CUresult
 used(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
     CUresult code)
@@ -184,7 +184,7 @@ kind_of(CUdeviceptr ptr)
 
 /* A copy to pageable memory is done when the call returns. */
 static CUresult
-copied(CUdeviceptr to, CUresult code)
+copy_is_queued(CUdeviceptr to, CUresult code)
 {
 	if (code != CUDA_SUCCESS || !report_wanted() || capture_any())
 		return code;
@@ -212,7 +212,7 @@ cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2);
 	return used(0, from, stream, false,
-	    copied(address_of(to),
+	    copy_is_queued(address_of(to),
 		REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream)));
 }
 
@@ -222,7 +222,7 @@ cuMemcpyDtoHAsync_v2_ptsz(
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2_ptsz);
 	return used(0, from, stream, true,
-	    copied(address_of(to),
+	    copy_is_queued(address_of(to),
 		REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream)));
 }
 
@@ -231,7 +231,7 @@ cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyAsync);
 	return used(to, from, stream, false,
-	    copied(to, REAL(cuMemcpyAsync)(to, from, bytes, stream)));
+	    copy_is_queued(to, REAL(cuMemcpyAsync)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -240,7 +240,8 @@ cuMemcpyAsync_ptsz(
 {
 	report_call(HOOK_cuMemcpyAsync_ptsz);
 	return used(to, from, stream, true,
-	    copied(to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
+	    copy_is_queued(
+		to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -349,21 +350,23 @@ CUresult
 cuStreamQuery(CUstream stream)
 {
 	report_call(HOOK_cuStreamQuery);
-	return over(stream, false, waited(REAL(cuStreamQuery)(stream)));
+	return over(stream, false, waited_with(REAL(cuStreamQuery)(stream)));
 }
 
 CUresult
 cuStreamQuery_ptsz(CUstream stream)
 {
 	report_call(HOOK_cuStreamQuery_ptsz);
-	return over(stream, true, waited(REAL(cuStreamQuery_ptsz)(stream)));
+	return over(
+	    stream, true, waited_with(REAL(cuStreamQuery_ptsz)(stream)));
 }
 
 CUresult
 cuStreamAddCallback(CUstream stream, void *callback, void *data, unsigned flags)
 {
 	report_call(HOOK_cuStreamAddCallback);
-	return waited(REAL(cuStreamAddCallback)(stream, callback, data, flags));
+	return waited_with(
+	    REAL(cuStreamAddCallback)(stream, callback, data, flags));
 }
 
 CUresult
@@ -371,7 +374,7 @@ cuStreamAddCallback_ptsz(
     CUstream stream, void *callback, void *data, unsigned flags)
 {
 	report_call(HOOK_cuStreamAddCallback_ptsz);
-	return waited(
+	return waited_with(
 	    REAL(cuStreamAddCallback_ptsz)(stream, callback, data, flags));
 }
 
@@ -379,14 +382,14 @@ CUresult
 cuLaunchHostFunc(CUstream stream, void *function, void *data)
 {
 	report_call(HOOK_cuLaunchHostFunc);
-	return waited(REAL(cuLaunchHostFunc)(stream, function, data));
+	return waited_with(REAL(cuLaunchHostFunc)(stream, function, data));
 }
 
 CUresult
 cuLaunchHostFunc_ptsz(CUstream stream, void *function, void *data)
 {
 	report_call(HOOK_cuLaunchHostFunc_ptsz);
-	return waited(REAL(cuLaunchHostFunc_ptsz)(stream, function, data));
+	return waited_with(REAL(cuLaunchHostFunc_ptsz)(stream, function, data));
 }
 
 CUresult
@@ -401,5 +404,5 @@ CUresult
 cuEventQuery(CUevent event)
 {
 	report_call(HOOK_cuEventQuery);
-	return met(event, waited(REAL(cuEventQuery)(event)));
+	return met(event, waited_with(REAL(cuEventQuery)(event)));
 }
