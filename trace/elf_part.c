@@ -72,7 +72,8 @@ starts_with(const char *name, const char *start)
 }
 
 static bool
-read_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
+read_section_header(
+    const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
 {
 	return read_at(file->fd, section, sizeof(*section),
 	    file->headers + index * sizeof(*section));
@@ -93,7 +94,7 @@ find_headers(struct elf_file *file, const ElfW(Ehdr) * head)
 
 	file->headers = head->e_shoff;
 	if (!lies_in_file(file, file->headers, sizeof(first)) ||
-	    !read_header(file, 0, &first))
+	    !read_section_header(file, 0, &first))
 		return false;
 	file->header_count =
 	    head->e_shnum != 0 ? head->e_shnum : (uint32_t)first.sh_size;
@@ -103,7 +104,7 @@ find_headers(struct elf_file *file, const ElfW(Ehdr) * head)
 	    file->names_index >= file->header_count ||
 	    !lies_in_file(
 		file, file->headers, file->header_count * sizeof(first)) ||
-	    !read_header(file, file->names_index, &names))
+	    !read_section_header(file, file->names_index, &names))
 		return false;
 	file->names = names.sh_offset;
 	file->names_size = names.sh_size;
@@ -182,7 +183,7 @@ find_debug(struct elf_file *file)
 	char name[NAME_ROOM];
 
 	for (uint64_t i = 1; i < file->header_count; i++) {
-		if (!read_header(file, i, &section))
+		if (!read_section_header(file, i, &section))
 			continue;
 		read_name(file, &section, name);
 		debug = debug_named(file, name);

@@ -32,7 +32,7 @@ static _Atomic uint64_t bytes_live;
 static _Atomic uint64_t bytes_read;
 
 static unsigned
-class_of(size_t size)
+size_class_of(size_t size)
 {
 	unsigned class = 0;
 
@@ -45,7 +45,8 @@ class_of(size_t size)
 static size_t
 charge_of(size_t size)
 {
-	return size <= SMALL_MAX ? (size_t)ALIGNMENT << class_of(size) : size;
+	return size <= SMALL_MAX ? (size_t)ALIGNMENT << size_class_of(size) :
+				   size;
 }
 
 /* Count an allocation; false if it exceeds the budget. */
@@ -63,7 +64,7 @@ charge_budget(size_t charge)
 }
 
 static void *
-alloc_small(unsigned class)
+cut_small(unsigned class)
 {
 	size_t size = (size_t)ALIGNMENT << class;
 	void *memory = free_blocks[class];
@@ -97,7 +98,7 @@ reader_alloc(size_t size)
 	if (size > SMALL_MAX)
 		memory = meta_map(size);
 	else if (!atomic_flag_test_and_set(&busy)) {
-		memory = alloc_small(class_of(size));
+		memory = cut_small(size_class_of(size));
 		atomic_flag_clear(&busy);
 	} else
 		memory = meta_map(charge);
@@ -111,7 +112,7 @@ void
 reader_free(void *memory, size_t size)
 {
 	struct free_block *block = memory;
-	unsigned class = class_of(size <= SMALL_MAX ? size : 0);
+	unsigned class = size_class_of(size <= SMALL_MAX ? size : 0);
 
 	if (memory == NULL)
 		return;
