@@ -1,15 +1,15 @@
 /*
  * The CUDA driver's binary interface, as far as weir uses it.
  *
- * These are our own declarations of NVIDIA's types, constants and calls, so
- * that weir builds with no toolkit installed. The names are NVIDIA's, so that
- * facts can be looked up in its manual; <cuda.h> must not be included in the
- * same translation unit. Where the toolkit is present, tests/driver/abi_test.c
- * compares every size, offset, constant and signature below with the real one.
+ * These are weir's own declarations of NVIDIA's types, constants and calls, so
+ * that weir builds without a toolkit. The names are NVIDIA's, so that NVIDIA's
+ * manual can be used; <cuda.h> must not be included in the same translation
+ * unit. If the toolkit is installed, tests/driver/abi_test.c compares every
+ * size, offset, constant and signature below with the toolkit's.
  *
- * The calls are in driver/lists.h: DRIVER_ENTRIES is the one list of those that
- * the library makes, and becomes the members of a table of function pointers
- * and the loader's queries.
+ * The calls are in driver/lists.h: DRIVER_ENTRIES lists the calls that the
+ * library makes. The table of function pointers and the loader's queries are
+ * made from it.
  */
 #ifndef DRIVER_ABI_H
 #define DRIVER_ABI_H
@@ -25,8 +25,8 @@ typedef enum {
 #undef DRIVER_RESULT_MEMBER
 } CUresult;
 
-/* Handles. A CUdevice is an ordinal; an address is the same on host and
- * device wherever unified addressing holds, which weir requires. */
+/* Handles. A CUdevice is an ordinal. An address is the same on host and device
+ * if unified addressing is available, which weir requires. */
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
@@ -42,7 +42,7 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
-/* Types that are only passed on. */
+/* Types that weir only passes on. */
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef enum { CU_JIT_MAX_REGISTERS = 0 } CUjit_option;
 
@@ -50,7 +50,7 @@ typedef void (*CUhostFn)(void *user_data);
 typedef void (*CUstreamCallback)(
     CUstream stream, CUresult status, void *user_data);
 
-/* The default streams by name; NULL is the one the entry point implies. */
+/* The default streams by name; NULL is the one that the entry point implies. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
@@ -294,7 +294,7 @@ typedef struct {
 
 typedef struct {
 	CUmemLocationType type;
-	int id; /* a device's ordinal, or a NUMA node, as `type` says */
+	int id; /* a device's ordinal or a NUMA node, by `type` */
 } CUmemLocation;
 
 typedef struct {
@@ -320,7 +320,7 @@ typedef struct {
 	CUmemAllocationHandleType handleTypes;
 	CUmemLocation location;
 	void *win32SecurityAttributes;
-	size_t maxSize; /* bytes; 0 is the driver's own bound */
+	size_t maxSize; /* bytes; 0: the driver's own bound */
 	unsigned short usage;
 	unsigned char reserved[54];
 } CUmemPoolProps;
@@ -336,9 +336,9 @@ typedef struct {
 	unsigned char reserved[5];
 } CUgraphEdgeData;
 
-/* The resolver itself: the one symbol the loader takes by dlsym. The four
- * argument form is "cuGetProcAddress" at 11030, the five argument form at
- * 12000, exported as cuGetProcAddress_v2. */
+/* The resolver: the only symbol that the loader looks up by dlsym. The form
+ * with four arguments is "cuGetProcAddress" at 11030, the form with five is
+ * "cuGetProcAddress" at 12000, exported as cuGetProcAddress_v2. */
 typedef CUresult (*driver_resolver_11030)(
     const char *symbol, void **function, int version, cuuint64_t flags);
 typedef CUresult (*driver_resolver_12000)(const char *symbol, void **function,

@@ -1,5 +1,6 @@
 /*
- * Contexts: the primary one of each device, and running with one current.
+ * Contexts: the primary context of each device, and making a context current
+ * for a call.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -9,8 +10,8 @@
 #include "base/status.h"
 #include "driver/private.h"
 
-/* One a device; NULL until it is retained. Set before the driver is
- * published, constant afterwards; never freed. */
+/* One entry for each device; NULL until it is retained. Allocated before the
+ * driver is published, constant afterwards; never freed. */
 static _Atomic(CUcontext) *contexts;
 
 enum weir_status
@@ -23,7 +24,7 @@ driver_context_prepare(int count)
 	return WEIR_OK;
 }
 
-/* Creating a context is a call that a capture of another thread may forbid. */
+/* Creating a context is a call that another thread's capture may forbid. */
 static enum weir_status
 retain(const struct driver *driver, int device, CUcontext *out)
 {
@@ -44,9 +45,9 @@ retain(const struct driver *driver, int device, CUcontext *out)
 }
 
 /*
- * Takes no lock, so it may be called under any. Threads that come here
- * together each retain the context, which gives them the same one; that it is
- * retained more than once does no harm, since it is never released.
+ * Takes no lock, so it may be called under any lock. If several threads call it
+ * at once, each retains the context and all get the same one. The surplus
+ * references do no harm, because the context is never released.
  */
 enum weir_status
 driver_context(int device, CUcontext *out)
@@ -84,7 +85,7 @@ driver_context_peek(int device)
 }
 
 static inline enum weir_status
-make_current(
+push_context(
     const struct driver *driver, CUcontext context, struct driver_guard *guard)
 {
 	CUcontext current = NULL;
@@ -124,7 +125,7 @@ enter_context(CUcontext context, bool relaxed, struct driver_guard *guard)
 	enum weir_status status = driver_get(&driver);
 
 	if (status == WEIR_OK && context != NULL)
-		status = make_current(driver, context, &entered);
+		status = push_context(driver, context, &entered);
 	if (status == WEIR_OK && relaxed)
 		status = relax(driver, &entered);
 	if (status == WEIR_OK)
@@ -144,8 +145,8 @@ driver_enter_unrelaxed(CUcontext context, struct driver_guard *guard)
 	return enter_context(context, false, guard);
 }
 
-/* The results do not matter: either both calls work, as they did on the way
- * in, or the driver is gone and there is nothing to put back. */
+/* The results are ignored: either both calls work, as driver_enter()'s did, or
+ * the driver has ended and there is nothing to restore. */
 void
 driver_leave(const struct driver_guard *guard)
 {

@@ -1,7 +1,7 @@
 /*
- * The driver's results, device attributes and calls, as lists to make tables
- * of. No types are declared here but by name: a test reads the lists with the
- * types of driver/abi.h, and again with those of the toolkit.
+ * The driver's results, device attributes and calls, as lists from which tables
+ * are made. Types are named here and not declared: a test reads the lists with
+ * the types of driver/abi.h, and again with those of the toolkit.
  *
  * clang-format off
  */
@@ -9,8 +9,8 @@
 #define DRIVER_LISTS_H
 
 /*
- * Results: name, value, and the text the driver gives for it. Texts serve the
- * simulated driver, and error messages made before a driver is loaded.
+ * Results: name, value, and the driver's text. The texts are used by the
+ * simulated driver, and for messages before a driver is loaded.
  */
 #define DRIVER_RESULTS(X)                                                      \
 	X(CUDA_SUCCESS, 0, "no error")                                         \
@@ -105,7 +105,8 @@
 	    "invalid resource type or operation")                              \
 	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
-/* The attributes that weir or the simulated driver answers; NVIDIA has more. */
+/* The attributes that weir reads or the simulated driver returns; NVIDIA has
+ * more. */
 #define DRIVER_DEVICE_ATTRIBUTES(X)                                            \
 	X(MAX_THREADS_PER_BLOCK, 1)                                            \
 	X(MAX_BLOCK_DIM_X, 2)                                                  \
@@ -181,9 +182,9 @@
 /*
  * X(name, version, required, parameters)
  *
- * name      what cuGetProcAddress is asked for; every call returns CUresult
- * version   the lowest one that has this signature: 1000*major + 10*minor
- * required  1: weir does not run without it; 0: the pointer may be NULL
+ * name      for cuGetProcAddress; every call returns CUresult
+ * version   the lowest with this signature: 1000*major + 10*minor
+ * required  1: weir cannot run without it; 0: the pointer may be NULL
  */
 #define DRIVER_ENTRIES(X)                                                      \
 	X(cuInit, 2000, 1, (unsigned int flags))                               \

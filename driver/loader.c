@@ -1,16 +1,17 @@
 /*
  * Finding the driver.
  *
- * A source answers by symbol: the finder of a preload, or dlsym() on the
- * library. An entry is asked of cuGetProcAddress first, with the version
+ * Entries are looked up in a source: the finder of a preload, or dlsym() on the
+ * library. For each entry cuGetProcAddress is called first, with the version
  * whose signature driver/abi.h declares, because one name has had several
- * signatures; drivers without cuGetProcAddress (before 11.3) or with gaps are
- * asked for the symbol that carries that signature.
+ * signatures. If the driver lacks cuGetProcAddress (before 11.3), or
+ * cuGetProcAddress does not return an entry, the symbol with that signature is
+ * looked up.
  *
- * Cheap checks come first: the library, its version and its entries before
- * cuInit(), which takes a second on a large machine. The result is kept, even a
- * failure, because a program that has no driver now has none later. Only a
- * failure for lack of host memory may be retried.
+ * Cheap checks come first: the library, its version and its entries are checked
+ * before cuInit(), which takes a second on a large machine. The result is
+ * stored, even a failure, because a process without a driver will not get one
+ * later. Only a failure for lack of host memory may be retried.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -26,10 +27,10 @@
 
 static const char default_library[] = "libcuda.so.1";
 
-/* One entry point, and where in struct driver it goes. */
+/* One entry point, and where it is stored in struct driver. */
 struct entry {
 	const char *name;
-	int version; /* of the signature that driver/abi.h declares */
+	int version; /* of the signature in driver/abi.h */
 	bool required;
 	size_t offset;
 };
@@ -44,8 +45,8 @@ static const struct entry entries[] = {
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
 /*
- * The exported symbol of an entry where it is not its name: the one whose
- * signature driver/abi.h declares. Those without a suffix are older.
+ * The exported symbol of an entry if it is not its name: the one with the
+ * signature in driver/abi.h. Symbols without a suffix are older.
  */
 static const struct {
 	const char *name;
@@ -83,25 +84,25 @@ symbol_of(const char *name)
 	return name;
 }
 
-/* Where entries come from. */
+/* Where entries are looked up. */
 struct source {
 	const char *name;            /* for messages */
 	void *(*find)(const char *); /* NULL: dlsym() on `library` */
 	void *library;
-	/* cuGetProcAddress: the newer form, else the older, else neither. */
+	/* cuGetProcAddress: the newer form, or the older one, or neither. */
 	driver_resolver_12000 resolve;
 	driver_resolver_11030 resolve_old;
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_INIT);
 static struct driver table;      /* constant once published */
-static enum weir_status failure; /* under the lock; WEIR_OK: none yet */
+static enum weir_status failure; /* under the lock; WEIR_OK: no failure yet */
 static char failure_text[STATUS_TEXT_SIZE]; /* under the lock */
 const struct driver *_Atomic driver_published;
 static void *(*_Atomic finder)(const char *symbol);
 
-/* Set while this thread is in load(): a constructor of the driver or a hook
- * that comes back to us must not wait for itself. */
+/* Set while this thread is in load_driver_once(). A constructor of the driver
+ * or a hook may call weir again, and must not wait for itself. */
 static _Thread_local bool loading;
 
 void
@@ -118,7 +119,8 @@ find_symbol(const struct source *source, const char *symbol)
 	return dlsym(source->library, symbol);
 }
 
-/* ISO C has no cast between the two; POSIX has them alike. */
+/* ISO C has no cast from void * to a function pointer; POSIX gives both the
+ * same form. */
 static void
 copy_function(void *to, void *function)
 {
@@ -128,7 +130,7 @@ copy_function(void *to, void *function)
 static enum weir_status
 open_source(struct source *source)
 {
-	/* Not for setuid programs: it names code to be run. */
+	/* Ignored in setuid programs, because it names code to be run. */
 	const char *path = secure_getenv("WEIR_LIBCUDA");
 	bool named = path != NULL && *path != '\0';
 
@@ -154,7 +156,8 @@ open_source(struct source *source)
 static void *
 find_entry(const struct source *source, const char *name, int version)
 {
-	/* Streams are what their handles say: NULL is the legacy one. */
+	/* A stream handle means what it says: NULL is the legacy default
+	 * stream. */
 	const cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT;
 	CUdriverProcAddressQueryResult found;
 	CUresult code = CUDA_ERROR_NOT_FOUND;
@@ -194,7 +197,7 @@ check_version(const struct source *source, struct driver *driver)
 }
 
 static enum weir_status
-find_entries(const struct source *source, struct driver *driver)
+find_driver_entries(const struct source *source, struct driver *driver)
 {
 	for (size_t i = 0; i < ENTRIES; i++) {
 		const struct entry *entry = &entries[i];
@@ -211,12 +214,13 @@ find_entries(const struct source *source, struct driver *driver)
 }
 
 static enum weir_status
-start(struct driver *driver)
+start_driver(struct driver *driver)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 	CUresult code = driver->cuInit(0);
 
-	/* The driver says so in a child of a process that has used it. */
+	/* The driver returns this code in a child of a process that has used
+	 * it. */
 	if (code == CUDA_ERROR_NOT_INITIALIZED)
 		return status_set(WEIR_EFORK,
 		    "cuInit(0): %s (%d): the process has used CUDA before it "
@@ -235,7 +239,8 @@ start(struct driver *driver)
 	return driver_context_prepare(driver->device_count);
 }
 
-/* POSIX lets a pointer from dlsym() be a function; C has no cast for it. */
+/* POSIX allows a pointer from dlsym() to be a function; C has no cast for it.
+ */
 static void
 find_clock(struct source *source, struct driver *driver)
 {
@@ -245,7 +250,7 @@ find_clock(struct source *source, struct driver *driver)
 }
 
 static enum weir_status
-load(struct driver *driver)
+load_driver_once(struct driver *driver)
 {
 	struct source source;
 	enum weir_status status = open_source(&source);
@@ -256,16 +261,16 @@ load(struct driver *driver)
 	status = check_version(&source, driver);
 	if (status != WEIR_OK)
 		return status;
-	status = find_entries(&source, driver);
+	status = find_driver_entries(&source, driver);
 	if (status != WEIR_OK)
 		return status;
 	driver->simulated = find_symbol(&source, "simcuda_version") != NULL;
 	find_clock(&source, driver);
 	driver_text_from(driver);
-	return start(driver);
+	return start_driver(driver);
 }
 
-/* Load, or tell the failure of the time before. */
+/* Load the driver, or report the earlier failure. */
 static enum weir_status
 load_once(void)
 {
@@ -282,7 +287,7 @@ load_once(void)
 		return status;
 	}
 	loading = true;
-	status = load(&table);
+	status = load_driver_once(&table);
 	loading = false;
 	if (status == WEIR_OK) {
 		atomic_store_explicit(
@@ -295,7 +300,7 @@ load_once(void)
 	return status;
 }
 
-/* Not inlined into driver_get(): this happens once. */
+/* Not inlined into driver_get(), because it runs once. */
 __attribute__((noinline)) static enum weir_status
 get_first(const struct driver **out)
 {

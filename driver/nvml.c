@@ -1,8 +1,8 @@
 /*
- * NVML, the management library of the device, found at run time like the
- * driver. It is never needed: where it, an entry or a measurement is missing,
- * the answer has less in it. It is loaded at first use, in a process that may
- * be short of memory already, and stays loaded.
+ * NVML, the device's management library, found at run time like the driver.
+ * weir never requires it: without NVML, an entry or a measurement, the answer
+ * has fewer values. It is loaded at first use, possibly in a process that is
+ * short of memory, and stays loaded.
  *
  * The few types and constants below are those of its stable C interface.
  */
@@ -30,11 +30,11 @@ enum {
 };
 
 struct utilization {
-	unsigned gpu; /* percent of the last sample period */
+	unsigned gpu; /* percent of the latest sample period */
 	unsigned memory;
 };
 
-/* nvmlMemory_v2_t: `used` leaves out what the driver keeps for itself. */
+/* nvmlMemory_v2_t: `used` excludes memory that the driver reserves. */
 struct memory {
 	unsigned version; /* set by the caller: MEMORY_VERSION */
 	unsigned long long total;
@@ -48,20 +48,20 @@ enum { MEMORY_VERSION = sizeof(struct memory) | 2 << 24 };
 struct memory_v1 {
 	unsigned long long total;
 	unsigned long long free;
-	unsigned long long used; /* with what the driver keeps */
+	unsigned long long used; /* includes memory that the driver reserves */
 };
 
-/* An entry of the list of processes since its version 2. */
+/* An entry of the list of processes, since version 2 of the list. */
 struct process {
 	unsigned pid;
-	unsigned long long used; /* bytes; all ones where not known */
+	unsigned long long used; /* bytes; all ones if unknown */
 	unsigned gpu_instance;
 	unsigned compute_instance;
 };
 
 /*
- * X(name, required, symbol, params). `processes_v2` is what drivers before
- * 510 call it; its structures are the same.
+ * X(name, required, symbol, params). Drivers before 510 have the symbol of
+ * `processes_v2`; its structures are the same.
  */
 /* clang-format off */
 #define NVML_ENTRIES(X)                                                        \
@@ -91,14 +91,15 @@ static struct {
 	NVML_ENTRIES(NVML_FIELD)
 #undef NVML_FIELD
 	const char *(*error_text)(int code);
-	/* Why there is none; empty if there is. Constant after load(). */
+	/* Why NVML is not available; empty if it is. Constant after
+	 * load_nvml(). */
 	char missing[256];
 } nvml;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const char *
-text_of(int code)
+nvml_text_of(int code)
 {
 	const char *text =
 	    nvml.error_text == NULL ? NULL : nvml.error_text(code);
@@ -107,7 +108,7 @@ text_of(int code)
 }
 
 static void
-find_entries(void *library)
+find_nvml_entries(void *library)
 {
 	/* clang-format off */
 	static const struct {
@@ -134,9 +135,9 @@ find_entries(void *library)
 }
 
 static void
-load(void)
+load_nvml(void)
 {
-	/* Not for setuid programs: it names code to be run. */
+	/* Ignored in setuid programs, because it names code to be run. */
 	const char *path = secure_getenv("WEIR_LIBNVML");
 	void *library;
 	int code;
@@ -149,23 +150,24 @@ load(void)
 		    dlerror());
 		return;
 	}
-	find_entries(library);
+	find_nvml_entries(library);
 	if (nvml.missing[0] != '\0')
 		return;
 	code = nvml.init();
 	if (code != NVML_SUCCESS)
 		snprintf(nvml.missing, sizeof(nvml.missing),
-		    "nvmlInit_v2(): %s (%d)", text_of(code), code);
+		    "nvmlInit_v2(): %s (%d)", nvml_text_of(code), code);
 }
 
-/* The device, or NULL and a failure that names what was missing. */
+/* Find the device, or return NULL and set a failure that says what was missing.
+ */
 static nvml_device
-find_device(const char *pci_bus_id)
+find_nvml_device(const char *pci_bus_id)
 {
 	nvml_device device = NULL;
 	int code;
 
-	pthread_once(&once, load);
+	pthread_once(&once, load_nvml);
 	if (nvml.missing[0] != '\0') {
 		status_set(WEIR_ENOTSUP, "%s", nvml.missing);
 		return NULL;
@@ -175,7 +177,7 @@ find_device(const char *pci_bus_id)
 		return device;
 	status_set(WEIR_ENOTSUP,
 	    "nvmlDeviceGetHandleByPciBusId_v2(%s): %s (%d)", pci_bus_id,
-	    text_of(code), code);
+	    nvml_text_of(code), code);
 	return NULL;
 }
 
@@ -238,8 +240,8 @@ read_memory_used(nvml_device device)
 	return 0;
 }
 
-/* Fill `list` with up to *n processes. Without room for all, *n becomes their
- * number and the code is NVML_INSUFFICIENT_SIZE. */
+/* Fill `list` with up to *n processes. If there is no room for all, *n becomes
+ * their number and the code is NVML_INSUFFICIENT_SIZE. */
 static int
 read_processes(nvml_device device, unsigned *n, struct process *list)
 {
@@ -263,7 +265,7 @@ count_processes(nvml_device device)
 enum weir_status
 nvml_telemetry(const char *pci_bus_id, struct weir_telemetry *out)
 {
-	nvml_device device = find_device(pci_bus_id);
+	nvml_device device = find_nvml_device(pci_bus_id);
 
 	if (device == NULL)
 		return WEIR_ENOTSUP;
@@ -294,12 +296,13 @@ copy_processes(const struct process *list, unsigned n, struct nvml_process *out,
 	return i;
 }
 
-/* For more processes than fit on the stack: `room` of them and a few more. */
+/* List more processes than fit on the stack, with room for `room` and a few
+ * more. */
 static size_t
 many_processes(
     nvml_device device, unsigned room, struct nvml_process *out, size_t max)
 {
-	/* Some may start between the two questions. */
+	/* Some processes may start between the two calls. */
 	unsigned n = room + 16;
 	size_t size = sizeof(struct process) * n;
 	struct process *list = meta_alloc(size);
@@ -322,7 +325,7 @@ nvml_processes(const char *pci_bus_id, struct nvml_process *out, size_t max)
 	int code;
 
 	status_mute();
-	device = find_device(pci_bus_id);
+	device = find_nvml_device(pci_bus_id);
 	status_unmute();
 	if (device == NULL)
 		return 0;

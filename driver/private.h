@@ -6,11 +6,11 @@
 
 #include "driver/driver.h"
 
-/* Take texts from `driver` from now on. The loader calls it once all entries
+/* Use the texts of `driver` from now on. The loader calls this once all entries
  * are found, so that the text of a failing cuInit() is the driver's own. */
 void driver_text_from(const struct driver *driver);
 
-/* Make room for the contexts of `count` devices. WEIR_EHOSTMEM. */
+/* Allocate the table of contexts for `count` devices. WEIR_EHOSTMEM. */
 enum weir_status driver_context_prepare(int count);
 
 #endif

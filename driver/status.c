@@ -1,9 +1,9 @@
 /*
- * The driver's result codes: what status each maps to, and its text.
+ * The driver's result codes: the status and the text of each.
  *
- * driver_map() is the one place where codes are mapped. What it does not name
- * is WEIR_EDRIVER; so is CUDA_ERROR_INVALID_VALUE, because the arguments of a
- * failed driver call are ours and not the caller's.
+ * driver_map() is the one place where codes are mapped. All codes that it does
+ * not name become WEIR_EDRIVER. CUDA_ERROR_INVALID_VALUE does so too, because
+ * the arguments of a failed driver call are weir's and not the caller's.
  */
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 
 static const struct driver *_Atomic speaker;
 
-/* This thread's last code that only WEIR_EDRIVER stands for. */
+/* This thread's latest code that became WEIR_EDRIVER only. */
 static _Thread_local CUresult last_failure = CUDA_ERROR_UNKNOWN;
 
 void
@@ -63,7 +63,7 @@ driver_map(CUresult code)
 	}
 }
 
-/* Where there is no driver to tell it. */
+/* The text of a code when there is no driver to ask. */
 static const char *
 own_text(CUresult code)
 {
@@ -89,7 +89,7 @@ driver_text(CUresult code)
 	const struct driver *driver = atomic_load(&speaker);
 	const char *text = NULL;
 
-	/* In a forked child, or once the driver is gone, it is not called. */
+	/* The driver is not called in a forked child, or after it has ended. */
 	if (driver != NULL && !os_forked() && !driver_gone(code) &&
 	    driver->cuGetErrorString(code, &text) == CUDA_SUCCESS &&
 	    text != NULL)
@@ -104,7 +104,7 @@ driver_gone(CUresult code)
 	    code == CUDA_ERROR_DEINITIALIZED;
 }
 
-/* Longer calls are cut: a thread's stack may be of 16 KiB. */
+/* Longer calls are cut, because a thread's stack may have only 16 KiB. */
 enum { CALL_SIZE = 320 };
 
 enum weir_status

@@ -1,8 +1,8 @@
 /*
- * cuMemAlloc() and its kind.
+ * cuMemAlloc() and related calls.
  *
- * From 2 MiB on an allocation has pages of its own; smaller ones share a page,
- * in units of 512 bytes, first fit. Freeing waits for all work of the context.
+ * An allocation of 2 MiB or more has its own pages; smaller ones share pages,
+ * in units of 512 bytes, first fit. A free waits for all work of the context.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,18 @@
 
 enum { UNITS = SIM_GRANULE / SIM_SMALL };
 
-/* A mapped 2 MiB page that small allocations share. */
+/* A mapped page of 2 MiB that small allocations share. */
 struct page {
-	struct page *next, *prev; /* in its context */
+	struct page *next, *prev; /* list of its context */
 	struct context *context;
 	struct phys *phys;
 	uint64_t address;
-	unsigned used;    /* units */
-	unsigned longest; /* no free run is longer than this many units */
+	unsigned used;    /* in units */
+	unsigned longest; /* upper bound for the longest free run, in units */
 	unsigned char taken[UNITS];
 };
 
-/* Memory of the device, mapped at an address of its own. */
+/* Allocate device memory and map it at a new address. */
 static CUresult
 map_new(
     struct device *device, size_t size, struct phys **phys, uint64_t *address)
@@ -93,7 +93,7 @@ page_free(struct page *page)
 	free(page);
 }
 
-/* The first unit of a free run of `n`, or UNITS. */
+/* The first unit of a free run of `n` units, or UNITS. */
 static unsigned
 page_search(struct page *page, unsigned n)
 {
@@ -197,7 +197,7 @@ alloc_free(struct range *range)
 	range_free(range);
 }
 
-/* Whatever kind of memory it is, the driver lets go of it. */
+/* Free memory of any kind. */
 void
 memory_free(struct range *range)
 {
@@ -223,7 +223,7 @@ memory_free(struct range *range)
 	}
 }
 
-/* Memory taken in stream order outlives its context; all else goes. */
+/* Stream-ordered memory outlives its context; all other memory is freed. */
 void
 context_end_memory(struct context *context)
 {
@@ -294,7 +294,7 @@ cuMemFree_v2(CUdeviceptr address)
 	if (range->kind == RANGE_POOLED || range->graph_memory)
 		return gate_leave(pool_free_now(range));
 	context_wait(range->context);
-	/* Another thread may have come in and freed it. */
+	/* Another thread may have freed it while this one waited. */
 	if (memory_find(address) != range)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	exec_check_unused(range, "freeing");

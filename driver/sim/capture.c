@@ -1,11 +1,11 @@
 /*
- * Capture: what may be done while streams are captured, and what breaks it.
+ * Captures: which calls are allowed during a capture, and which break it.
  *
- * Unsafe calls (that wait, or that the driver may implement by waiting) fail
- * while a capture forbids them to the thread, and invalidate that capture:
- * a capture of the thread's own unless it is relaxed, and one of another
- * thread if it is global and this thread's mode is global too. A thread whose
- * mode is relaxed may make them always.
+ * Unsafe calls (calls that wait, or that the driver may implement by waiting)
+ * fail and invalidate a capture if the capture forbids them to the thread. A
+ * capture of the thread's own forbids them unless it is relaxed. A capture of
+ * another thread forbids them if it is global and the mode of the calling
+ * thread is global too. A thread whose mode is relaxed may always make them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ capture_unsafe(void)
 	return code;
 }
 
-/* A blocking stream of the context that is captured, or NULL. */
+/* A blocking stream of the context that is being captured, or NULL. */
 static struct stream *
 captured_blocking(const struct context *context)
 {
@@ -171,7 +171,7 @@ capture_node(struct stream *stream, CUgraphNodeType type, CUresult *why)
 }
 
 static CUgraphNodeType
-type_of(const struct action *action)
+node_type_of(const struct action *action)
 {
 	switch (action->kind) {
 	case OP_COPY:
@@ -191,7 +191,7 @@ CUresult
 capture_add(struct stream *stream, const struct action *action)
 {
 	CUresult code = CUDA_SUCCESS;
-	struct node *node = capture_node(stream, type_of(action), &code);
+	struct node *node = capture_node(stream, node_type_of(action), &code);
 
 	if (node != NULL)
 		node->action = *action;
@@ -222,7 +222,7 @@ capture_record(struct stream *stream, struct event *event, bool external)
 	return CUDA_SUCCESS;
 }
 
-/* The stream waits for an event of a capture that goes on. */
+/* The stream waits for an event of a capture that is still going on. */
 static CUresult
 wait_inside(struct stream *stream, struct event *event, struct capture *capture)
 {
@@ -284,7 +284,7 @@ capture_forget_event(struct event *event)
 /* ---- beginning and ending ----------------------------------------------- */
 
 static CUresult
-begin(struct stream *stream, CUstreamCaptureMode mode)
+sim_capture_begin(struct stream *stream, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
 
@@ -316,7 +316,7 @@ cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
 	if (code == CUDA_SUCCESS)
 		stream = stream_find(handle, &code);
 	if (code == CUDA_SUCCESS)
-		code = begin(stream, mode);
+		code = sim_capture_begin(stream, mode);
 	return gate_leave(code);
 }
 
@@ -330,7 +330,7 @@ mark_reached(struct node *node)
 		mark_reached(node->deps[i]);
 }
 
-/* True if everything captured comes before the end of the first stream. */
+/* Does everything captured come before the end of the first stream? */
 static bool
 is_joined(const struct capture *capture)
 {
@@ -351,7 +351,7 @@ is_joined(const struct capture *capture)
 	return true;
 }
 
-/* The capture is over; its graph stays. */
+/* End the capture; its graph stays. */
 static void
 capture_end(struct capture *capture)
 {
@@ -387,7 +387,7 @@ capture_forget_stream(struct stream *stream)
 }
 
 static CUresult
-end(struct stream *stream, CUgraph *out)
+sim_capture_finish(struct stream *stream, CUgraph *out)
 {
 	struct capture *capture = stream->capture;
 	CUresult code = CUDA_SUCCESS;
@@ -396,7 +396,7 @@ end(struct stream *stream, CUgraph *out)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 	    capture->thread != thread_self()->id) {
-		/* It is over all the same. */
+		/* The capture ends in any case. */
 		graph_drop(capture->graph);
 		capture_end(capture);
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -432,13 +432,13 @@ cuStreamEndCapture(CUstream handle, CUgraph *graph)
 	if (code == CUDA_SUCCESS)
 		stream = stream_find(handle, &code);
 	if (code == CUDA_SUCCESS)
-		code = end(stream, graph);
+		code = sim_capture_finish(stream, graph);
 	return gate_leave(code);
 }
 
 /* ---- asking ------------------------------------------------------------- */
 
-/* The capture status of a stream. Fails for the default stream if the question
+/* Get the capture status of a stream. Fails for the default stream if the query
  * itself would break a capture. */
 static CUresult
 status_of(struct stream *stream, CUstreamCaptureStatus *status)
@@ -469,7 +469,7 @@ cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 	return gate_leave(code);
 }
 
-/* Where cuStreamGetCaptureInfo() puts its answers; most may be NULL. */
+/* Where cuStreamGetCaptureInfo() stores its results; most may be NULL. */
 struct info {
 	CUstreamCaptureStatus *status;
 	cuuint64_t *id;
@@ -479,7 +479,7 @@ struct info {
 	size_t *n_deps;
 };
 
-/* The handles of a stream's deps, valid until the next such call for it. */
+/* The handles of a stream's deps, valid until the next call for this stream. */
 static const CUgraphNode *
 deps_handles(struct stream *stream)
 {

@@ -1,10 +1,10 @@
 /*
  * Captures and graphs inside simcuda.
  *
- * A stream that is captured does nothing: an operation on it becomes a node of
- * a graph, behind the nodes that the stream depends on (its deps). Waiting for
- * an event that was recorded in a capture draws the waiting stream into it. At
- * the end all streams must have been joined to the first.
+ * Work on a captured stream is not executed: an operation becomes a node of a
+ * graph, after the nodes that the stream depends on (its deps). A stream that
+ * waits for an event recorded in a capture joins the capture. At the end, all
+ * streams must have been joined to the first one.
  */
 #ifndef DRIVER_SIM_CAPTURE_H
 #define DRIVER_SIM_CAPTURE_H
@@ -16,60 +16,64 @@ struct node {
 	struct graph *graph;
 	CUgraphNodeType type;
 	struct action action;
-	uint64_t event;      /* of nodes that record or wait for one */
-	struct range *range; /* of nodes that allocate or free */
+	/* For nodes that record an event or wait for one. */
+	uint64_t event;
+	struct range *range; /* for nodes that allocate or free */
 	struct node **deps;  /* earlier nodes of the graph */
 	size_t n_deps;
 	size_t index;
-	bool reached; /* while a capture is ended */
+	bool reached; /* used while a capture is ended */
 };
 
 struct graph {
-	unsigned refs; /* its handle, its capture, what is made of it */
+	unsigned refs; /* its handle, its capture, its executable graphs */
 	uint64_t handle;
-	struct node **nodes; /* each after its deps */
+	struct node **nodes; /* in an order in which each follows its deps */
 	size_t n, capacity;
 };
 
 struct capture {
-	struct capture *next; /* of all that go on */
+	struct capture *next; /* list of all captures that are going on */
 	uint64_t id;
 	CUstreamCaptureMode mode;
-	uint64_t thread; /* that began it */
+	uint64_t thread; /* thread that began it */
 	struct stream *origin;
 	struct graph *graph;
 	bool invalidated;
 };
 
 struct exec {
-	struct exec *next; /* of those in being */
+	struct exec *next; /* list of all executable graphs */
 	unsigned refs;     /* its handle and its launches */
 	uint64_t handle;
 	struct graph *graph;
 	unsigned long long flags;
-	size_t *line_of;    /* of each node; 0 is the stream's */
-	struct line *lines; /* the others, from 1 on */
+	size_t *line_of;    /* for each node; 0 is the stream's own line */
+	struct line *lines; /* the other lines, from 1 on */
 	size_t n_lines;
 	bool launched;
-	struct point last; /* where the last launch ends */
+	struct point last; /* the end of the latest launch */
 	struct mark *last_mark;
 };
 
 /* ---- capture.c ---------------------------------------------------------- */
 
-/* Fails, and breaks captures, if the thread must not make unsafe calls now. */
+/* Fail, and break captures, if the thread may not make unsafe calls now. */
 CUresult capture_unsafe(void);
-/* For calls that ask or wait for the stream: not while it is captured. */
+/* For calls that query or wait for the stream: fail while it is captured. */
 CUresult capture_refuse(struct stream *stream);
-/* For copies on a default stream: not while it or one it waits for is. */
+/* For copies on a default stream: fail while it or a stream that it waits for
+ * is captured. */
 CUresult capture_refuse_waiting(struct stream *stream);
 CUresult capture_refuse_event(const struct event *event);
 CUresult capture_refuse_context(struct context *context);
-/* The default stream may not be used while a blocking stream is captured. */
+/* Fail if the stream is the default stream and a blocking stream is captured.
+ */
 CUresult capture_check_legacy(struct stream *stream);
-/* Capture what would be put on the stream; takes over the action. */
+/* Capture an action instead of queueing it; takes ownership of the action. */
 CUresult capture_add(struct stream *stream, const struct action *action);
-/* As above, for a node with more to it; NULL if it is not allowed, see *why. */
+/* Capture a node that the caller completes; NULL if it is not allowed, see
+ * *why. */
 struct node *capture_node(
     struct stream *stream, CUgraphNodeType type, CUresult *why);
 CUresult capture_record(
@@ -87,13 +91,13 @@ struct node *graph_add(struct graph *graph, CUgraphNodeType type,
     struct node *const *deps, size_t n_deps);
 struct exec *exec_new(struct graph *graph, unsigned long long flags);
 void exec_drop(struct exec *exec);
-/* The nodes get their times; returns when the last is done. */
+/* Schedule the nodes; returns when the last one is done. */
 uint64_t launch_start(struct launch *launch, uint64_t start_ns);
 void launch_free(struct launch *launch);
 
 /* ---- pool.c ------------------------------------------------------------- */
 
-/* The memory of an allocation node goes with its graph. */
+/* Free the memory of an allocation node, when its graph is destroyed. */
 void pool_free_node(struct range *range);
 
 #endif

@@ -2,25 +2,28 @@
  * Happens-before, as vector clocks.
  *
  * Every line of operations (a stream, a branch of a graph) has a slot, and an
- * epoch that rises with each operation put on it and with each thing it learns.
- * A line has, for each other slot, the epoch up to which all operations happen
- * before its own next one. A point (slot, epoch) stands for all up to there and
- * for all that was known there; so who has the epoch of a point has the rest
- * too, and most joins end after one comparison.
+ * epoch that rises with each operation that is queued on it and with each join
+ * that adds knowledge. For each other slot, a line stores the epoch up to which
+ * all operations happen before its own next one. A point (slot, epoch) stands
+ * for everything up to it and everything that was known there. So a line that
+ * has the epoch of a point has the rest too, and most joins end after one
+ * comparison.
  *
- * Knowledge is shared by streams, events and operations, and copied when it
- * would change. The host is one for all threads: how threads order themselves
- * is not seen here, and assuming order can hide a race but invents none.
+ * Knowledge is shared by streams, events and operations, and copied on write.
+ * All threads of the host count as one: the order between threads is not
+ * visible here. Assuming an order can hide a race but never reports a false
+ * one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/sim/sim.h"
 
-enum { SLOTS_MAX = 4096 }; /* before slots are used again too early */
+/* The number of slots before retired ones are used again. */
+enum { SLOTS_MAX = 4096 };
 
 static struct slot {
-	uint64_t epoch; /* the last one when its line ended */
+	uint64_t epoch; /* the last epoch when its line ended */
 	uint64_t label;
 } * slots;
 static size_t slots_capacity;
@@ -57,7 +60,7 @@ known_has(const struct known *known, uint32_t slot, uint64_t epoch)
 	    (known != NULL && slot < known->n && known->epoch[slot] >= epoch);
 }
 
-/* Make *known one's own, with room for `n` slots. */
+/* Make *known private, with room for `n` slots. */
 static struct known *
 known_own(struct known **known, uint32_t n)
 {
@@ -79,7 +82,7 @@ known_own(struct known **known, uint32_t n)
 	return own;
 }
 
-/* Learn what `other` knows; true if there was anything new. */
+/* Add the knowledge of `other`; true if any of it was new. */
 static bool
 known_merge(struct known **known, struct known *other)
 {
@@ -142,9 +145,10 @@ point_knows(const struct point *point, uint32_t slot, uint64_t epoch)
 /* ---- what is learnt too late -------------------------------------------- */
 
 /*
- * A stream that waits for a value in memory is ordered after the writer, who is
- * known only when the value is there; by then the stream may have more work. So
- * such edges are kept apart, and read only where a race would be reported.
+ * A stream that waits for a value in memory is ordered after the operation that
+ * writes it. The writer is known only when the value has been written, and by
+ * then the stream may have more work. So these edges are stored separately, and
+ * read only when a race would be reported.
  */
 enum { EDGES_KEPT = 64, EDGES_IN_A_ROW = 3 };
 
@@ -153,7 +157,7 @@ static struct edge {
 	uint64_t epoch;
 	struct point point;
 } edges[EDGES_KEPT];
-static size_t n_edges; /* ever; the last ones are kept */
+static size_t n_edges; /* in all; only the latest ones are stored */
 
 void
 clock_late_join(uint32_t slot, uint64_t epoch, const struct point *point)
@@ -239,7 +243,8 @@ host_step(void)
 
 /* ---- lines -------------------------------------------------------------- */
 
-/* A slot whose earlier line is all known to the host, or a new one. */
+/* Take a slot whose earlier line is completely known to the host, or a new one.
+ */
 static uint32_t
 slot_take(void)
 {

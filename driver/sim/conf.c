@@ -38,9 +38,9 @@ find_key(const char *name, size_t length)
 	return NULL;
 }
 
-/* One key:value of `length` characters. */
+/* Read one key:value of `length` characters. */
 static bool
-read_pair(const char *pair, size_t length)
+read_conf_pair(const char *pair, size_t length)
 {
 	const char *colon = memchr(pair, ':', length);
 	const struct key *key;
@@ -55,7 +55,7 @@ read_pair(const char *pair, size_t length)
 	}
 	errno = 0;
 	value = strtoull(colon + 1, &end, 10);
-	/* strtoull() would take blanks and a sign before the digits. */
+	/* strtoull() would accept blanks and a sign before the digits. */
 	if (colon[1] < '0' || colon[1] > '9' || end != pair + length ||
 	    errno != 0 || value < key->min || value > key->max) {
 		fprintf(stderr,
@@ -77,7 +77,7 @@ conf_read(void)
 	while (text != NULL && *text != '\0') {
 		size_t length = strcspn(text, ",");
 
-		if (!read_pair(text, length))
+		if (!read_conf_pair(text, length))
 			return false;
 		text += length;
 		text += *text == ',';

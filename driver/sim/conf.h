@@ -1,6 +1,6 @@
 /*
- * The keys of SIMCUDA_CONF; simcuda.h is their manual. Shared with the
- * simulated NVML, which is a library of its own.
+ * The keys of SIMCUDA_CONF; simcuda.h is their manual. The simulated NVML,
+ * which is a separate library, uses them too.
  */
 #ifndef DRIVER_SIM_CONF_H
 #define DRIVER_SIM_CONF_H
@@ -36,10 +36,10 @@ struct conf {
 
 extern struct conf conf;
 
-/* Fill it from the environment; false after a complaint on stderr. */
+/* Read the environment; false after a message on stderr. */
 bool conf_read(void);
 
-/* The value of the key of that name, or NULL if there is none. */
+/* The value of a key, or NULL if there is no such key. */
 const uint64_t *conf_find(const char *name);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Contexts: one primary context a device, kept by a count of its users, and
- * others made by hand; and what each thread has current.
+ * Contexts: the primary context of each device, which exists while its count of
+ * users is above 0; other contexts, created by the program; and each thread's
+ * current context.
  *
- * The primary context has the same handle in all its lives. A context that is
- * gone may still be current somewhere; calls there say so.
+ * The primary context has the same handle each time it is created again. A
+ * destroyed context may still be current in a thread; calls there report that.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static uint64_t next_thread;
 
 /* ---- threads ------------------------------------------------------------ */
 
-/* A thread that ends takes its default streams with it. */
+/* When a thread ends, its default streams end too. */
 static void
 thread_end(void *data)
 {
@@ -38,7 +39,7 @@ thread_end(void *data)
 }
 
 static void
-make_key(void)
+make_thread_key(void)
 {
 	pthread_key_create(&thread_key, thread_end);
 }
@@ -47,7 +48,7 @@ struct thread *
 thread_self(void)
 {
 	if (self.id == 0) {
-		pthread_once(&thread_once, make_key);
+		pthread_once(&thread_once, make_thread_key);
 		pthread_setspecific(thread_key, &self);
 		self.id = __atomic_add_fetch(&next_thread, 1, __ATOMIC_RELAXED);
 	}
@@ -121,8 +122,8 @@ context_new(struct device *device, unsigned flags)
 	return context;
 }
 
-/* Its work is finished and its streams and memory go. The structure stays:
- * others may still name it. */
+/* Finish the context's work and free its streams and memory. The structure
+ * stays, because others may still refer to it. */
 static void
 context_end(struct context *context)
 {
@@ -160,7 +161,7 @@ primary_release(CUdevice ordinal)
 }
 
 static CUresult
-primary_reset(CUdevice ordinal)
+reset_primary(CUdevice ordinal)
 {
 	struct device *device = device_find(ordinal);
 
@@ -234,7 +235,7 @@ cuDevicePrimaryCtxReset_v2(CUdevice device)
 	CUresult code = gate_enter(E_cuDevicePrimaryCtxReset_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = primary_reset(device);
+		code = reset_primary(device);
 	return gate_leave(code);
 }
 
@@ -274,7 +275,7 @@ cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *flags, int *active)
 /* ---- other contexts ----------------------------------------------------- */
 
 static CUresult
-create(CUcontext *context, unsigned flags, CUdevice ordinal)
+create_context(CUcontext *context, unsigned flags, CUdevice ordinal)
 {
 	struct device *device = device_find(ordinal);
 	struct thread *thread = thread_self();
@@ -296,7 +297,7 @@ cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 	CUresult code = gate_enter(E_cuCtxCreate_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = create(context, flags, device);
+		code = create_context(context, flags, device);
 	return gate_leave(code);
 }
 
@@ -306,11 +307,11 @@ cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params,
 {
 	CUresult code = gate_enter(E_cuCtxCreate_v4);
 
-	/* Affinities and graphics interoperation there are none. */
+	/* Affinities and graphics interoperation are not simulated. */
 	if (code == CUDA_SUCCESS && params != NULL)
 		code = CUDA_ERROR_NOT_SUPPORTED;
 	if (code == CUDA_SUCCESS)
-		code = create(context, flags, device);
+		code = create_context(context, flags, device);
 	return gate_leave(code);
 }
 
@@ -360,7 +361,7 @@ cuCtxSetCurrent(CUcontext context)
 	if (code == CUDA_SUCCESS && context == NULL) {
 		thread->depth -= thread->depth > 0;
 	} else if (code == CUDA_SUCCESS) {
-		/* One that an error has killed may be current. */
+		/* The current context may have been killed by an error. */
 		if (context_find(context, &code) == NULL &&
 		    (code == CUDA_ERROR_INVALID_CONTEXT ||
 			code == CUDA_ERROR_CONTEXT_IS_DESTROYED))
@@ -431,7 +432,7 @@ cuCtxGetFlags(unsigned int *flags)
 	return gate_leave(code);
 }
 
-/* The context named, or the current one for NULL. */
+/* The context with this handle, or the current one for NULL. */
 static struct context *
 named_or_current(CUcontext handle, CUresult *why)
 {
@@ -488,7 +489,7 @@ cuCtxSynchronize(void)
 	return gate_leave(code);
 }
 
-/* NULL is the current one. */
+/* NULL names the current context. */
 CUresult
 cuCtxSynchronize_v2(CUcontext handle)
 {

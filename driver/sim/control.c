@@ -23,7 +23,7 @@ simcuda_reset(void)
 }
 
 static long
-count(const char *kind)
+count_objects(const char *kind)
 {
 	static const struct {
 		const char *name;
@@ -61,7 +61,7 @@ simcuda_live(const char *kind)
 	long n;
 
 	gate_lock();
-	n = count(kind);
+	n = count_objects(kind);
 	gate_unlock();
 	return n;
 }

@@ -1,10 +1,10 @@
 /*
  * Copies and fills.
  *
- * An address is device memory or pinned host memory, which the driver knows,
- * or pageable host memory, which goes by the host: what is copied from it is
- * taken at the call, and a copy to it is finished when the call returns. The
- * calls without a stream use the default stream and wait for the copy.
+ * An address is in device memory or pinned host memory, which the driver knows,
+ * or in pageable host memory. Copies from pageable memory read it during the
+ * call, and copies to it are finished when the call returns. Calls without a
+ * stream use the default stream and wait for the copy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +21,10 @@ struct request {
 	size_t size;
 	enum side to_side, from_side;
 	bool between_peers;
-	CUcontext contexts[2]; /* of peers; NULL is tolerated */
+	CUcontext contexts[2]; /* of peers; NULL is accepted */
 };
 
-/* True if the memory can be what the call says it is. */
+/* Can the memory be of the kind that the call says? */
 static bool
 side_fits(uint64_t address, size_t size, enum side side, bool *pageable)
 {
@@ -103,7 +103,8 @@ copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 	return gate_leave(code);
 }
 
-/* A copy between peers that names no stream comes after all work of both. */
+/* A copy between peers without a stream comes after all work of both contexts.
+ */
 static CUresult
 wait_for_peers(const struct request *request)
 {
@@ -122,8 +123,8 @@ wait_for_peers(const struct request *request)
 	return CUDA_SUCCESS;
 }
 
-/* On the default stream, and waits for it; captures of streams that the default
- * stream does not wait for are not disturbed. */
+/* Copy on the default stream and wait. Captures of streams that the default
+ * stream does not wait for are not affected. */
 static CUresult
 copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 {
@@ -181,7 +182,7 @@ device_to_device(uint64_t to, uint64_t from, size_t size)
 		.from_side = SIDE_DEVICE };
 }
 
-/* The contexts say whose memory it is, which the addresses do too. */
+/* The contexts say whose memory it is; so do the addresses. */
 static struct request
 peer_to_peer(uint64_t to, CUcontext to_context, uint64_t from,
     CUcontext from_context, size_t size)
@@ -261,7 +262,7 @@ cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)
 	return copy_now(E_cuMemcpyDtoD_v2, CU_STREAM_PER_THREAD, &request);
 }
 
-/* One address space: the contexts add nothing. */
+/* There is one address space, so the contexts add no information. */
 CUresult
 cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
     CUcontext from_context, size_t size)

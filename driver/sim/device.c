@@ -1,6 +1,6 @@
 /*
- * Devices, as alike as an H200 where a program can tell: 132 processors,
- * compute capability 9.0, all peers of each other.
+ * Devices. Programs see them as H200s: 132 processors, compute capability 9.0,
+ * all devices peers of each other.
  */
 #include <stdio.h>
 #include <string.h>
@@ -57,9 +57,9 @@ cuDeviceGet(CUdevice *device, int ordinal)
 	return gate_leave(code);
 }
 
-/* Copy a text into a caller's buffer, as far as it goes. */
+/* Copy a text into a caller's buffer, cut to its size. */
 static CUresult
-give_text(char *out, int size, const char *text)
+copy_device_text(char *out, int size, const char *text)
 {
 	if (out == NULL || size <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -75,7 +75,7 @@ cuDeviceGetName(char *name, int size, CUdevice device)
 	if (code == CUDA_SUCCESS && device_find(device) == NULL)
 		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS)
-		code = give_text(name, size, device_name);
+		code = copy_device_text(name, size, device_name);
 	return gate_leave(code);
 }
 
@@ -152,7 +152,8 @@ static const struct {
 	{ CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1 },
 };
 
-/* Numbers of attributes this version knows of; others are 0. */
+/* The range of attribute numbers in this version; unused ones have the value 0.
+ */
 enum { ATTRIBUTE_FIRST = 1, ATTRIBUTE_LAST = 147 };
 
 static CUresult
@@ -203,7 +204,7 @@ cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 	return gate_leave(code);
 }
 
-/* "simcuda" and the ordinal; the simulated NVML gives the same bytes. */
+/* "simcuda" and the ordinal; the simulated NVML returns the same bytes. */
 static CUresult
 get_uuid(CUuuid *uuid, CUdevice device)
 {
@@ -262,7 +263,7 @@ cuDeviceGetPCIBusId(char *bus_id, int size, CUdevice device)
 		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS) {
 		snprintf(text, sizeof(text), "0000:%02x:00.0", device + 1);
-		code = give_text(bus_id, size, text);
+		code = copy_device_text(bus_id, size, text);
 	}
 	return gate_leave(code);
 }

@@ -1,27 +1,27 @@
 /*
- * The entry points of simcuda: one list that declares them (sim.h), numbers
- * them, and is the table behind cuGetProcAddress().
+ * The entry points of simcuda. This list declares them (sim.h), numbers them,
+ *and is the table for cuGetProcAddress().
  *
- * P(symbol, base, version, flags, parameters)	a call of its own
- * S(...)		it takes a stream; symbol_ptsz is the same for programs
- *			whose stream 0 is the per-thread default stream
- * D(...)		it uses the default stream; symbol_ptds likewise
+ * P(symbol, base, version, flags, parameters)	a plain call
+ * S(...)		a call with a stream; symbol_ptsz is for programs whose
+ *			stream 0 is the per-thread default stream
+ * D(...)		a call on the default stream; symbol_ptds likewise
  *
- * `base` is the name cuGetProcAddress() is asked for and faults are injected
- * by; `version` the first that has this signature; flags are the ENTRY_* below.
+ * `base` is the name for cuGetProcAddress() and for injecting faults; `version`
+ *is the first version with this signature; flags are the ENTRY_* below.
  *
  * Like driver/lists.h, this names types and declares none.
  */
 #ifndef DRIVER_SIM_ENTRIES_H
 #define DRIVER_SIM_ENTRIES_H
 
-/* Flags of an entry for gate_enter(). */
+/* Flags of an entry, for gate_enter(). */
 enum {
 	ENTRY_NONE = 0,
 	ENTRY_INIT = 1,     /* cuInit() must have been called */
-	ENTRY_CONTEXT = 3,  /* and a context must be current */
+	ENTRY_CONTEXT = 3,  /* also, a context must be current */
 	ENTRY_UNSAFE = 4,   /* forbidden while streams capture */
-	ENTRY_RESOURCE = 8, /* may fail for want of something */
+	ENTRY_RESOURCE = 8, /* may fail for lack of a resource */
 	ENTRY_INIT_R = ENTRY_INIT | ENTRY_RESOURCE,
 	ENTRY_INIT_U = ENTRY_INIT | ENTRY_UNSAFE,
 	ENTRY_CONTEXT_R = ENTRY_CONTEXT | ENTRY_RESOURCE,
@@ -431,7 +431,7 @@ enum {
 	    (CUevent *event, CUipcEventHandle handle))
 /* clang-format on */
 
-/* Their numbers: E_cuMemAlloc_v2. */
+/* Numbers of the entries: E_cuMemAlloc_v2. */
 enum sim_entry {
 #define SIM_NUMBER(symbol, base, version, flags, params) E_##symbol,
 	SIM_ENTRIES(SIM_NUMBER, SIM_NUMBER, SIM_NUMBER)

@@ -1,9 +1,9 @@
 /*
  * Events: marks that the host and other streams can wait for.
  *
- * An event that was never recorded counts as complete. Recording again replaces
- * the point. The host sees a record when it has happened, or later if a test
- * holds it back; the device always sees it in time.
+ * An event that was never recorded counts as complete. Recording it again
+ * replaces the point. The host sees a record as done when it has happened, or
+ * later if a test delays it; the device always sees it in time.
  */
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ event_new(struct context *context, unsigned flags)
 	return event;
 }
 
-/* Drop the work that the event was recorded behind. */
+/* Drop the event's mark and its point. */
 static void
 event_clear(struct event *event)
 {
@@ -69,7 +69,7 @@ next_hold(struct event *event)
 	return ns;
 }
 
-/* The mark of the next record: the old one if nobody else has it. */
+/* The mark for the next record: the old one if nothing else refers to it. */
 static struct mark *
 fresh_mark(struct event *event)
 {
@@ -146,7 +146,7 @@ event_done(const struct event *event)
 }
 
 static void
-event_wait(struct event *event)
+wait_for_event(struct event *event)
 {
 	struct point at = point_copy(&event->at);
 
@@ -316,7 +316,7 @@ cuEventSynchronize(CUevent handle)
 	if (code == CUDA_SUCCESS) {
 		struct context *context = event->context;
 
-		event_wait(event);
+		wait_for_event(event);
 		code = context->sticky;
 		pool_synced();
 	}
@@ -324,7 +324,7 @@ cuEventSynchronize(CUevent handle)
 }
 
 static CUresult
-elapsed(float *milliseconds, CUevent start_handle, CUevent end_handle)
+elapsed_time(float *milliseconds, CUevent start_handle, CUevent end_handle)
 {
 	CUresult code = CUDA_SUCCESS;
 	struct event *start = event_find(start_handle, &code);
@@ -355,7 +355,7 @@ cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 	CUresult code = gate_enter(E_cuEventElapsedTime);
 
 	if (code == CUDA_SUCCESS)
-		code = elapsed(milliseconds, start, end);
+		code = elapsed_time(milliseconds, start, end);
 	return gate_leave(code);
 }
 
@@ -365,7 +365,7 @@ cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
 	CUresult code = gate_enter(E_cuEventElapsedTime_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = elapsed(milliseconds, start, end);
+		code = elapsed_time(milliseconds, start, end);
 	return gate_leave(code);
 }
 

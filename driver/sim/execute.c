@@ -1,5 +1,5 @@
 /*
- * Executing operations when their time has come. Memory is really read and
+ * Executes operations when their time has come. Memory is really read and
  * written, after two checks: that the device may access it, and that the
  * program has ordered this operation with all others on the same bytes.
  */
@@ -122,7 +122,7 @@ value_holds(const struct op *op)
 	struct access access = { call->address, call->width, ACCESS_ATOMIC };
 	uint64_t value;
 
-	/* Memory that has gone would never hold it. */
+	/* Memory that is gone would never get the value. */
 	if (memory_check(&access, op->context) != NULL)
 		return true;
 	value = load_value(call);
@@ -178,7 +178,7 @@ remember_writer(const struct op *op)
 	writer->at = point_copy(&op->at);
 }
 
-/* The host may have written it too: it knows what it knows now. */
+/* The host may have written it too, so all that the host knows now counts. */
 void
 value_came(const struct op *op)
 {
@@ -193,9 +193,9 @@ value_came(const struct op *op)
 
 /* ---- doing it ----------------------------------------------------------- */
 
-/* False after telling what is wrong with the memory it touches. */
+/* Report what is wrong with the accessed memory; false if anything is. */
 static bool
-check_accesses(const struct op *op)
+op_accesses_are_valid(const struct op *op)
 {
 	struct access accesses[SIM_ACCESSES];
 	size_t n = action_accesses(&op->action, accesses);
@@ -237,12 +237,12 @@ op_execute(struct op *op)
 {
 	const struct action *action = &op->action;
 
-	/* After an illegal access a context does nothing any more. */
+	/* After an illegal access a context executes nothing any more. */
 	if (action->kind == OP_HOST) {
 		do_host(&action->host);
 		return;
 	}
-	if (op->context->sticky != CUDA_SUCCESS || !check_accesses(op))
+	if (op->context->sticky != CUDA_SUCCESS || !op_accesses_are_valid(op))
 		return;
 	switch (action->kind) {
 	case OP_COPY:

@@ -1,12 +1,12 @@
 /*
- * Counting calls, and failing some of them as a test asks.
+ * Counts calls, and makes some of them fail as a test demands.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/sim/sim.h"
 
-/* The calls of `base` after `skip` more fail, `count` of them. */
+/* After `skip` more calls of `base`, the next `count` fail. */
 struct fault {
 	struct fault *next;
 	const char *base;
@@ -16,9 +16,9 @@ struct fault {
 
 static uint64_t calls[SIM_N_ENTRIES];
 static struct fault *faults;
-static unsigned any_in; /* the how-manieth next call fails; 0: none */
+static unsigned any_in; /* how many calls until the one that fails; 0: none */
 static CUresult any_code;
-static uint64_t countable; /* calls that may fail for want of something */
+static uint64_t countable; /* calls that may fail for lack of a resource */
 static uint64_t injected;
 
 void
@@ -27,7 +27,7 @@ fault_count(enum sim_entry entry)
 	calls[entry]++;
 }
 
-/* True if this call is one of those that the rule makes fail. */
+/* Does the rule make this call fail? */
 static bool
 fault_hits(struct fault *fault)
 {
@@ -91,7 +91,7 @@ simcuda_calls(const char *entry)
 }
 
 static const char *
-find_base(const char *name)
+find_base_name(const char *name)
 {
 	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
 		if (strcmp(sim_entries[i].base, name) == 0)
@@ -103,7 +103,7 @@ find_base(const char *name)
 int
 simcuda_fail(const char *entry, unsigned nth, unsigned count, CUresult code)
 {
-	const char *base = find_base(entry);
+	const char *base = find_base_name(entry);
 	struct fault *fault;
 
 	if (base == NULL || nth == 0)

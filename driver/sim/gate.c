@@ -1,8 +1,8 @@
 /*
- * The gate every call passes: one lock, a fixed virtual time for each call,
- * injected faults, and the conditions that an entry's flags name. And the life
- * of the simulated driver: new, ready after cuInit(), gone in a forked child,
- * ended at exit.
+ * The entry and exit of every call: one lock, a fixed virtual time for each
+ * call, injected faults, and the conditions that an entry's flags name. Also
+ * the states of the simulated driver: new, ready after cuInit(), unusable in a
+ * forked child, ended at exit.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ after_fork_in_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The device belongs to the parent; the child can do nothing with it. */
+/* The device belongs to the parent; the child cannot use it. */
 static void
 after_fork_in_child(void)
 {
@@ -173,7 +173,8 @@ cuDriverGetVersion(int *version)
 
 	if (code == CUDA_SUCCESS && version == NULL)
 		code = CUDA_ERROR_INVALID_VALUE;
-	/* It may be asked before cuInit(), which reads the configuration. */
+	/* The version may be queried before cuInit(), so this call reads the
+	 * configuration. */
 	if (code == CUDA_SUCCESS && sim.state == SIM_NEW && !conf_read())
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)

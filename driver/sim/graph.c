@@ -1,7 +1,7 @@
 /*
- * Graphs: nodes and what each comes after. A graph is made by a capture and
- * does not change afterwards; executable graphs that are instantiated from it
- * share it.
+ * Graphs: nodes and their dependencies. A graph is made by a capture and does
+ * not change afterwards; executable graphs that are instantiated from it share
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +108,8 @@ cuGraphDestroy(CUgraph handle)
 	return gate_leave(code);
 }
 
-/* Where there is room for fewer, only so many are given; *n says how many
- * were, or how many there are if the caller only asks. */
+/* If there is room for fewer nodes, only that many are stored. *n becomes their
+ * number, or the number of all nodes if the caller only asks for it. */
 CUresult
 cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *n_nodes)
 {

@@ -1,10 +1,10 @@
 /*
  * Handles: numbers that look like pointers and are never dereferenced, so that
- * a stale or invented one is recognised.
+ * a stale or invented handle is recognised.
  *
  *	0x4000_0000_0000 | kind << 42 | generation << 24 | index << 4
  *
- * An index is given again, with the next generation, oldest first.
+ * An index is used again with the next generation, the oldest one first.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ struct cell {
 static struct table {
 	struct cell *cells;
 	size_t n, capacity;
-	uint32_t free_first, free_last; /* index + 1; 0 is none */
+	uint32_t free_first, free_last; /* index + 1; 0: none */
 	size_t n_free;
 	long live;
 } tables[HANDLE_KINDS];
@@ -39,7 +39,8 @@ take_index(struct table *table)
 {
 	uint32_t index;
 
-	/* Some are kept back, so that a stale handle stays stale for long. */
+	/* Some indices are held back, so that a stale handle stays stale for a
+	 * long time. */
 	if (table->n_free > 1024 || table->n > INDEX_MASK) {
 		index = table->free_first - 1;
 		table->free_first = table->cells[index].next_free;
@@ -65,7 +66,7 @@ handle_new(enum handle_kind kind, void *object)
 	    (uint64_t)index << INDEX_SHIFT;
 }
 
-/* The cell the handle names, whatever is in it now; or NULL. */
+/* The cell that the handle names, whatever it holds now; or NULL. */
 static struct cell *
 find_cell(enum handle_kind kind, uint64_t handle)
 {

@@ -1,6 +1,6 @@
 /*
- * Host memory for simcuda's own tables. It does not fail: a process that has
- * none left ends with a message.
+ * Host memory for simcuda's own tables. Allocation does not fail: a process
+ * without host memory ends with a message.
  */
 #include <stdio.h>
 #include <stdlib.h>

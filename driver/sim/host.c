@@ -1,7 +1,7 @@
 /*
- * Page-locked host memory: allocated by the driver, or registered with it.
- * The device reaches it at the host's own address. Managed memory is host
- * memory that counts as the device's.
+ * Page-locked host memory, allocated by the driver or registered with it. The
+ * device accesses it at the host's own address. Managed memory is host memory
+ * that counts as device memory.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@ map_host(size_t size)
 	return memory == MAP_FAILED ? 0 : handle_bits(memory);
 }
 
-/* Pages that are locked are there: more than the machine has cannot be. */
+/* Locked pages need physical memory, so there cannot be more than the machine
+ * has. */
 static size_t
 machine_bytes(void)
 {
@@ -103,7 +104,7 @@ cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
 	return gate_leave(code);
 }
 
-/* Give up the range of that kind that starts there. */
+/* Free the range of this kind that starts at the address. */
 static CUresult
 host_end(void *address, enum range_kind kind, CUresult missing)
 {

@@ -1,12 +1,12 @@
 /*
  * Sharing memory with other processes.
  *
- * The device's memory is a file, so another process can map the same bytes. A
- * descriptor handed out is of that file, opened anew, and its position says
- * which extent is meant: the offset, a multiple of 2 MiB, plus the number of
- * 2 MiB pages. It keeps that when it is sent over a socket. A 64 byte handle
- * names process, descriptor and extent; it is opened through /proc, which asks
- * for the same user and nothing more.
+ * The device's memory is a file, so another process can map the same bytes. An
+ * exported descriptor is a new opening of that file. Its position names the
+ * extent: the offset, a multiple of 2 MiB, plus the number of 2 MiB pages. The
+ * position is kept when the descriptor is sent over a socket. A handle of 64
+ * bytes names process, descriptor and extent. It is opened through /proc, which
+ * requires only that both processes belong to the same user.
  *
  * Freed memory that was shared is not punched out of the file, because other
  * processes may still map it.
@@ -23,9 +23,10 @@
 
 enum { IPC_MAGIC = 0x73696d63, FABRIC_MAGIC = 0x73696d66, FABRIC_BYTES = 64 };
 
-static uint64_t foreign_bytes; /* for race.c, of what was imported */
+static uint64_t foreign_bytes; /* for race.c: bytes of imported memory */
 
-/* The file of a descriptor opened again, so with a position of its own. */
+/* Open the file of a descriptor again, so that the copy has its own position.
+ */
 static int
 reopen(int pid, int fd)
 {
@@ -56,8 +57,8 @@ export_fd(const struct phys *phys, int *out)
 	return CUDA_SUCCESS;
 }
 
-/* The contents of a fabric handle: the name of a descriptor. Real fabric
- * handles work between machines, these between processes. */
+/* The contents of a fabric handle, which names a descriptor. Real fabric
+ * handles work between machines, these only between processes. */
 struct fabric_handle {
 	uint32_t magic;
 	int32_t pid;
@@ -102,9 +103,9 @@ cuMemExportToShareableHandle(void *shareable,
 	return gate_leave(code);
 }
 
-/* The device a descriptor is the memory of; -1 if it is not one of ours. */
+/* The device whose memory the descriptor stands for; -1 if there is none. */
 static int
-device_of(int fd)
+descriptor_device(int fd)
 {
 	char link[64], name[128];
 	ssize_t n;
@@ -129,7 +130,7 @@ same_file(int a, int b)
 	    first.st_ino == second.st_ino && first.st_dev == second.st_dev;
 }
 
-/* An extent of another process's device; takes over `fd`. */
+/* An extent of another process's device; takes ownership of `fd`. */
 static struct phys *
 phys_foreign(int fd, struct device *device, uint64_t offset, size_t size)
 {
@@ -154,7 +155,8 @@ phys_foreign(int fd, struct device *device, uint64_t offset, size_t size)
 	return phys;
 }
 
-/* This process exported it itself: the memory that lies there, or NULL. */
+/* The memory of this process at the offset, if the process has exported it
+ * itself; or NULL. */
 static struct phys *
 find_own(const struct device *device, uint64_t offset)
 {
@@ -171,7 +173,7 @@ find_own(const struct device *device, uint64_t offset)
 static CUresult
 import_fd(int fd, CUmemGenericAllocationHandle *out)
 {
-	int ordinal = device_of(fd), own;
+	int ordinal = descriptor_device(fd), own;
 	off_t position = lseek(fd, 0, SEEK_CUR);
 	struct device *device;
 	struct phys *phys;
@@ -278,7 +280,7 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 	return gate_leave(CUDA_SUCCESS);
 }
 
-/* An opening of the same allocation that is there already, or NULL. */
+/* An existing opening of the same allocation, or NULL. */
 static struct range *
 find_opened(const struct ipc_handle *ipc)
 {
@@ -304,7 +306,7 @@ ipc_open(const struct ipc_handle *ipc, struct range **out)
 	fd = reopen(ipc->pid, ipc->fd);
 	if (fd < 0)
 		return CUDA_ERROR_MAP_FAILED;
-	if (device_of(fd) != ipc->device) {
+	if (descriptor_device(fd) != ipc->device) {
 		close(fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -343,7 +345,7 @@ cuIpcOpenMemHandle_v2(
 	if (address == NULL || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
 	    ipc.magic != IPC_MAGIC)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
-	/* The exporter itself has it already. */
+	/* The exporter itself has the memory already. */
 	if (ipc.pid == getpid())
 		return gate_leave(CUDA_ERROR_INVALID_CONTEXT);
 	range = find_opened(&ipc);

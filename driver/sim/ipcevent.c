@@ -1,12 +1,11 @@
 /*
  * Events that processes share.
  *
- * They meet in a page of shared memory that counts the records that were made
- * and those that have happened. Each process has a virtual time of its own,
- * and one that sleeps would never come to the end of its work; so recording
- * such an event, once it is shared, lets the recording process's time pass
- * until it has happened. To the other process it looks as if the device had
- * been fast.
+ * They use a page of shared memory that counts the records that were made and
+ * those that have happened. Each process has its own virtual time, and in a
+ * process that sleeps, work would never end. So when a process records a shared
+ * event, its virtual time advances until the event has happened. To the other
+ * process the device looks very fast.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +18,7 @@
 
 enum { EVENT_MAGIC = 0x73696d65, EVENT_BYTES = 4096 };
 
-/* In the shared page. */
+/* Stored in the shared page. */
 struct counts {
 	uint64_t recorded;
 	uint64_t happened;
@@ -38,7 +37,7 @@ struct event_handle {
 };
 
 static uint64_t
-load(const uint64_t *count)
+load_shared(const uint64_t *count)
 {
 	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
 }
@@ -58,7 +57,7 @@ shared_event_done(const struct event *event)
 {
 	const struct counts *counts = event->shared->counts;
 
-	return load(&counts->happened) >= load(&counts->recorded);
+	return load_shared(&counts->happened) >= load_shared(&counts->recorded);
 }
 
 void
@@ -68,7 +67,8 @@ shared_event_wait(struct event *event)
 		gate_pause();
 }
 
-/* Takes over the descriptor; NULL, and it is closed, if it cannot be used. */
+/* Takes ownership of the descriptor; if it cannot be used, closes it and
+ * returns NULL. */
 static struct shared_event *
 shared_open(int fd)
 {
@@ -141,7 +141,7 @@ cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle)
 }
 
 static CUresult
-open_event(const struct event_handle *in, CUevent *out)
+open_shared_event(const struct event_handle *in, CUevent *out)
 {
 	struct shared_event *shared;
 	struct event *event;
@@ -176,6 +176,6 @@ cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 	if (code == CUDA_SUCCESS && event == NULL)
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		code = open_event(&in, event);
+		code = open_shared_event(&in, event);
 	return gate_leave(code);
 }

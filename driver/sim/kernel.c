@@ -1,10 +1,10 @@
 /*
  * Kernels: C functions, found by the name of an entry in a module's PTX.
  *
- * A module may be any image with PTX text in it; the kernels of the text that
- * are not among those below cannot be had. Each says what memory it touches,
- * so that it can be checked, and how long it takes: by its bytes, if nothing
- * else is said.
+ * A module may be any image that contains PTX text. Kernels of the text that
+ * are not listed below do not exist. Each kernel says which memory it accesses,
+ * so that this can be checked, and how long it takes: if nothing else is given,
+ * the duration follows from its bytes.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -43,14 +43,14 @@ words_access(uint64_t address, uint64_t n, enum access_mode mode)
 
 /* (to, value, n) */
 static size_t
-fill_accesses(const uint64_t *params, struct access *out)
+words_fill_accesses(const uint64_t *params, struct access *out)
 {
 	out[0] = words_access(params[0], params[2], ACCESS_WRITE);
 	return 1;
 }
 
 static void
-fill_run(const uint64_t *params)
+words_fill_run(const uint64_t *params)
 {
 	for (uint64_t i = 0; i < params[2]; i++)
 		words(params[0])[i] = (uint32_t)params[1];
@@ -67,7 +67,7 @@ add_accesses(const uint64_t *params, struct access *out)
 }
 
 static void
-add_run(const uint64_t *params)
+sum_run(const uint64_t *params)
 {
 	for (uint64_t i = 0; i < params[3]; i++)
 		words(params[0])[i] = words(params[1])[i] + words(params[2])[i];
@@ -75,7 +75,7 @@ add_run(const uint64_t *params)
 
 /* (to, from, n) */
 static size_t
-copy_accesses(const uint64_t *params, struct access *out)
+words_copy_accesses(const uint64_t *params, struct access *out)
 {
 	out[0] = words_access(params[1], params[2], ACCESS_READ);
 	out[1] = words_access(params[0], params[2], ACCESS_WRITE);
@@ -83,7 +83,7 @@ copy_accesses(const uint64_t *params, struct access *out)
 }
 
 static void
-copy_run(const uint64_t *params)
+words_copy_run(const uint64_t *params)
 {
 	memmove(
 	    words(params[0]), words(params[1]), params[2] * sizeof(uint32_t));
@@ -91,7 +91,7 @@ copy_run(const uint64_t *params)
 
 /* (from, value, n, mismatches) */
 static size_t
-check_accesses(const uint64_t *params, struct access *out)
+compare_accesses(const uint64_t *params, struct access *out)
 {
 	out[0] = words_access(params[0], params[2], ACCESS_READ);
 	out[1] = words_access(params[3], 1, ACCESS_ATOMIC);
@@ -99,7 +99,7 @@ check_accesses(const uint64_t *params, struct access *out)
 }
 
 static void
-check_run(const uint64_t *params)
+compare_run(const uint64_t *params)
 {
 	uint32_t mismatches = 0;
 
@@ -138,14 +138,14 @@ scale_run(const uint64_t *params)
 }
 
 /*
- * A pattern that tells a block from all others, by its number. It is said to
- * be in every word, and so the order of all accesses to the block is checked;
- * but the host's memory is spared: only the words at both ends and one in each
- * granule of a mapping are really written, and compared.
+ * A pattern that distinguishes a block from all others, by its number. It
+ * counts as written to every word, so the order of all accesses to the block is
+ * checked. But to save host memory, only the words at both ends and one in each
+ * granule of a mapping are really written and compared.
  */
 enum { PATTERN_EDGE = 16, PATTERN_STEP = SIM_GRANULE / sizeof(uint32_t) };
 
-/* The word after `i`, of n, that is written. */
+/* The next word that is written after `i`, of n words. */
 static uint64_t
 pattern_next(uint64_t i, uint64_t n)
 {
@@ -180,8 +180,8 @@ pattern_run(const uint64_t *params)
 		words(params[0])[i] = pattern_word(params[1], i);
 }
 
-/* (from, number, n, found), which is words that differ, and the number of the
- * block where that was seen first */
+/* (from, number, n, found); `found` gets the number of words that differ, and
+ * the number of the block that was first seen */
 static size_t
 pattern_check_accesses(const uint64_t *params, struct access *out)
 {
@@ -206,7 +206,7 @@ pattern_check_run(const uint64_t *params)
 	found[0] += mismatches;
 }
 
-/* (a structure), of which nothing is used */
+/* (a structure), which is not used */
 static size_t
 no_accesses(const uint64_t *params, struct access *out)
 {
@@ -222,15 +222,17 @@ no_run(const uint64_t *params)
 }
 
 static const struct kernel kernels[] = {
-	{ "weir_fill_u32", 3, { 8, 4, 8 }, fill_accesses, fill_run, NULL },
-	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, add_run, NULL },
-	{ "weir_copy_u32", 3, { 8, 8, 8 }, copy_accesses, copy_run, NULL },
-	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, check_accesses, check_run,
+	{ "weir_fill_u32", 3, { 8, 4, 8 }, words_fill_accesses, words_fill_run,
+	    NULL },
+	{ "weir_add_u32", 4, { 8, 8, 8, 8 }, add_accesses, sum_run, NULL },
+	{ "weir_copy_u32", 3, { 8, 8, 8 }, words_copy_accesses, words_copy_run,
+	    NULL },
+	{ "weir_check_u32", 4, { 8, 4, 8, 8 }, compare_accesses, compare_run,
 	    NULL },
 	{ "weir_sleep_ns", 1, { 8 }, no_accesses, no_run, sleep_duration_ns },
 	{ "weir_scale_f32", 4, { 8, 8, 4, 8 }, scale_accesses, scale_run,
 	    NULL },
-	{ "weir_pattern_u32", 3, { 8, 4, 8 }, fill_accesses, pattern_run,
+	{ "weir_pattern_u32", 3, { 8, 4, 8 }, words_fill_accesses, pattern_run,
 	    pattern_duration_ns },
 	{ "weir_check_pattern_u32", 4, { 8, 4, 8, 8 }, pattern_check_accesses,
 	    pattern_check_run, pattern_duration_ns },
@@ -254,7 +256,7 @@ kernel_find(const char *name)
 
 /* ---- durations ---------------------------------------------------------- */
 
-/* GB/s is bytes a nanosecond. */
+/* 1 GB/s is 1 byte a nanosecond. */
 uint64_t
 copy_duration_ns(uint64_t to, uint64_t from, size_t size)
 {
@@ -281,7 +283,8 @@ kernel_duration_ns(const struct kernel *kernel, const uint64_t *params)
 
 /* ---- modules ------------------------------------------------------------ */
 
-/* The name after the next ".entry" at or after *text; moves *text past it. */
+/* Find the name after the next ".entry" at or after *text, and move *text past
+ * it. */
 static size_t
 next_entry(const char **text, const char **name)
 {
@@ -330,7 +333,7 @@ function_find(struct module *module, const char *name)
 
 /* Images that are not text begin with a magic number. */
 static CUresult
-module_load(CUmodule *out, const void *image)
+load_ptx_module(CUmodule *out, const void *image)
 {
 	struct module *module;
 	const char *text = image, *name;
@@ -355,7 +358,7 @@ cuModuleLoadData(CUmodule *module, const void *image)
 	CUresult code = gate_enter(E_cuModuleLoadData);
 
 	if (code == CUDA_SUCCESS)
-		code = module_load(module, image);
+		code = load_ptx_module(module, image);
 	return gate_leave(code);
 }
 
@@ -369,7 +372,7 @@ cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options,
 	(void)options;
 	(void)values;
 	if (code == CUDA_SUCCESS)
-		code = module_load(module, image);
+		code = load_ptx_module(module, image);
 	return gate_leave(code);
 }
 
@@ -417,7 +420,7 @@ cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name)
 	return gate_leave(code);
 }
 
-/* A parameter is aligned to its size, a structure to 8. */
+/* A parameter is aligned to its size, a structure to 8 bytes. */
 static size_t
 param_aligned(size_t offset, size_t bytes)
 {
@@ -462,14 +465,15 @@ param_copy(uint64_t *to, const void *from, size_t bytes)
 	memcpy(to, from, bytes < sizeof(*to) ? bytes : sizeof(*to));
 }
 
-/* Parameters as one packed buffer. */
+/* Read parameters from one packed buffer. */
 static CUresult
 unpack(const struct kernel *kernel, void **extra, uint64_t *params)
 {
 	const char *buffer = NULL;
 	size_t size = 0, offset = 0;
 
-	/* Pairs of key and value; the keys are small numbers, 0 ends. */
+	/* Pairs of a key and a value; keys are small numbers, and 0 ends the
+	 * list. */
 	for (; handle_bits(extra[0]) != 0; extra += 2) {
 		if (handle_bits(extra[0]) == 1)
 			buffer = extra[1];

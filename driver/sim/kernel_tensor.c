@@ -1,6 +1,6 @@
 /*
- * The kernels of tensors' copies and fills, in C: element by element, by the
- * table that their PTX text is made from.
+ * The kernels of tensors' copies and fills in C, element by element. They use
+ * the same table from which the PTX text is made.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@ code_of(const uint64_t *params, int shift)
 	return (unsigned)(params[KERNEL_CODE] >> shift & 0xff);
 }
 
-/* Bytes of an element of either side. */
+/* The bytes of an element of either side. */
 static size_t
 side_bytes(const uint64_t *params, int shift)
 {
@@ -23,7 +23,7 @@ side_bytes(const uint64_t *params, int shift)
 	return unit > 0 ? unit : element_bytes(code_of(params, shift));
 }
 
-/* From the lowest byte that is touched to the highest. */
+/* The access from the lowest byte to the highest. */
 static struct access
 side_access(const uint64_t *params, uint64_t address, int strides, size_t bytes)
 {
@@ -41,7 +41,7 @@ side_access(const uint64_t *params, uint64_t address, int strides, size_t bytes)
 }
 
 static size_t
-fill_accesses(const uint64_t *params, struct access *out)
+tensor_fill_accesses(const uint64_t *params, struct access *out)
 {
 	out[0] = side_access(params, params[KERNEL_TO], KERNEL_TO_STRIDES,
 	    side_bytes(params, KERNEL_CODE_TO));
@@ -50,11 +50,11 @@ fill_accesses(const uint64_t *params, struct access *out)
 }
 
 static size_t
-copy_accesses(const uint64_t *params, struct access *out)
+tensor_copy_accesses(const uint64_t *params, struct access *out)
 {
 	out[0] = side_access(params, params[KERNEL_FROM], KERNEL_FROM_STRIDES,
 	    side_bytes(params, KERNEL_CODE_FROM));
-	return 1 + fill_accesses(params, out + 1);
+	return 1 + tensor_fill_accesses(params, out + 1);
 }
 
 static void
@@ -69,10 +69,10 @@ copy_element(const uint64_t *params, char *to, const char *from)
 		    to, element_type(code_of(params, KERNEL_CODE_FROM)), from);
 }
 
-/* Every element of dimensions d and further; `from` stays where it is if it is
- * the value of a fill. */
+/* Process every element of dimension d and the following ones; for a fill,
+ * `from` stays at its value. */
 static void
-run_dims(
+tensor_run_dims(
     const uint64_t *params, unsigned d, char *to, const char *from, bool fill)
 {
 	unsigned dims = code_of(params, KERNEL_CODE_DIMS);
@@ -82,7 +82,7 @@ run_dims(
 		return;
 	}
 	for (uint64_t i = 0; i < params[KERNEL_EXTENTS + d]; i++) {
-		run_dims(params, d + 1, to, from, fill);
+		tensor_run_dims(params, d + 1, to, from, fill);
 		to += (int64_t)params[KERNEL_TO_STRIDES + d];
 		if (!fill)
 			from += (int64_t)params[KERNEL_FROM_STRIDES + d];
@@ -90,29 +90,29 @@ run_dims(
 }
 
 static void
-copy_run(const uint64_t *params)
+tensor_copy_run(const uint64_t *params)
 {
-	run_dims(params, 0, (char *)(uintptr_t)params[KERNEL_TO],
+	tensor_run_dims(params, 0, (char *)(uintptr_t)params[KERNEL_TO],
 	    (const char *)(uintptr_t)params[KERNEL_FROM], false);
 }
 
 static void
-fill_run(const uint64_t *params)
+tensor_fill_run(const uint64_t *params)
 {
 	uint64_t value[2] = { params[KERNEL_FROM],
 		params[KERNEL_FROM_STRIDES] };
 
-	run_dims(params, 0, (char *)(uintptr_t)params[KERNEL_TO],
+	tensor_run_dims(params, 0, (char *)(uintptr_t)params[KERNEL_TO],
 	    (const char *)value, true);
 }
 
 #define EIGHTS 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8
 
 const struct kernel tensor_kernels[] = {
-	{ KERNEL_COPY_NAME, KERNEL_PARAMS, { EIGHTS, EIGHTS }, copy_accesses,
-	    copy_run, NULL },
-	{ KERNEL_FILL_NAME, KERNEL_PARAMS, { EIGHTS, EIGHTS }, fill_accesses,
-	    fill_run, NULL },
+	{ KERNEL_COPY_NAME, KERNEL_PARAMS, { EIGHTS, EIGHTS },
+	    tensor_copy_accesses, tensor_copy_run, NULL },
+	{ KERNEL_FILL_NAME, KERNEL_PARAMS, { EIGHTS, EIGHTS },
+	    tensor_fill_accesses, tensor_fill_run, NULL },
 };
 
 _Static_assert((int)KERNEL_PARAMS <= (int)SIM_PARAMS, "too many parameters");

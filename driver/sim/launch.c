@@ -2,10 +2,10 @@
  * Executable graphs, and launching them.
  *
  * A launch is one operation of its stream, made of the nodes' operations. The
- * nodes have their own order: each comes after its deps only, so two branches
- * can race with each other. For that a graph has lines of its own beside the
- * stream's, one for each branch. An executable graph does not run twice at
- * once: a launch comes after the one before, on whatever stream.
+ * nodes have their own order: each comes only after its deps, so two branches
+ * can race with each other. So a graph has its own lines beside the stream's,
+ * one for each branch. An executable graph does not run twice at the same time:
+ * a launch comes after the previous one, even on another stream.
  */
 #include <stdlib.h>
 
@@ -69,7 +69,7 @@ forget_exec(const struct exec *exec)
 	*link = exec->next;
 }
 
-/* Give each node the line of a dep, if it is the first to come after it. */
+/* Give each node the line of one of its deps, if no other node has taken it. */
 static void
 assign_lines(struct exec *exec)
 {
@@ -151,7 +151,7 @@ node_action(const struct node *node)
 	return action;
 }
 
-/* Nodes that record an event, or come after one. */
+/* Place nodes that record an event, or come after one. */
 static void
 place_event(struct op *op, const struct node *node, struct line *line)
 {
@@ -251,7 +251,7 @@ launch_free(struct launch *launch)
 	free(launch);
 }
 
-/* Memory the graph allocates must not be there from an earlier launch. */
+/* Memory that the graph allocates must not be live from an earlier launch. */
 static CUresult
 begin_memory(struct exec *exec)
 {
@@ -311,7 +311,7 @@ launch_on(struct exec *exec, struct stream *stream)
 /* ---- calls -------------------------------------------------------------- */
 
 static CUresult
-instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
+instantiate_graph(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 {
 	const unsigned long long all =
 	    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
@@ -331,7 +331,7 @@ cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
 	CUresult code = gate_enter(E_cuGraphInstantiate_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = instantiate(exec, graph, 0);
+		code = instantiate_graph(exec, graph, 0);
 	if (code == CUDA_SUCCESS && error_node != NULL)
 		*error_node = NULL;
 	if (code == CUDA_SUCCESS && log != NULL && log_size > 0)
@@ -346,7 +346,7 @@ cuGraphInstantiateWithFlags(
 	CUresult code = gate_enter(E_cuGraphInstantiateWithFlags);
 
 	if (code == CUDA_SUCCESS)
-		code = instantiate(exec, graph, flags);
+		code = instantiate_graph(exec, graph, flags);
 	return gate_leave(code);
 }
 
@@ -390,7 +390,7 @@ cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		stream = stream_for_work(stream_handle, &code);
-	/* A graph as a node of another there is not. */
+	/* A graph as a node of another graph is not simulated. */
 	if (code == CUDA_SUCCESS && stream->capture != NULL)
 		code = capture_refuse(stream);
 	if (code == CUDA_SUCCESS)

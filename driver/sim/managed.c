@@ -1,16 +1,16 @@
 /*
  * Prefetch and advice for managed memory, and the limits of a context.
  *
- * The host and every device reach managed memory where it is, so prefetch and
- * advice move nothing: their arguments are checked, and they take their place
- * on the stream.
+ * The host and every device can access managed memory where it is, so prefetch
+ * and advice move nothing. Their arguments are checked, and they are queued on
+ * the stream.
  */
 #include "driver/sim/capture.h"
 #include "driver/sim/sim.h"
 
-/* The device, or the host, that a location names. */
+/* Check the device, or the host, that a location names. */
 static CUresult
-check_location(const CUmemLocation *location)
+check_managed_location(const CUmemLocation *location)
 {
 	switch (location->type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -26,7 +26,7 @@ check_location(const CUmemLocation *location)
 	}
 }
 
-/* Each byte is managed memory. */
+/* Check that each byte is managed memory. */
 static CUresult
 check_managed(uint64_t address, size_t size)
 {
@@ -52,7 +52,7 @@ prefetch(CUdeviceptr address, size_t size, const CUmemLocation *location,
 	struct stream *stream = NULL;
 
 	if (code == CUDA_SUCCESS)
-		code = check_location(location);
+		code = check_managed_location(location);
 	if (code == CUDA_SUCCESS)
 		stream = stream_for_work(handle, &code);
 	if (code == CUDA_SUCCESS && stream->capture != NULL)
@@ -70,15 +70,15 @@ advise(CUdeviceptr address, size_t size, CUmem_advise advice,
 	    (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
 		advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
 		code = CUDA_ERROR_INVALID_VALUE;
-	/* Read-mostly memory is so for all devices. */
+	/* Read-mostly memory is read-mostly for all devices. */
 	if (code == CUDA_SUCCESS && advice != CU_MEM_ADVISE_SET_READ_MOSTLY &&
 	    advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
 	    advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION)
-		code = check_location(location);
+		code = check_managed_location(location);
 	return code;
 }
 
-/* The first forms name a device, or the host as device -1. */
+/* The first forms name a device; device -1 is the host. */
 static CUmemLocation
 location_of(CUdevice device)
 {

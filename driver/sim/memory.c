@@ -1,10 +1,10 @@
 /*
- * The memory at an address, and which devices may access it.
+ * The memory at an address, and the devices that may access it.
  *
- * Device memory is memory that the driver allocated. Host memory is known if it
- * was pinned or registered; all other host memory is pageable, and devices
- * cannot reach it. An operation is checked when it happens: every byte must be
- * memory that its device may read or write.
+ * Device memory is memory that the driver has allocated. Host memory is known
+ * if it was pinned or registered; all other host memory is pageable, and
+ * devices cannot access it. An operation is checked when it is executed: its
+ * device must have read or write access to every byte.
  */
 #include "driver/sim/sim.h"
 
@@ -42,8 +42,8 @@ range_is_host(const struct range *range)
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
-/* Why the context's device may not access the range so; NULL if it may. Without
- * a context the device is the one that the memory belongs to. */
+/* Why the context's device may not access the range; NULL if it may. Without a
+ * context the device is the one that the memory belongs to. */
 static const char *
 range_check(const struct range *range, enum access_mode mode,
     const struct context *context)

@@ -1,11 +1,11 @@
 /*
  * Physical memory: extents of a device's file.
  *
- * Offsets rise and are never used again: an offset is an identity for the race
- * checker, what follows each other in time lies side by side and is mapped as
- * one by the kernel, and the file is as sparse as its use. The limit counts
- * bytes in use. Freed memory is punched out of the file, unless another process
- * may have it.
+ * Offsets only rise and are never used again. So the race checker can use an
+ * offset as an identity, memory that is allocated in sequence is contiguous, so
+ * that the kernel maps it as one piece, and the file is sparse. The limit
+ * counts bytes in use. Freed memory is punched out of the file, unless another
+ * process may have it.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ file_extend(struct device *device, uint64_t bytes)
 }
 
 static bool
-device_has(const struct device *device, size_t size)
+device_has_bytes(const struct device *device, size_t size)
 {
 	return device->used_bytes <= device->limit_bytes &&
 	    size <= device->limit_bytes - device->used_bytes;
@@ -42,9 +42,9 @@ phys_new(struct device *device, size_t size, struct phys **out)
 {
 	struct phys *phys;
 
-	if (!device_has(device, size)) {
+	if (!device_has_bytes(device, size)) {
 		pool_reclaim(device);
-		if (!device_has(device, size))
+		if (!device_has_bytes(device, size))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (!file_extend(device, device->next_byte + size))

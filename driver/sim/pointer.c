@@ -1,16 +1,15 @@
 /*
- * Questions about addresses: cuPointerGetAttribute() and
- * cuMemGetAddressRange().
+ * Queries about addresses: cuPointerGetAttribute() and cuMemGetAddressRange().
  *
  * For an address that the driver does not know, cuPointerGetAttribute() returns
  * INVALID_VALUE. cuPointerGetAttributes() writes zeros and succeeds; it fails
- * for wrong arguments only.
+ * only for wrong arguments.
  */
 #include <string.h>
 
 #include "driver/sim/sim.h"
 
-/* An attribute's value, of any width. */
+/* The value of an attribute, of any width. */
 struct answer {
 	size_t size;
 	union {
@@ -88,7 +87,8 @@ attribute_of_range(const struct range *range, CUpointer_attribute attribute)
 	}
 }
 
-/* CUDA_ERROR_INVALID_VALUE if there is no such attribute, or not of this. */
+/* CUDA_ERROR_INVALID_VALUE if there is no such attribute, or this range has
+ * none. */
 static CUresult
 attribute_get(const struct range *range, uint64_t address,
     CUpointer_attribute attribute, struct answer *out)
@@ -97,7 +97,7 @@ attribute_get(const struct range *range, uint64_t address,
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		/* Memory that is mapped or stream-ordered has none. */
+		/* Mapped or stream-ordered memory has no context. */
 		*out = answer_u64(
 		    range->context == NULL || range->kind == RANGE_POOLED ?
 			0 :
@@ -136,8 +136,8 @@ attribute_get(const struct range *range, uint64_t address,
 	}
 }
 
-/* The answer of cuPointerGetAttributes() for memory that is not the driver's.
- */
+/* The result of cuPointerGetAttributes() for memory that the driver does not
+ * know. */
 static struct answer
 attribute_of_nothing(CUpointer_attribute attribute)
 {

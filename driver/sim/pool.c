@@ -1,12 +1,13 @@
 /*
  * Stream-ordered memory: cuMemAllocAsync() and memory pools.
  *
- * A pool cuts blocks from chunks. A block that is freed is idle from there on
- * in the order of its stream; it serves a request of the same size if that
- * comes after it in order, or if it is done, or else the request is made to
- * wait for it. Chunks with no block in use go back to the device when the host
- * has waited and the pool has more than its threshold, and when the device is
- * short. In a capture an allocation is a node; its memory is the graph's own.
+ * A pool cuts blocks from chunks. A freed block is idle from that point on in
+ * the order of its stream. It serves a request of the same size if the request
+ * comes after that point in order, or if the point is done; otherwise the
+ * request is made to wait for it. Chunks without a block in use are given back
+ * to the device when the host has waited and the pool holds more than its
+ * threshold, and when the device is short of memory. During a capture an
+ * allocation is a node, whose memory belongs to the graph.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,8 +22,8 @@ struct chunk {
 	struct pool *pool;
 	struct phys *phys;
 	uint64_t address;
-	size_t cut;  /* bytes from its beginning that are blocks */
-	size_t live; /* blocks in use */
+	size_t cut;  /* bytes at its beginning that are cut into blocks */
+	size_t live; /* number of blocks in use */
 };
 
 static struct pool *pools;
@@ -67,7 +68,8 @@ pool_handle(const struct pool *pool)
 }
 
 static void
-count(struct pool *pool, CUmemPool_attribute current, size_t bytes, bool more)
+count_pool_bytes(
+    struct pool *pool, CUmemPool_attribute current, size_t bytes, bool more)
 {
 	uint64_t *value = &pool->attributes[current];
 	uint64_t *high = &pool->attributes[current + 1];
@@ -100,7 +102,8 @@ chunk_new(struct pool *pool, size_t size, struct chunk **out)
 	chunk->next = pool->chunks;
 	pool->chunks = chunk;
 	n_chunks++;
-	count(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, size, true);
+	count_pool_bytes(
+	    pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, size, true);
 	*out = chunk;
 	return CUDA_SUCCESS;
 
@@ -121,7 +124,7 @@ idle_drop(struct range *range)
 	range->idle_mark = NULL;
 }
 
-/* Blocks of the chunk leave the idle lists and the address space. */
+/* Remove the chunk's blocks from the idle lists and the address space. */
 static void
 forget_blocks(struct chunk *chunk)
 {
@@ -156,13 +159,14 @@ chunk_free(struct chunk *chunk)
 		link = &(*link)->next;
 	*link = chunk->next;
 	n_chunks--;
-	count(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, size, false);
+	count_pool_bytes(
+	    pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, size, false);
 	address_release(chunk->address, size);
 	phys_drop(chunk->phys);
 	free(chunk);
 }
 
-/* True if all that was freed in the chunk has been, in time. */
+/* Have all frees in the chunk happened, in time? */
 static bool
 chunk_is_done(const struct chunk *chunk)
 {
@@ -180,7 +184,7 @@ chunk_is_done(const struct chunk *chunk)
 }
 
 static void
-pool_trim(struct pool *pool, uint64_t keep_bytes)
+trim_pool(struct pool *pool, uint64_t keep_bytes)
 {
 	struct chunk *chunk = pool->chunks, *next;
 
@@ -194,7 +198,7 @@ pool_trim(struct pool *pool, uint64_t keep_bytes)
 	}
 }
 
-/* A destroyed pool goes with its last memory. */
+/* A destroyed pool is freed together with its last memory. */
 static void
 reap_pools(void)
 {
@@ -203,7 +207,7 @@ reap_pools(void)
 	while (*link != NULL) {
 		struct pool *pool = *link;
 
-		/* Imported blocks name their pool for ever. */
+		/* Imported blocks refer to their pool for ever. */
 		if (!pool->destroyed || pool->chunks != NULL ||
 		    pool->imported) {
 			link = &pool->next;
@@ -220,7 +224,7 @@ pool_synced(void)
 	if (n_chunks == 0)
 		return;
 	for (struct pool *pool = pools; pool != NULL; pool = pool->next)
-		pool_trim(pool,
+		trim_pool(pool,
 		    pool->destroyed ?
 			0 :
 			pool->attributes[CU_MEMPOOL_ATTR_RELEASE_THRESHOLD]);
@@ -232,7 +236,7 @@ pool_reclaim(struct device *device)
 {
 	for (struct pool *pool = pools; pool != NULL; pool = pool->next) {
 		if (pool->device == device)
-			pool_trim(pool, 0);
+			trim_pool(pool, 0);
 	}
 }
 
@@ -244,7 +248,7 @@ bin_of(struct pool *pool, size_t size)
 	return &pool->idle[size / SIM_SMALL % POOL_BINS];
 }
 
-/* How an idle block can serve the stream: better ones are greater. */
+/* How an idle block can serve the stream; greater values are better. */
 enum fit { FIT_NONE, FIT_BY_WAITING, FIT_DONE, FIT_IN_ORDER };
 
 static enum fit
@@ -353,14 +357,14 @@ alloc_on(
 	range->can_read = pool->can_read;
 	range->can_write = pool->can_write;
 	range->chunk->live++;
-	count(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, size, true);
+	count_pool_bytes(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, size, true);
 	action.range = range;
 	op_submit(stream, &action);
 	*out = range;
 	return CUDA_SUCCESS;
 }
 
-/* The block is idle after the point. */
+/* Make the block idle after the point. */
 static void
 block_release(struct range *range, struct point at, struct mark *mark)
 {
@@ -372,7 +376,7 @@ block_release(struct range *range, struct point at, struct mark *mark)
 	range->next_idle = *bin;
 	*bin = range;
 	range->chunk->live--;
-	count(
+	count_pool_bytes(
 	    range->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, range->size, false);
 }
 
@@ -435,7 +439,7 @@ pool_is_imported(const struct range *range)
 
 /* ---- in graphs ---------------------------------------------------------- */
 
-/* Memory of its own, that lives as long as the graph. */
+/* Allocate separate memory that lives as long as the graph. */
 static CUresult
 alloc_node(
     struct stream *stream, struct pool *pool, size_t size, struct range **out)
@@ -550,7 +554,8 @@ free_async(CUdeviceptr address, CUstream handle)
 		return pool_free_on(range, stream);
 	if (range->kind != RANGE_ALLOC && !pool_is_imported(range))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Ordered by the caller: as good as waiting for the stream. */
+	/* The caller has ordered the free, which is as good as waiting for the
+	 * stream. */
 	check_order(range, stream);
 	stream_wait(stream);
 	if (range->kind == RANGE_ALLOC)
@@ -573,7 +578,7 @@ cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 enum which { THE_DEFAULT, THE_CURRENT };
 
 static CUresult
-pool_of(CUmemoryPool *pool, CUdevice ordinal, enum which which)
+range_pool_of(CUmemoryPool *pool, CUdevice ordinal, enum which which)
 {
 	struct device *device = device_find(ordinal);
 
@@ -610,7 +615,7 @@ cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice ordinal)
 	CUresult code = gate_enter(E_cuDeviceGetDefaultMemPool);
 
 	if (code == CUDA_SUCCESS)
-		code = pool_of(pool, ordinal, THE_DEFAULT);
+		code = range_pool_of(pool, ordinal, THE_DEFAULT);
 	return gate_leave(code);
 }
 
@@ -620,7 +625,7 @@ cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice ordinal)
 	CUresult code = gate_enter(E_cuDeviceGetMemPool);
 
 	if (code == CUDA_SUCCESS)
-		code = pool_of(pool, ordinal, THE_CURRENT);
+		code = range_pool_of(pool, ordinal, THE_CURRENT);
 	return gate_leave(code);
 }
 
@@ -634,9 +639,10 @@ cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 	return gate_leave(code);
 }
 
-/* As above, by location: only pinned memory of devices is simulated. */
+/* check_pool_location() for pools: only pinned memory of devices is simulated.
+ */
 static CUresult
-check_location(const CUmemLocation *location, CUmemAllocationType type)
+check_pool_location(const CUmemLocation *location, CUmemAllocationType type)
 {
 	if (location == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -653,9 +659,9 @@ cuMemGetDefaultMemPool(
 	CUresult code = gate_enter(E_cuMemGetDefaultMemPool);
 
 	if (code == CUDA_SUCCESS)
-		code = check_location(location, type);
+		code = check_pool_location(location, type);
 	if (code == CUDA_SUCCESS)
-		code = pool_of(pool, location->id, THE_DEFAULT);
+		code = range_pool_of(pool, location->id, THE_DEFAULT);
 	return gate_leave(code);
 }
 
@@ -666,9 +672,9 @@ cuMemGetMemPool(
 	CUresult code = gate_enter(E_cuMemGetMemPool);
 
 	if (code == CUDA_SUCCESS)
-		code = check_location(location, type);
+		code = check_pool_location(location, type);
 	if (code == CUDA_SUCCESS)
-		code = pool_of(pool, location->id, THE_CURRENT);
+		code = range_pool_of(pool, location->id, THE_CURRENT);
 	return gate_leave(code);
 }
 
@@ -679,7 +685,7 @@ cuMemSetMemPool(
 	CUresult code = gate_enter(E_cuMemSetMemPool);
 
 	if (code == CUDA_SUCCESS)
-		code = check_location(location, type);
+		code = check_pool_location(location, type);
 	if (code == CUDA_SUCCESS)
 		code = set_pool(location->id, pool);
 	return gate_leave(code);
@@ -727,12 +733,12 @@ cuMemPoolDestroy(CUmemoryPool handle)
 	handle_drop(HANDLE_POOL, pool->handle);
 	pool->handle = 0;
 	pool->destroyed = true;
-	pool_trim(pool, 0);
+	trim_pool(pool, 0);
 	reap_pools();
 	return gate_leave(CUDA_SUCCESS);
 }
 
-/* The first three are int, the others 64 bits wide. */
+/* The first three are int, the others have 64 bits. */
 static bool
 is_int(CUmemPool_attribute attribute)
 {
@@ -755,7 +761,7 @@ set_attribute(struct pool *pool, CUmemPool_attribute attribute, void *value)
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-		/* They can be reset only. */
+		/* These can only be reset. */
 		if (given != 0)
 			return CUDA_ERROR_INVALID_VALUE;
 		pool->attributes[attribute] = pool->attributes[attribute - 1];
@@ -814,7 +820,7 @@ cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 	if (code == CUDA_SUCCESS)
 		pool = pool_find(handle, &code);
 	if (code == CUDA_SUCCESS)
-		pool_trim(pool, keep);
+		trim_pool(pool, keep);
 	return gate_leave(code);
 }
 
@@ -827,7 +833,7 @@ set_access(struct pool *pool, const CUmemAccessDesc *access)
 	    device_find(access->location.id) == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
 	bit = 1u << access->location.id;
-	/* A pool's own device cannot be shut out. */
+	/* The pool's own device always has access. */
 	if (access->location.id == pool->device->ordinal)
 		return access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ?
 		    CUDA_SUCCESS :
@@ -841,7 +847,7 @@ set_access(struct pool *pool, const CUmemAccessDesc *access)
 	return CUDA_SUCCESS;
 }
 
-/* Blocks in use follow their pool. */
+/* Give the blocks in use the access rights of their pool. */
 static void
 spread_access(const struct pool *pool)
 {

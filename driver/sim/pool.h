@@ -1,5 +1,5 @@
 /*
- * Memory pools, for those who share them (poolipc.c).
+ * Memory pools, for the code that shares them (poolipc.c).
  */
 #ifndef DRIVER_SIM_POOL_H
 #define DRIVER_SIM_POOL_H
@@ -9,16 +9,17 @@
 enum { POOL_BINS = 256 };
 
 struct pool {
-	struct pool *next; /* of all */
+	struct pool *next; /* list of all pools */
 	uint64_t handle;
 	struct device *device;
 	bool destroyed;
 	CUmemPoolProps props;
 	struct chunk *chunks;
-	struct range *idle[POOL_BINS]; /* blocks, by a hash of their size */
+	struct range *idle[POOL_BINS]; /* blocks, hashed by their size */
 	uint64_t attributes[CU_MEMPOOL_ATTR_USED_MEM_HIGH + 1];
-	uint32_t can_read, can_write; /* devices */
-	/* The other process it belongs to: it has no memory to allocate. */
+	uint32_t can_read, can_write; /* bits for devices */
+	/* The other process that owns the pool; this process cannot allocate
+	 * from it. */
 	bool imported;
 	int exporter_pid;
 	uint64_t exporter_pool;
@@ -26,10 +27,10 @@ struct pool {
 
 struct pool *pool_new(struct device *device);
 
-/* Memory of a pool of another process. */
+/* Is it memory of another process's pool? */
 bool pool_is_imported(const struct range *range);
 
-/* The pool of a handle; NULL, and *why, if there is none. */
+/* The pool with a handle; NULL, and *why, if there is none. */
 struct pool *pool_find(CUmemoryPool handle, CUresult *why);
 
 #endif

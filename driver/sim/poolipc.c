@@ -1,10 +1,10 @@
 /*
  * Pools that processes share.
  *
- * A pool made for it is handed out as a descriptor of a small file that names
- * it. Another process takes it as a pool it cannot allocate from, and takes
- * the exporter's blocks one by one, each by 64 bytes that name the memory as
- * a handle of cuIpcGetMemHandle() does.
+ * A pool that was created for sharing is exported as the descriptor of a small
+ * file that names it. Another process imports it as a pool from which it cannot
+ * allocate. It imports the exporter's blocks one by one, each by 64 bytes that
+ * name the memory like a handle of cuIpcGetMemHandle().
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +20,8 @@ struct pool_file {
 	uint32_t magic;
 	int32_t pid;
 	int32_t device;
-	uint32_t unused; /* a gap would be written as it is found */
+	/* Explicit, because padding would be written with undefined bytes. */
+	uint32_t unused;
 	uint64_t pool;
 };
 

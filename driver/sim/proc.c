@@ -1,9 +1,9 @@
 /*
- * Finding entry points, and the texts of results.
+ * Looking up entry points, and the texts of results.
  *
- * A name may stand for several functions: the newest that is not newer than
- * the version asked for is meant, and of those with a stream the kind that
- * the flags ask for.
+ * A name may stand for several functions. A lookup returns the newest one that
+ * is not newer than the requested version. Of functions with a stream it
+ * returns the variant that the flags ask for.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "driver/sim/conf.h"
 #include "driver/sim/sim.h"
 
-/* ISO C has no cast between functions and objects; POSIX has them alike. */
+/* ISO C has no cast between functions and objects; POSIX gives both the same
+ * form. */
 #define SIM_FUNCTION(symbol) ((void *)(uintptr_t)(symbol))
 
 const struct entry sim_entries[] = {
@@ -31,8 +32,8 @@ const struct entry sim_entries[] = {
 #undef SIM_ENTRY
 };
 
-/* The newest of `n` entries that is called `name` and is no newer than
- * `version`, or `best` if that is newer still. */
+/* The newest of `n` entries with this name that is not newer than `version`; or
+ * `best` if that is newer still. */
 static const struct entry *
 find_among(const struct entry *entries, size_t n, const char *name, int version,
     const struct entry *best, bool *named)
@@ -51,7 +52,7 @@ find_among(const struct entry *entries, size_t n, const char *name, int version,
 }
 
 static CUdriverProcAddressQueryResult
-find(const char *name, void **function, int version, cuuint64_t flags)
+find_sim_entry(const char *name, void **function, int version, cuuint64_t flags)
 {
 	bool named = false;
 	const struct entry *best =
@@ -69,7 +70,8 @@ find(const char *name, void **function, int version, cuuint64_t flags)
 	return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
-/* The settings of SIMCUDA_CONF; entries are asked for before cuInit(). */
+/* The version from SIMCUDA_CONF, because entries are looked up before cuInit().
+ */
 static int
 driver_version(void)
 {
@@ -79,8 +81,8 @@ driver_version(void)
 }
 
 static CUresult
-get_address(const char *symbol, void **function, int version, cuuint64_t flags,
-    CUdriverProcAddressQueryResult *status)
+get_entry_address(const char *symbol, void **function, int version,
+    cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	const cuuint64_t all = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
 	    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -88,7 +90,7 @@ get_address(const char *symbol, void **function, int version, cuuint64_t flags,
 	if (symbol == NULL || function == NULL || (flags & ~all) != 0 ||
 	    flags == all || version > driver_version())
 		return CUDA_ERROR_INVALID_VALUE;
-	*status = find(symbol, function, version, flags);
+	*status = find_sim_entry(symbol, function, version, flags);
 	return CUDA_SUCCESS;
 }
 
@@ -100,7 +102,8 @@ cuGetProcAddress(
 	CUresult code = gate_enter(E_cuGetProcAddress);
 
 	if (code == CUDA_SUCCESS)
-		code = get_address(symbol, function, version, flags, &status);
+		code = get_entry_address(
+		    symbol, function, version, flags, &status);
 	if (code == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS)
 		code = CUDA_ERROR_NOT_FOUND;
 	return gate_leave(code);
@@ -114,7 +117,8 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 	CUresult code = gate_enter(E_cuGetProcAddress_v2);
 
 	if (code == CUDA_SUCCESS)
-		code = get_address(symbol, function, version, flags, &found);
+		code =
+		    get_entry_address(symbol, function, version, flags, &found);
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	/* In this form an entry that is not found is no error. */
@@ -125,12 +129,12 @@ cuGetProcAddress_v2(const char *symbol, void **function, int version,
 	return gate_leave(CUDA_SUCCESS);
 }
 
-/* The first entry that NVIDIA's runtime cannot do without. */
+/* The first table that NVIDIA's runtime requires. */
 static const CUuuid runtime_table = { { 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4,
     0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9 } };
 
-/* Tell the user how to build a program that runs here. simcuda's folder has the
- * runtime to link with. */
+/* Print how to build a program that runs here. simcuda's folder has a runtime
+ * to link with. */
 static void
 name_our_runtime(void)
 {
@@ -149,9 +153,8 @@ name_our_runtime(void)
 }
 
 /*
- * Tables of functions without names. simcuda has none, and so NVIDIA's runtime
- * does not run here (docs/adr/0008). A message on stderr says which runtime
- * does.
+ * Tables of undocumented functions. simcuda has none, so NVIDIA's runtime does
+ * not run on it (docs/adr/0008). A message on stderr names a runtime that does.
  */
 static CUresult
 refuse_table(const CUuuid *id)

@@ -1,7 +1,6 @@
 /*
- * The calls whose stream 0 is the per-thread default stream: what programs
- * built with --default-stream per-thread use. Each is the plain call with that
- * stream named.
+ * The calls whose stream 0 is the per-thread default stream, for programs built
+ * with --default-stream per-thread. Each is the plain call with that stream.
  */
 #include "driver/sim/sim.h"
 

@@ -1,15 +1,16 @@
 /*
- * Races: two operations touch a byte, one of them writes, and the program has
- * not ordered them.
+ * Races: two operations access a byte, at least one of them writes it, and the
+ * program has not ordered them.
  *
- * For every byte of physical memory that was touched is kept: the last write,
- * and all reads since that are not known to each other. A new access must come
- * after the write, and if it writes after the reads too. Bytes with the same
- * past are kept as one span; spans lie in chunks, which are found by hashing,
- * and go when their memory is given back. Two atomic accesses do not race.
+ * For every byte of physical memory that was accessed these are stored: the
+ * last write, and all reads since then that are not ordered with each other. A
+ * new access must come after the write; if it writes, it must come after the
+ * reads too. Bytes with equal records form one span. Spans are in chunks, which
+ * are found by hashing and freed with their memory. Two atomic accesses do not
+ * race.
  *
- * Bytes are physical, so a range mapped at two addresses is one. Host memory
- * that the device can reach is watched by its address.
+ * Bytes are physical, so a range that is mapped at two addresses is one. Host
+ * memory that devices can access is identified by its address.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct past {
 };
 
 struct span {
-	uint32_t start, end; /* in the chunk */
+	uint32_t start, end; /* offsets in the chunk */
 	struct past write;
 	struct past *reads;
 	size_t n_reads, reads_capacity;
@@ -42,7 +43,7 @@ struct span {
 struct chunk {
 	struct chunk *next;
 	uint64_t key;
-	struct span *spans; /* ordered, not overlapping */
+	struct span *spans; /* in order, without overlap */
 	size_t n, capacity;
 };
 
@@ -53,7 +54,8 @@ static size_t n_buckets, n_chunks;
 
 static char *texts[VIOLATIONS_KEPT];
 static unsigned n_violations;
-static uint64_t told_epoch; /* of the operation a race was told for last */
+/* Of the operation that a race was last reported for. */
+static uint64_t told_epoch;
 static uint32_t told_slot;
 
 void
@@ -114,7 +116,8 @@ verb(enum access_mode mode)
 				     "changes";
 }
 
-/* One operation tells one race, however many bytes it has. */
+/* Report a race. Each operation reports at most one, however many bytes it has.
+ */
 static void
 tell_race(
     const struct access *access, const struct op *op, const struct past *past)
@@ -154,7 +157,7 @@ chunk_key(unsigned space, uint64_t offset)
 }
 
 static size_t
-bucket_of(uint64_t key)
+chunk_bucket_of(uint64_t key)
 {
 	return (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (n_buckets - 1);
 }
@@ -170,7 +173,7 @@ rehash(void)
 	for (size_t i = 0; i < n_old; i++) {
 		while (old[i] != NULL) {
 			struct chunk *chunk = old[i];
-			size_t bucket = bucket_of(chunk->key);
+			size_t bucket = chunk_bucket_of(chunk->key);
 
 			old[i] = chunk->next;
 			chunk->next = buckets[bucket];
@@ -188,7 +191,7 @@ chunk_get(uint64_t key)
 
 	if (n_chunks >= n_buckets)
 		rehash();
-	bucket = bucket_of(key);
+	bucket = chunk_bucket_of(key);
 	for (chunk = buckets[bucket]; chunk != NULL; chunk = chunk->next) {
 		if (chunk->key == key)
 			return chunk;
@@ -208,7 +211,7 @@ chunk_drop(uint64_t key)
 
 	if (n_buckets == 0)
 		return;
-	for (link = &buckets[bucket_of(key)]; *link != NULL;
+	for (link = &buckets[chunk_bucket_of(key)]; *link != NULL;
 	     link = &(*link)->next) {
 		struct chunk *chunk = *link;
 
@@ -243,7 +246,7 @@ span_search(const struct chunk *chunk, uint32_t at)
 	return low;
 }
 
-/* Make room for a span at index i; what is there is not in order yet. */
+/* Insert a span at index i, with undefined contents. */
 static struct span *
 span_insert(struct chunk *chunk, size_t i)
 {
@@ -312,7 +315,7 @@ span_check(
 		tell_uninitialized(access, op);
 }
 
-/* [start, end) of the chunk was accessed: check, and remember. */
+/* The bytes [start, end) of the chunk were accessed: check and record that. */
 static void
 chunk_access(struct chunk *chunk, uint32_t start, uint32_t end,
     const struct access *access, const struct op *op)
@@ -345,7 +348,7 @@ chunk_access(struct chunk *chunk, uint32_t start, uint32_t end,
 	}
 	if (access->mode != ACCESS_WRITE)
 		return;
-	/* All that was there is behind the write: one span remains. */
+	/* All records are ordered before the write, so one span remains. */
 	for (size_t j = first; j < i; j++)
 		free(chunk->spans[j].reads);
 	chunk->spans[first] =
@@ -372,8 +375,9 @@ race_access(unsigned space, uint64_t offset, const struct access *access,
 	}
 }
 
-/* Host memory does not begin and end with chunks: neighbours are forgotten
- * too, which can hide a race and invents none. */
+/* Host memory does not begin and end at chunk boundaries, so neighbours'
+ * records are dropped too. This can hide a race but never reports a false one.
+ */
 void
 race_forget(unsigned space, uint64_t offset, size_t size)
 {

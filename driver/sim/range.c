@@ -1,7 +1,7 @@
 /*
- * Address space: a tree of ranges that do not overlap, ordered by address
- * (a treap: a search tree by start that is a heap by random rank, so that it
- * stays shallow whatever the order of inserts).
+ * Address space: a tree of ranges that do not overlap, ordered by address. It
+ * is a treap: a search tree by start address that is also a heap by random
+ * rank, so it stays shallow whatever the order of insertions.
  */
 #include <stdlib.h>
 
@@ -18,9 +18,9 @@ next_rank(void)
 	return state;
 }
 
-/* Ranges that start before `start` go to *low, the others to *high. */
+/* Put ranges that start before `start` into *low, the others into *high. */
 static void
-split(
+treap_split(
     struct range *node, uint64_t start, struct range **low, struct range **high)
 {
 	while (node != NULL) {
@@ -39,7 +39,7 @@ split(
 }
 
 static void
-join(struct range **link, struct range *low, struct range *high)
+treap_join(struct range **link, struct range *low, struct range *high)
 {
 	while (low != NULL && high != NULL) {
 		if (low->rank > high->rank) {
@@ -64,7 +64,7 @@ tree_insert(struct tree *tree, struct range *range)
 	while (*link != NULL && (*link)->rank >= range->rank)
 		link = (*link)->start < range->start ? &(*link)->right :
 						       &(*link)->left;
-	split(*link, range->start, &range->left, &range->right);
+	treap_split(*link, range->start, &range->left, &range->right);
 	*link = range;
 	tree->n++;
 }
@@ -77,7 +77,7 @@ tree_remove(struct tree *tree, struct range *range)
 	while (*link != range)
 		link = (*link)->start < range->start ? &(*link)->right :
 						       &(*link)->left;
-	join(link, range->left, range->right);
+	treap_join(link, range->left, range->right);
 	tree->n--;
 }
 

@@ -6,10 +6,10 @@
 
 #include "driver/sim/sim.h"
 
-/* It was recorded; other processes may come to wait for it. */
+/* The event was recorded; other processes may wait for it from now on. */
 void shared_event_record(struct event *event);
 bool shared_event_done(const struct event *event);
-/* Wait, without the lock, until it is done. */
+/* Wait, without the lock, until the event is done. */
 void shared_event_wait(struct event *event);
 void shared_event_close(struct event *event);
 

@@ -1,14 +1,14 @@
 /*
  * simcuda's controls: calls by which a test changes the simulated device and
- * reads its state, beside the driver's own.
+ * reads its state.
  *
- * libcuda.so.1 of simcuda exports these beside the driver's symbols. A test
- * finds them with dlsym() on the driver library, so that the same program runs
- * on a GPU, where they are missing; tests/support/sim.h does that for all of
- * SIMCUDA_CONTROLS at once.
+ * simcuda's libcuda.so.1 exports these in addition to the driver's symbols. A
+ *test finds them with dlsym() on the driver library, so that the same program
+ *runs on a GPU, where they are missing; tests/support/sim.h does that for all
+ *of SIMCUDA_CONTROLS at once.
  *
  * Environment: SIMCUDA_CONF="key:value,key:value", read by cuInit(). cuInit()
- * reports a wrong key or value on stderr and gives INVALID_VALUE.
+ * reports a wrong key or value on stderr and returns INVALID_VALUE.
  *
  *	memory_mb	16384	memory of each device; mappings are of 2 MiB
  *	devices		1	number of devices, to 16; 0: cuInit() fails
@@ -17,7 +17,7 @@
  *	launch_ns	3000	from a call to the start of its operation
  *	device_gbps	4000	bandwidth of device memory, GB/s
  *	host_gbps	50	bandwidth between host and device, GB/s
- *	uninitialized	0	1: reading memory never written is a violation
+ *	uninitialized	0	1: reading unwritten memory is a violation
  *	fabric		0	1: memory can have fabric handles; 2: the device
  *				says so, but the system is not set up for them
  *	rdma		0	1: GPUDirect RDMA works with mapped memory
@@ -26,16 +26,16 @@
  *				are not simulated
  *	processes	0	number of other processes that NVML lists
  *	process_mb	512	memory that each of them holds
- *	hold_ns		0	as hold_events(seed, hold_ns) from the start
+ *	hold_ns		0	call hold_events(seed, hold_ns) at the start
  *	seed		1	seed of all random choices
  *	fail_every	0	N: every Nth call that fail_any() counts gives
  *				OUT_OF_MEMORY; 0: none
  *
- * Each call of the driver's API is there. Those that are not simulated fail
- * with CUDA_ERROR_NOT_SUPPORTED; unsimulated.h lists them.
+ * Each call of the driver's API exists. Calls that are not simulated fail with
+ * CUDA_ERROR_NOT_SUPPORTED; unsimulated.h lists them.
  *
- * Virtual time starts at a fixed value at cuInit() and moves only when the
- * host waits, calls, or advances it here. Nothing sleeps.
+ * Virtual time starts at a fixed value at cuInit(). It advances only when the
+ * host waits, makes a call, or advances it here. No thread sleeps.
  */
 #ifndef DRIVER_SIM_SIMCUDA_H
 #define DRIVER_SIM_SIMCUDA_H
@@ -50,73 +50,74 @@ enum { SIMCUDA_VERSION = 3 };
 
 /*
  * X(result, name, parameters), each exported as simcuda_NAME. All may be
- * called from any thread, before cuInit() too.
+ * called from any thread, also before cuInit().
  *
- * version()		SIMCUDA_VERSION; that it is there means simulation.
- * now_ns()		virtual time.
- * advance_ns(ns)	let virtual time pass: what is due by then happens.
- * advance_to_ns(t)	the same up to a time; nothing if that has passed.
- * finish()		let time pass until no operation is pending, without
- *			the host coming to know it: it is no synchronisation.
- * wait_ns()		for how long cuStreamWaitEvent() has kept streams from
- *			going on, the sum over all of them: each wait from when
- *			it was submitted and all work before it was done, until
- *			its event had happened. A wait counts as soon as that
- *			time is known, which may be before it has come.
- * delayed_ns()		by how much these waits made the next work of their own
- *			streams start later than it would have otherwise.
- * count_waits(counted)	0: the waits that the calling thread puts on streams
- *			from now on are left out of that. 1: they count again.
+ * version()		SIMCUDA_VERSION. The symbol shows that this is simcuda.
+ * now_ns()		the virtual time.
+ * advance_ns(ns)	let virtual time pass, and execute what is due by then.
+ * advance_to_ns(t)	advance_ns() to a time; does nothing if it has passed.
+ * finish()		let time pass until no operation is pending. The host
+ *			does not learn that: this is no synchronisation.
+ * wait_ns()		how long cuStreamWaitEvent() has blocked streams, the
+ *			sum over all of them: each wait counts from when it was
+ *			submitted and all work before it was done, until its
+ *			event had happened. It counts as soon as that time is
+ *			known, possibly before virtual time reaches it.
+ * delayed_ns()		how much later the next work of the waiting streams
+ *			started because of these waits.
+ * count_waits(counted)	0: leave out the waits that the calling thread puts on
+ *			streams from now on. 1: count them again.
  *
- * calls(entry)		calls of an entry point so far by its base name
- *			("cuMemAlloc" counts cuMemAlloc_v2), failed ones too;
- *			all of them for NULL.
+ * calls(entry)		number of calls of an entry point so far, by base name
+ *			("cuMemAlloc" counts cuMemAlloc_v2), including failed
+ *			ones; NULL: of all entry points.
  * fail(entry, nth, count, code)
- *			of the next calls of `entry` the nth (1 is the next)
- *			and those after it, `count` in all, fail with `code`
- *			and do nothing else. Several may be set at once. 0 if
- *			set, -1 if there is no such entry.
- * fail_any(nth, code)	the nth next call to any entry that can fail for want
- *			of something, once. 0 takes it back.
- * faults()		how many calls were failed so far.
+ *			make `count` calls of `entry` fail, beginning with the
+ *			nth from now on (1 is the next). They return `code` and
+ *			do nothing else. Several faults may be set at a time.
+ *			Returns 0, or -1 if there is no such entry.
+ * fail_any(nth, code)	make one call fail: the nth from now on of any entry
+ *			that can fail for lack of a resource. 0 cancels that.
+ * faults()		number of calls that were made to fail so far.
  *
  * delay_next(stream, ns)
- *			the next operation of the stream takes `ns` longer.
- *			CUDA_ERROR_INVALID_HANDLE if there is none.
+ *			make the stream's next operation take `ns` longer.
+ *			CUDA_ERROR_INVALID_HANDLE if there is no such stream.
  * hold_event(event, ns)
- *			the next record of the event is seen by the host `ns`
- *			after it happened; the device sees it in time.
+ *			let the host see the event's next record `ns` after it
+ *			has happened; the device sees it in time.
  * hold_events(seed, max_ns)
- *			the same for all records from now on, each by a pseudo
- *			random time up to max_ns: completions come late and out
- *			of order. max_ns 0 ends it.
+ *			hold_event() for all records from now on, each by a
+ *			pseudo-random time up to max_ns, so that completions
+ *			are seen late and out of order. max_ns 0 ends this.
  *
  * guard_graphs(on)	1: freeing or unmapping memory that an executable graph
- *			in being works with is a violation, whether it is
- *			launched again or not. 0, and at first: it is none.
+ *			uses is a violation, even if the graph is not launched
+ *			again. 0, the default: it is none.
  * host_touch(address, size, write)
- *			the host reads or writes page-locked memory of its own
- *			right now, which only it knows: a race, if work on the
- *			device touches the bytes that the host has not waited
- *			for, or that does not come after this.
+ *			report that the host accesses page-locked memory now,
+ *			which the simulator cannot see. It is a race if work on
+ *			the device accesses the bytes and the host has not
+ *			waited for it, or it is not ordered after this call.
  *
- * violations()		faults of the program found so far: a race, use of
- *			memory that is unmapped or freed, freeing or unmapping
- *			what pending work uses, reading what was never written.
- * violation_text(i)	the ith, for ever; NULL if there are fewer. The first
- *			1000 are kept.
+ * violations()		number of the program's faults found so far: a race,
+ *			use of memory that is unmapped or freed, freeing or
+ *			unmapping memory that pending work uses, reading memory
+ *			that was never written.
+ * violation_text(i)	text of the ith violation, which is never freed; NULL
+ *			if there are fewer. The first 1000 have texts.
  *
- * reset()		forget counters, faults to come, held events and
- *			violations; the device's state stays.
+ * reset()		drop counters, faults to come, held events and
+ *			violations; the device's state is not changed.
  *
  * memory_used(device)	bytes of the device that are in use.
- * live(kind)		objects in being: "context", "stream", "event",
+ * live(kind)		number of live objects: "context", "stream", "event",
  *			"module", "graph", "exec", "handle", "pool", "mapping",
  *			"reservation", "allocation", "host". -1: no such kind.
  * set_memory(device, bytes)
- *			give the device another limit; what is in use stays.
- * setting(key, value)	what SIMCUDA_CONF says of a key, or its default. -1 if
- *			there is no such key or SIMCUDA_CONF is wrong.
+ *			change the device's limit; memory in use stays.
+ * setting(key, value)	the value of a key of SIMCUDA_CONF, or its default. -1
+ *			if there is no such key or SIMCUDA_CONF is wrong.
  */
 #define SIMCUDA_CONTROLS(X)                                                    \
 	X(int, version, (void))                                                \

@@ -1,12 +1,13 @@
 /*
- * Streams: queues of operations in time and in order.
+ * Streams: queues of operations, with their time and their order.
  *
- * The default stream of a context (0, "legacy") orders itself with all blocking
- * streams of the context: what is put on it comes after all that was put on
- * them, and what is put on them later comes after it. Non-blocking streams are
- * left alone. Each thread has one more default stream, a blocking one.
+ * The default stream of a context (0, "legacy") is ordered with all blocking
+ * streams of the context: its work comes after all work that was queued on them
+ * before, and their later work comes after it. Non-blocking streams are not
+ * affected. Each thread has one more default stream, a blocking one.
  *
- * A stream that is destroyed takes nothing more; what was put on it goes on.
+ * A destroyed stream accepts no more work; work that was queued is still
+ * executed.
  */
 #include <stdlib.h>
 
@@ -56,7 +57,7 @@ unlink_stream(struct stream **list, struct stream *stream)
 	*list = stream->next;
 }
 
-/* True if nobody can ask about its work any more. */
+/* Is it impossible for anyone to ask about its work any more? */
 static bool
 stream_is_past(const struct stream *stream)
 {
@@ -64,7 +65,7 @@ stream_is_past(const struct stream *stream)
 	    host_has(stream->line.slot, stream->line.epoch);
 }
 
-/* Forget streams that were destroyed and whose work the host knows done. */
+/* Forget destroyed streams whose work the host knows to be done. */
 void
 context_reap_streams(struct context *context)
 {
@@ -84,7 +85,8 @@ context_reap_streams(struct context *context)
 	}
 }
 
-/* Nothing more comes; the context remembers it until its work is done. */
+/* No more work is queued; the context remembers the stream until its work is
+ * done. */
 void
 stream_end(struct stream *stream)
 {
@@ -194,7 +196,7 @@ order_after_all(struct stream *stream, struct stream *list, bool blocking_only)
 	}
 }
 
-/* A stream behind all work of the context there is now. */
+/* A stream after all work that is queued in the context now. */
 struct stream *
 context_gather(struct context *context)
 {
@@ -224,7 +226,7 @@ stream_order(struct stream *stream)
 	}
 }
 
-/* A mark at the end of the stream as it is now. */
+/* A mark at the current end of the stream. */
 struct mark *
 stream_mark(struct stream *stream)
 {
@@ -440,8 +442,8 @@ cuStreamSynchronize(CUstream handle)
 	return gate_leave(code);
 }
 
-/* Enter a query of a stream that writes to `out`; it ends by gate_leave().
- * NULL: `*code` says why not. */
+/* Begin a query of a stream that writes to `out`; the caller ends it by
+ * gate_leave(). NULL: the reason is in `*code`. */
 static struct stream *
 enter_query(
     enum sim_entry entry, CUstream handle, const void *out, CUresult *code)

@@ -1,16 +1,17 @@
 /*
  * From a call to an operation on a stream.
  *
- * The order (happens-before) is fixed here, in program order; the time as soon
- * as the stream has one. Behind something without a time operations are
- * deferred and started when it is resolved.
+ * The order (happens-before) is fixed here, in program order. The time is fixed
+ * as soon as the stream's time is known. After an operation without a known
+ * time, further operations are deferred, and started when it is resolved.
  */
 #include <stdlib.h>
 
 #include "driver/sim/capture.h"
 #include "driver/sim/sim.h"
 
-/* Remember at each piece of memory who uses it, for unmapping and freeing. */
+/* Record the use at each piece of memory, for checks when it is unmapped or
+ * freed. */
 static void
 note_uses(const struct op *op)
 {

@@ -3,16 +3,16 @@
  *
  * Durations are fixed when an operation is put on a stream, so its end is known
  * at once: the later of the stream's end and the call plus launch_ns, plus the
- * duration. Operations wait in a heap by their ends; as time passes they are
- * done in that order. An operation without a known end (a wait for a value in
- * memory) blocks its stream: later operations are deferred until it is
+ * duration. Operations wait in a heap, sorted by their ends, and are executed
+ * in that order as time passes. An operation without a known end (a wait for a
+ * value in memory) blocks its stream: later operations are deferred until it is
  * resolved.
  *
- *	reached <= now		all that ends by `reached` has been done
+ *	reached <= now		all operations that end by `reached` are done
  *
- * The two differ only while a host function is due: host functions run on the
- * thread that waits, with the lock given back, and never under a call that
- * only asks. A thread that asks again and again gets a helper to run them.
+ * The two differ only while a host function is due. Host functions run on the
+ * thread that waits, without the lock, and never during a call that only
+ * queries. If a thread queries again and again, a helper thread runs them.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 #include "driver/sim/sim.h"
 
-enum { PATIENCE = 64 }; /* calls that ask while a host function is due */
+enum { PATIENCE = 64 }; /* the most queries while a host function is due */
 
 static uint64_t now_ns = 1000000;
 static uint64_t reached_ns = 1000000;
@@ -29,13 +29,13 @@ static uint64_t next_seq;
 static struct op **heap;
 static size_t heap_capacity, n_heap;
 
-/* Waits for a value that is not there yet. */
+/* Waits for values that are not in memory yet. */
 static struct op **polled;
 static size_t polled_capacity, n_polled;
 
 static bool executing; /* a host function runs, without the lock */
 static pthread_cond_t executed = PTHREAD_COND_INITIALIZER;
-static unsigned stalled; /* calls that found a host function due */
+static unsigned stalled; /* queries that found a host function due */
 static bool helped;
 
 uint64_t
@@ -214,9 +214,9 @@ time_run(bool host)
 		poll_values();
 }
 
-/* Go on until something has happened or `limit_ns` is reached. */
+/* Let time pass until an operation has happened or `limit_ns` is reached. */
 static void
-step(uint64_t limit_ns)
+time_step(uint64_t limit_ns)
 {
 	if (executing) {
 		gate_wait(&executed);
@@ -231,7 +231,7 @@ step(uint64_t limit_ns)
 			now_ns = limit_ns;
 		time_run(true);
 	} else {
-		/* Another thread, or process, has to do something. */
+		/* Another thread or process must act first. */
 		gate_pause();
 		poll_values();
 	}
@@ -241,7 +241,7 @@ void
 time_advance_to(uint64_t ns)
 {
 	do {
-		step(ns);
+		time_step(ns);
 	} while (!time_reached(ns));
 }
 
@@ -250,7 +250,7 @@ time_wait_mark(struct mark *mark)
 {
 	mark->refs++;
 	while (!mark->known || !time_reached(mark->visible_ns))
-		step(mark->known ? mark->visible_ns : UINT64_MAX);
+		time_step(mark->known ? mark->visible_ns : UINT64_MAX);
 	mark_drop(mark);
 }
 
@@ -259,7 +259,8 @@ time_wait_stream(struct stream *stream)
 {
 	stream->refs++;
 	while (stream_busy(stream))
-		step(stream->blocker != NULL ? UINT64_MAX : stream->visible_ns);
+		time_step(
+		    stream->blocker != NULL ? UINT64_MAX : stream->visible_ns);
 	stream_drop(stream);
 }
 
@@ -267,7 +268,7 @@ void
 time_drain(void)
 {
 	while (n_heap > 0 || executing)
-		step(n_heap > 0 ? heap[0]->end_ns : UINT64_MAX);
+		time_step(n_heap > 0 ? heap[0]->end_ns : UINT64_MAX);
 }
 
 /* ---- marks -------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /*
- * The calls that are not simulated. Programs and libraries that look for them
- * find them, and each fails with CUDA_ERROR_NOT_SUPPORTED, whatever it is
- * given; it names itself on stderr where SIMCUDA_CONF has verbose:1.
+ * The calls that are not simulated. A lookup finds them, and each fails with
+ * CUDA_ERROR_NOT_SUPPORTED for all arguments. With verbose:1 in SIMCUDA_CONF it
+ * prints its name on stderr.
  *
- * They are declared without their parameters, which they do not look at: with
- * C's calling conventions it is the caller that removes them.
+ * They are declared without parameters, which they ignore: in C's calling
+ * conventions the caller removes the arguments.
  */
 #include <stdio.h>
 

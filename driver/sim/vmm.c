@@ -1,11 +1,12 @@
 /*
  * Virtual memory management: address ranges, memory handles, and mappings.
  *
- * A handle is mapped whole, from its offset 0, into reserved address space, at
- * as many places as wanted, and unmapped whole. Mapping gives no access;
- * cuMemSetAccess() does, for whole mappings. Memory lives while a handle or a
- * mapping names it. None of these calls waits for the device: unmapping memory
- * that pending work uses is the program's fault, and is reported.
+ * A handle is mapped as a whole, from its offset 0, into reserved address
+ * space, at any number of places, and unmapped as a whole. A mapping has no
+ * access rights until cuMemSetAccess() gives them, to whole mappings. Memory
+ * lives while a handle or a mapping refers to it. None of these calls waits for
+ * the device: unmapping memory that pending work uses is a fault of the
+ * program, and is reported.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -187,9 +188,9 @@ cuMemGetAllocationGranularity(size_t *granularity,
 
 /* ---- mappings ----------------------------------------------------------- */
 
-/* True if all of it is reserved, in one reservation. */
+/* Is all of it reserved, in one reservation? */
 static bool
-is_reserved(uint64_t address, size_t size)
+is_reserved_range(uint64_t address, size_t size)
 {
 	struct range *range = tree_find(&sim.reservations, address);
 
@@ -208,7 +209,7 @@ cuMemMap(CUdeviceptr address, size_t size, size_t offset,
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	if (phys == NULL || flags != 0 || address % SIM_GRANULE != 0 ||
-	    !is_reserved(address, size))
+	    !is_reserved_range(address, size))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (offset != 0 || size != phys->size)
 		return gate_leave(CUDA_ERROR_NOT_SUPPORTED);
@@ -241,7 +242,7 @@ whole_mappings(uint64_t address, size_t size)
 	return at == end ? first : NULL;
 }
 
-/* True if [address, +size) has a part of a mapping and not all of it. */
+/* Does [address, +size) contain only a part of some mapping? */
 static bool
 cuts_mapping(uint64_t address, size_t size)
 {
@@ -252,7 +253,7 @@ cuts_mapping(uint64_t address, size_t size)
 	    (last != NULL && last->start + last->size > address + size);
 }
 
-/* Addresses with nothing mapped may be in it. */
+/* The range may contain unmapped addresses. */
 CUresult
 cuMemUnmap(CUdeviceptr address, size_t size)
 {
@@ -261,7 +262,7 @@ cuMemUnmap(CUdeviceptr address, size_t size)
 
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	if (size == 0 || !is_reserved(address, size) ||
+	if (size == 0 || !is_reserved_range(address, size) ||
 	    cuts_mapping(address, size))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!address_clear(address, size))
@@ -307,7 +308,7 @@ grant(struct range *range, const CUmemAccessDesc *access)
 		range->can_write |= bit;
 }
 
-/* The simulator itself has every access that any device has. */
+/* The simulator itself has every access right that any device has. */
 static int
 wanted_protection(const struct range *range)
 {
@@ -316,7 +317,7 @@ wanted_protection(const struct range *range)
 	return range->can_read != 0 ? PROT_READ : PROT_NONE;
 }
 
-/* True if b continues a: in addresses, in the file, and in protection. */
+/* Does b continue a, in addresses, in the file, and in protection? */
 static bool
 continues(const struct range *a, const struct range *b)
 {
@@ -325,7 +326,8 @@ continues(const struct range *a, const struct range *b)
 	    wanted_protection(b) == wanted_protection(a);
 }
 
-/* Map in as few pieces as possible: the kernel allows 65530 to a process. */
+/* Map in as few pieces as possible, because the kernel allows 65530 for a
+ * process. */
 static bool
 protect(uint64_t address, uint64_t end)
 {

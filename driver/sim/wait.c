@@ -1,18 +1,18 @@
 /*
  * How long streams wait for events.
  *
- * A wait put on a stream blocks it from when it is its turn (all work before
- * it is done, and it was submitted) until the event has happened; what the
- * event did not delay, because the stream had work for longer, is no time
- * lost. The sum is over all streams, of waits by cuStreamWaitEvent() alone: the
- * order of default streams, graphs and pools is the driver's own.
+ * A wait on a stream blocks it from its turn (it has been submitted, and all
+ * work before it is done) until the event has happened. If the stream's work
+ * before the wait takes longer than the event, no time is lost. The sum is over
+ * all streams, and only over waits by cuStreamWaitEvent(): the order of default
+ * streams, graphs and pools is the driver's own.
  *
- * A stream that waits may have nothing to do meanwhile. Its next work is
- * delayed by the part of the wait that lies behind the moment when it could
- * have started otherwise: when what is before the wait is done, what the
- * program itself makes the stream wait for has happened, and the work was
- * submitted. A delay counts where it arises; that other streams wait for that
- * work is not counted again.
+ * A stream that waits may have no work in that time. Its next work could have
+ * started without the wait once the work before the wait is done, everything
+ * that the program makes the stream wait for has happened, and the next work
+ * was submitted. The part of the wait after that moment is the delay. A delay
+ * counts on the stream where it arises; waits of other streams for that work do
+ * not count again.
  */
 #include "driver/sim/sim.h"
 
@@ -27,7 +27,7 @@ wait_reset(void)
 }
 
 static uint64_t
-time_between(uint64_t from_ns, uint64_t to_ns)
+ns_between(uint64_t from_ns, uint64_t to_ns)
 {
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
@@ -35,7 +35,7 @@ time_between(uint64_t from_ns, uint64_t to_ns)
 void
 wait_count(uint64_t from_ns, uint64_t to_ns)
 {
-	waited_ns += time_between(from_ns, to_ns);
+	waited_ns += ns_between(from_ns, to_ns);
 }
 
 void
@@ -58,7 +58,7 @@ void
 wait_note_work(struct stream *stream, uint64_t ns)
 {
 	wait_pass(stream, ns);
-	delayed_ns += time_between(stream->held_from_ns, stream->held_to_ns);
+	delayed_ns += ns_between(stream->held_from_ns, stream->held_to_ns);
 	stream->held_from_ns = 0;
 	stream->held_to_ns = 0;
 }

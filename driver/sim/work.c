@@ -1,5 +1,5 @@
 /*
- * Host functions on a stream, and streams that wait for a value in memory or
+ * Host functions on a stream, and operations that wait for a value in memory or
  * write one.
  */
 #include "driver/sim/capture.h"

@@ -1,9 +1,9 @@
 /*
  * The driver, and a context for each thread.
  *
- * The runtime has no call to initialise it: the first call does. It works in
- * the primary context of the device a thread has chosen, device 0 if it has
- * not, unless the program has made another context current.
+ * The runtime has no call to initialise it: the first call does so. A thread's
+ * calls use the primary context of the device that the thread has chosen
+ * (default: device 0), unless the program has made another context current.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,14 +19,15 @@ static cudaError_t load_error;
 /* One device. */
 struct device {
 	pthread_mutex_t lock;
-	bool retained;     /* by us */
+	bool retained;     /* by the runtime */
 	CUcontext context; /* while retained */
 	atomic_uint resets;
 };
 
 static struct device devices[RUNTIME_DEVICES];
 
-/* The device that this thread chose, and the context made current for it. */
+/* The device that this thread chose, and the context that was made current for
+ * it. */
 static _Thread_local int chosen;
 static _Thread_local struct {
 	CUcontext context;
@@ -42,7 +43,7 @@ typedef CUresult (*query_function)(const char *symbol, void **function,
 static query_function query;
 
 static bool
-find(const char *base, int version, uint64_t flags, void *place)
+find_driver_symbol(const char *base, int version, uint64_t flags, void *place)
 {
 	void *function = NULL;
 	int status;
@@ -59,18 +60,18 @@ find_all(void)
 	bool all = true;
 
 #define FIND(name, version, required, params)                                  \
-	all &= find(#name, version, 0, &driver.name) || !required;
+	all &= find_driver_symbol(#name, version, 0, &driver.name) || !required;
 	DRIVER_ENTRIES(FIND)
 #undef FIND
 #define FIND(name, base, version, flags, params)                               \
-	all &= find(base, version, flags, &driver.name);
+	all &= find_driver_symbol(base, version, flags, &driver.name);
 	RUNTIME_ENTRIES(FIND)
 #undef FIND
 	return all;
 }
 
 static void
-load(void)
+load_runtime(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
 	void *symbol;
@@ -92,7 +93,7 @@ runtime_load(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load);
+	pthread_once(&once, load_runtime);
 	return runtime_error(load_error);
 }
 
@@ -112,7 +113,7 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
 	code = query(symbol, function, (int)version, flags, &told);
 	if (status != NULL)
 		*status = (enum cudaDriverEntryPointQueryResult)told;
-	/* "No such entry" is an answer, not an error. */
+	/* A missing entry is a result, not an error. */
 	if (code == CUDA_ERROR_NOT_FOUND) {
 		*function = NULL;
 		return cudaSuccess;
@@ -157,7 +158,7 @@ runtime_resets(int device)
 }
 
 static cudaError_t
-make_current(int device)
+make_context_current(int device)
 {
 	CUcontext context = NULL;
 	cudaError_t error = runtime_context(device, &context);
@@ -188,7 +189,7 @@ runtime_enter(void)
 	if (current == NULL ||
 	    (current == made.context &&
 		made.resets != runtime_resets(made.device)))
-		return make_current(chosen);
+		return make_context_current(chosen);
 	return cudaSuccess;
 }
 
@@ -217,7 +218,7 @@ cudaSetDevice(int device)
 	if (device < 0 || device >= count)
 		return runtime_error(cudaErrorInvalidDevice);
 	chosen = device;
-	return make_current(device);
+	return make_context_current(device);
 }
 
 cudaError_t

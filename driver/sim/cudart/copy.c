@@ -6,8 +6,8 @@
 #include "driver/sim/cudart/cudart.h"
 
 static CUresult
-copy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
-    CUstream stream)
+copy_in_stream(void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind, CUstream stream)
 {
 	switch (kind) {
 	case cudaMemcpyHostToDevice:
@@ -25,7 +25,7 @@ copy(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
 	}
 }
 
-/* Copy, and wait unless only the device is concerned. */
+/* Copy, and wait unless only device memory is concerned. */
 static cudaError_t
 copy_and_wait(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
     CUstream stream)
@@ -37,7 +37,7 @@ copy_and_wait(void *dst, const void *src, size_t size, enum cudaMemcpyKind kind,
 		return error;
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return runtime_error(cudaErrorInvalidMemcpyDirection);
-	code = copy(dst, src, size, kind, stream);
+	code = copy_in_stream(dst, src, size, kind, stream);
 	if (code == CUDA_SUCCESS && kind != cudaMemcpyDeviceToDevice)
 		code = driver.cuStreamSynchronize(stream);
 	return runtime_check(code);
@@ -66,7 +66,7 @@ cudaMemcpyAsync(void *dst, const void *src, size_t size,
 		return error;
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return runtime_error(cudaErrorInvalidMemcpyDirection);
-	return runtime_check(copy(dst, src, size, kind, stream));
+	return runtime_check(copy_in_stream(dst, src, size, kind, stream));
 }
 
 cudaError_t
@@ -76,7 +76,8 @@ cudaMemcpyAsync_ptsz(void *dst, const void *src, size_t size,
 	return cudaMemcpyAsync(dst, src, size, kind, per_thread(stream));
 }
 
-/* Row by row: the simulated device has no faster way. */
+/* Copies row by row, which is as fast as any other way on the simulated device.
+ */
 cudaError_t
 cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
     size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
@@ -104,7 +105,7 @@ cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 	return cudaStreamSynchronize(cudaStreamLegacy);
 }
 
-/* The driver stages what devices without access to each other copy. */
+/* The driver stages copies between devices without access to each other. */
 static cudaError_t
 contexts_of(int dst_device, int src_device, CUcontext *to, CUcontext *from)
 {
@@ -203,7 +204,7 @@ slice(const struct cudaPitchedPtr *pitched)
 }
 
 static char *
-start(const struct cudaPitchedPtr *pitched, const struct cudaPos *at)
+start_copy(const struct cudaPitchedPtr *pitched, const struct cudaPos *at)
 {
 	return (char *)pitched->ptr + at->z * slice(pitched) +
 	    at->y * pitched->pitch + at->x;
@@ -217,13 +218,14 @@ cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *what, cudaStream_t stream)
 	if (what == NULL || what->srcArray != NULL || what->dstArray != NULL)
 		return runtime_error(cudaErrorInvalidValue);
 	for (size_t z = 0; z < what->extent.depth && error == cudaSuccess; z++)
-		error = cudaMemcpy2DAsync(start(&what->dstPtr, &what->dstPos) +
-			z * slice(&what->dstPtr),
-		    what->dstPtr.pitch,
-		    start(&what->srcPtr, &what->srcPos) +
-			z * slice(&what->srcPtr),
-		    what->srcPtr.pitch, what->extent.width, what->extent.height,
-		    what->kind, stream);
+		error =
+		    cudaMemcpy2DAsync(start_copy(&what->dstPtr, &what->dstPos) +
+			    z * slice(&what->dstPtr),
+			what->dstPtr.pitch,
+			start_copy(&what->srcPtr, &what->srcPos) +
+			    z * slice(&what->srcPtr),
+			what->srcPtr.pitch, what->extent.width,
+			what->extent.height, what->kind, stream);
 	return error;
 }
 

@@ -2,10 +2,10 @@
  * The simulated libcudart.so.13 inside.
  *
  * A thin layer: each call makes sure that this thread has a context, calls the
- * driver, and remembers the error. It finds the driver as the real one does,
- * by dlopen("libcuda.so.1"), one dlsym("cuGetProcAddress_v2"), and queries of
- * that for everything else, so that whoever stands between the runtime and a
- * real driver stands here too.
+ * driver, and stores the error. It finds the driver as the real runtime does:
+ * by dlopen("libcuda.so.1"), one dlsym("cuGetProcAddress_v2"), and that
+ * function for all other entries. So a library that intercepts a real runtime's
+ * calls intercepts these as well.
  */
 #ifndef DRIVER_SIM_CUDART_CUDART_H
 #define DRIVER_SIM_CUDART_CUDART_H
@@ -107,42 +107,43 @@ struct runtime_driver {
 #undef RUNTIME_FIELD
 };
 
-/* Devices the runtime can keep apart. */
+/* The number of devices that the runtime supports. */
 enum { RUNTIME_DEVICES = 64 };
 
-/* The driver, complete after runtime_load() or runtime_enter() succeeded. */
+/* The driver, complete after runtime_load() or runtime_enter() has succeeded.
+ */
 extern struct runtime_driver driver;
 
 /* ---- context.c --------------------------------------------------------- */
 
-/* Find the driver and initialise it, once. Remembers a failure. */
+/* Find the driver and initialise it, once. A failure is stored. */
 cudaError_t runtime_load(void);
 
-/* runtime_load(), then make sure that this thread has a current context: its
- * own, or the primary context of the device chosen for it. */
+/* Call runtime_load(), then make sure that this thread has a current context:
+ * its own, or the primary context of its chosen device. */
 cudaError_t runtime_enter(void);
 
 /* The primary context of a device, kept from the first call on. */
 cudaError_t runtime_context(int device, CUcontext *out);
 
-/* How often the device has been reset: what was made in it before is gone. */
+/* How often the device has been reset; a reset destroys everything on it. */
 unsigned runtime_resets(int device);
 
-/* The device of the current context, or the one chosen. After
- * runtime_load(). */
+/* The device of the current context, or the chosen one. Call runtime_load()
+ * first. */
 cudaError_t runtime_device(int *device);
 
 /* ---- variable.c -------------------------------------------------------- */
 
-/* The image of that handle goes, and its variables with it. */
+/* The image with that handle is unregistered, and its variables with it. */
 void variables_forget(void **handle);
 
 /* ---- error.c ----------------------------------------------------------- */
 
-/* Remember an error and return it. Success is not remembered. */
+/* Store an error and return it. Success is not stored. */
 cudaError_t runtime_error(cudaError_t error);
 
-/* The runtime's error for the driver's code, remembered. */
+/* Store and return the runtime's error for the driver's code. */
 cudaError_t runtime_check(CUresult code);
 
 /* ---- Addresses --------------------------------------------------------- */
@@ -164,7 +165,7 @@ give(CUresult code, const CUdeviceptr *found, void **out)
 
 /* ---- Streams ----------------------------------------------------------- */
 
-/* Stream 0 as the _ptsz calls mean it. */
+/* The stream that 0 means in a _ptsz call. */
 static inline cudaStream_t
 per_thread(cudaStream_t stream)
 {

@@ -1,5 +1,5 @@
 /*
- * Devices: how many, what they are, and who reaches whose memory.
+ * Devices: their number, their properties, and which can access whose memory.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ cudaGetDevice(int *device)
 }
 
 static int
-attribute(CUdevice_attribute which, int device)
+device_attribute(CUdevice_attribute which, int device)
 {
 	int value = 0;
 
@@ -61,9 +61,9 @@ attribute(CUdevice_attribute which, int device)
 	return value;
 }
 
-/* Properties that programs which manage memory read, besides sizes. */
+/* Properties, besides sizes, that programs which manage memory read. */
 static void
-describe(struct cudaDeviceProp *prop, int device)
+fill_properties(struct cudaDeviceProp *prop, int device)
 {
 	prop->sharedMemPerBlock = 48 << 10;
 	prop->regsPerBlock = 65536;
@@ -107,15 +107,15 @@ cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	if (code != CUDA_SUCCESS)
 		return runtime_check(code);
 	memcpy(&found.uuid, &uuid, sizeof(uuid));
-	found.major =
-	    attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-	found.minor =
-	    attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+	found.major = device_attribute(
+	    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+	found.minor = device_attribute(
+	    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
 	found.multiProcessorCount =
-	    attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-	found.texturePitchAlignment = (size_t)attribute(
+	    device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+	found.texturePitchAlignment = (size_t)device_attribute(
 	    CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, device);
-	describe(&found, device);
+	fill_properties(&found, device);
 	*prop = found;
 	return cudaSuccess;
 }

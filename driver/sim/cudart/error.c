@@ -1,6 +1,6 @@
 /*
- * Errors. The codes of the runtime are the driver's, but for a few that only
- * the runtime has. Each thread remembers its last failure until asked.
+ * Errors. The runtime's codes equal the driver's, except for a few that only
+ * the runtime has. Each thread stores its last failure until it is read.
  */
 #include "driver/sim/cudart/cudart.h"
 
@@ -14,7 +14,7 @@ runtime_error(cudaError_t error)
 	return error;
 }
 
-/* A code the runtime has no name for is unknown. */
+/* A code that has no name in the runtime becomes cudaErrorUnknown. */
 cudaError_t
 runtime_check(CUresult code)
 {

@@ -1,6 +1,6 @@
 /*
- * Kernels: registered when the program starts, loaded into a device when one
- * is first launched there, and again after a reset.
+ * Kernels: registered when the program starts, and loaded into a device when
+ * one is first launched there, and again after a reset.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -13,19 +13,21 @@
 struct image {
 	const struct cudaFatBinary *binary;
 	CUmodule modules[RUNTIME_DEVICES];
-	unsigned resets[RUNTIME_DEVICES]; /* when it was loaded */
+	/* The device's resets when it was loaded. */
+	unsigned resets[RUNTIME_DEVICES];
 };
 
 struct kernel {
-	const void *host_function; /* what the program launches it by */
+	/* The address by which the program launches it. */
+	const void *host_function;
 	char *name;
 	struct image *image;
-	bool refused; /* and that was said; under the lock */
+	bool refused; /* the refusal was printed; guarded by the lock */
 	struct kernel *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kernel *kernels; /* under the lock */
+static struct kernel *kernels; /* guarded by the lock */
 
 void **
 __cudaRegisterFatBinary(void *binary)
@@ -62,7 +64,7 @@ __cudaRegisterFunction(void **handle, const char *host_function,
 	(void)block;
 	(void)grid;
 	(void)warp_size;
-	/* There is no way to say so; its launch will fail. */
+	/* The call cannot report a failure; the launch will fail. */
 	if (handle == NULL || kernel == NULL || name == NULL) {
 		free(kernel);
 		free(name);
@@ -110,9 +112,9 @@ is_compiled(const struct image *image)
 	return magic == (uint32_t)MAGIC;
 }
 
-/* There is no processor for it. Under the lock. */
+/* There is no processor that could run it. The caller holds the lock. */
 static cudaError_t
-refuse(struct kernel *kernel)
+refuse_launch(struct kernel *kernel)
 {
 	if (!kernel->refused)
 		fprintf(stderr,
@@ -123,7 +125,7 @@ refuse(struct kernel *kernel)
 	return cudaErrorNotSupported;
 }
 
-/* The image's module on the device. Under the lock. */
+/* The image's module on the device. The caller holds the lock. */
 static CUresult
 load_image(struct image *image, int device, CUmodule *out)
 {
@@ -166,7 +168,7 @@ find_function(struct kernel *kernel, int device, CUfunction *out)
 
 	pthread_mutex_lock(&lock);
 	if (is_compiled(kernel->image))
-		error = refuse(kernel);
+		error = refuse_launch(kernel);
 	else
 		code = load_image(kernel->image, device, &module);
 	if (error == cudaSuccess && code == CUDA_SUCCESS)
@@ -246,8 +248,8 @@ cudaLaunchKernel_ptsz(const void *function, dim3 grid, dim3 block, void **args,
 	    function, grid, block, args, shared_bytes, per_thread(stream));
 }
 
-/* The device runs one operation of a stream at a time: all its blocks are
- * there at once. */
+/* The device runs one operation of a stream at a time, so all its blocks run
+ * together. */
 cudaError_t
 cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
     void **args, size_t shared_bytes, cudaStream_t stream)
@@ -258,7 +260,7 @@ cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
 
 /* ---- what is between <<< and >>> ---------------------------------------- */
 
-/* An argument of a launch may launch too, so there are several. */
+/* An argument of a launch may be a launch itself, so there are several. */
 enum { CALLS = 16 };
 
 static _Thread_local struct call {

@@ -1,5 +1,5 @@
 /*
- * Memory: allocating and asking. copy.c moves what is in it.
+ * Memory: allocation and queries. copy.c has copies and fills.
  */
 #include "driver/sim/cudart/cudart.h"
 
@@ -50,7 +50,7 @@ cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height)
 	    &found, ptr);
 }
 
-/* Slices of rows, one behind the other. */
+/* The slices of rows follow each other. */
 cudaError_t
 cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent)
 {
@@ -136,10 +136,10 @@ cudaMallocManaged(void **ptr, size_t size, unsigned flags)
 	return give(driver.cuMemAllocManaged(&found, size, flags), &found, ptr);
 }
 
-/* The driver's first forms, which old drivers have too, name a device; any
- * place of the host is CU_DEVICE_CPU. */
+/* The driver's first forms, which old drivers have too, take a device;
+ * CU_DEVICE_CPU stands for any location on the host. */
 static CUdevice
-device_of(struct cudaMemLocation location)
+location_device(struct cudaMemLocation location)
 {
 	return location.type == cudaMemLocationTypeDevice ? location.id :
 							    CU_DEVICE_CPU;
@@ -156,7 +156,7 @@ cudaMemPrefetchAsync(const void *ptr, size_t size,
 	if (flags != 0 || location.type == cudaMemLocationTypeInvalid)
 		return runtime_error(cudaErrorInvalidValue);
 	return runtime_check(driver.cuMemPrefetchAsync(
-	    address(ptr), size, device_of(location), stream));
+	    address(ptr), size, location_device(location), stream));
 }
 
 cudaError_t
@@ -167,8 +167,8 @@ cudaMemAdvise(const void *ptr, size_t size, enum cudaMemoryAdvise advice,
 
 	if (error != cudaSuccess)
 		return error;
-	return runtime_check(driver.cuMemAdvise(
-	    address(ptr), size, (CUmem_advise)advice, device_of(location)));
+	return runtime_check(driver.cuMemAdvise(address(ptr), size,
+	    (CUmem_advise)advice, location_device(location)));
 }
 
 /* ---- Host memory ------------------------------------------------------- */
@@ -261,7 +261,8 @@ cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 	return runtime_check(driver.cuMemGetInfo(free_bytes, total_bytes));
 }
 
-/* A pointer the driver does not know is plain host memory, and no error. */
+/* A pointer that the driver does not know is ordinary host memory, and no
+ * error. */
 cudaError_t
 cudaPointerGetAttributes(
     struct cudaPointerAttributes *attributes, const void *ptr)

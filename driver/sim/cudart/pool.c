@@ -1,5 +1,5 @@
 /*
- * Memory pools, and memory that other processes open: the driver's calls by
+ * Memory pools, and memory that other processes open: the driver's calls under
  * the runtime's names.
  */
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * Streams, events, captures and graphs: the driver's, by the runtime's names.
+ * Streams, events, captures and graphs: the driver's calls under the runtime's
+ * names.
  */
 #include <string.h>
 
@@ -145,7 +146,8 @@ cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
 
 	if (error != cudaSuccess)
 		return error;
-	/* The runtime's codes that a callback may see are the driver's. */
+	/* A callback may see only codes that are equal in the runtime and the
+	 * driver. */
 	memcpy(&function, &callback, sizeof(function));
 	return runtime_check(
 	    driver.cuStreamAddCallback(stream, function, user, flags));

@@ -1,6 +1,6 @@
 /*
- * The calls that are not simulated: each fails with cudaErrorNotSupported. So
- * programs that have them link and start.
+ * The calls that are not simulated: each fails with cudaErrorNotSupported, so
+ * that programs which use them can be linked and started.
  */
 #include "driver/sim/cudart/unsimulated.h"
 

@@ -1,7 +1,7 @@
 /*
- * Variables of the device: registered when the program starts, and given memory
- * on a device when they are first used there, and again after a reset. Managed
- * variables have one memory for all.
+ * Device variables: registered when the program starts, and given memory on a
+ * device when they are first used there, and again after a reset. A managed
+ * variable has one memory for all devices.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,26 +11,27 @@
 #include "driver/sim/cudart/cudart.h"
 
 struct variable {
-	void **handle;    /* of its image */
-	const void *host; /* what stands for it on the host */
-	void **managed;   /* where its address goes, or NULL */
+	void **handle;    /* handle of its image */
+	const void *host; /* address of the host variable that stands for it */
+	void **managed;   /* where its address is stored, or NULL */
 	char *name;
 	size_t size;
 	CUdeviceptr memory[RUNTIME_DEVICES]; /* 0 before the first use */
-	unsigned resets[RUNTIME_DEVICES];    /* when that was given */
+	/* The device's resets when it got its memory. */
+	unsigned resets[RUNTIME_DEVICES];
 	struct variable *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct variable *variables; /* under the lock */
+static struct variable *variables; /* guarded by the lock */
 
 static void
-add(const struct variable *what, const char *name)
+add_variable(const struct variable *what, const char *name)
 {
 	struct variable *variable = malloc(sizeof(*variable));
 	char *copy = strdup(name);
 
-	/* There is no way to say so; its use will fail. */
+	/* The call cannot report a failure; the variable's use will fail. */
 	if (variable == NULL || copy == NULL) {
 		free(variable);
 		free(copy);
@@ -57,7 +58,7 @@ __cudaRegisterVar(void **handle, char *host_variable, char *device_variable,
 	(void)external;
 	(void)constant;
 	(void)global;
-	add(&variable, device_name);
+	add_variable(&variable, device_name);
 }
 
 void
@@ -74,7 +75,7 @@ __cudaRegisterManagedVar(void **handle, void **host_pointer,
 	(void)external;
 	(void)constant;
 	(void)global;
-	add(&variable, device_name);
+	add_variable(&variable, device_name);
 }
 
 void
@@ -95,19 +96,19 @@ variables_forget(void **handle)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nobody reads the image, where the first value is. */
+/* The image, which has the initial value, is not read. */
 static void
 say_zero(const struct variable *variable)
 {
 	fprintf(stderr,
-	    "simcuda: variable %s begins as zeroes: what it was initialised "
-	    "with is not known here.\n",
+	    "simcuda: variable %s begins as zeroes: its initial value is "
+	    "not known here.\n",
 	    variable->name);
 }
 
 /* ---- managed variables -------------------------------------------------- */
 
-/* Nobody waits for a result: on failure the program meets a null pointer. */
+/* No caller checks a result: on failure the program finds a null pointer. */
 char
 __cudaInitModule(void **handle)
 {
@@ -134,8 +135,8 @@ __cudaInitModule(void **handle)
 
 /* ---- variables of a device ---------------------------------------------- */
 
-/* Memory that is mapped and not allocated: a program's own allocations, which
- * tools count, are none of the runtime's. */
+/* The memory is mapped and not allocated, because tools count a program's own
+ * allocations and the runtime's are none. */
 static CUresult
 map_memory(int device, size_t size, CUdeviceptr *out)
 {
@@ -159,7 +160,7 @@ map_memory(int device, size_t size, CUdeviceptr *out)
 	if (code != CUDA_SUCCESS)
 		goto free_place;
 	code = driver.cuMemMap(place, size, 0, handle, 0);
-	/* The mapping keeps the memory. */
+	/* The mapping keeps the memory alive. */
 	driver.cuMemRelease(handle);
 	if (code != CUDA_SUCCESS)
 		goto free_place;
@@ -176,8 +177,8 @@ free_place:
 	return code;
 }
 
-/* See that the variable has memory on the device, and zeroes in it if it is
- * used for the first time or after a reset. Under the lock. */
+/* Make sure that the variable has memory on the device, filled with zeroes at
+ * the first use and after a reset. The caller holds the lock. */
 static CUresult
 give_memory(struct variable *variable, int device)
 {
@@ -201,8 +202,9 @@ give_memory(struct variable *variable, int device)
 	return code;
 }
 
-/* Where the variable is on the current device, and how large. `written` if the
- * caller writes all of it, so that its first value does not matter. */
+/* The address of the variable on the current device, and its size. `written` is
+ * true if the caller writes all of it, so that its initial value does not
+ * matter. */
 static cudaError_t
 find_variable(
     const void *symbol, size_t written, CUdeviceptr *where, size_t *size)
@@ -264,7 +266,7 @@ cudaGetSymbolSize(size_t *size, const void *symbol)
 	return error;
 }
 
-/* A part of the variable. */
+/* Find a part of the variable. */
 static cudaError_t
 find_part(
     const void *symbol, size_t size, size_t offset, bool writes, void **where)

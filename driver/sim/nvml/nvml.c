@@ -1,12 +1,11 @@
 /*
- * libnvidia-ml.so.1 for simcuda: the management library's few calls that
- * programs make to describe a device, over the simulated driver that lies
- * beside it.
+ * libnvidia-ml.so.1 for simcuda: the few calls of the management library that
+ * programs use to describe a device, over the simulated driver in the same
+ * folder.
  *
- * Names, numbers and structures are NVML's. What is measured on a real device
- * is plausible and constant here, except memory, which is simcuda's, and the
- * processes: this one, if it uses the device, and as many others as
- * SIMCUDA_CONF says.
+ * Names, numbers and structures are NVML's. Measurements are plausible
+ * constants, except memory, which is simcuda's, and the processes: this
+ * process, if it uses the device, and as many others as SIMCUDA_CONF says.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,10 +25,11 @@ struct nvmlDevice_st {
 };
 
 static struct nvmlDevice_st devices[DEVICES];
-static unsigned initialized; /* calls of nvmlInit_v2() not shut down */
+/* Calls of nvmlInit_v2() that were not shut down. */
+static unsigned initialized;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The calls of simcuda that are used; NULL pointers until it is loaded. */
+/* The calls of simcuda that are used; NULL until it is loaded. */
 static struct {
 	int (*setting)(const char *key, uint64_t *value);
 	size_t (*memory_used)(int device);
@@ -39,7 +39,7 @@ static struct {
 /* ---- simcuda ------------------------------------------------------------ */
 
 static bool
-find(void *library, const char *name, void *out, size_t size)
+find_in_simcuda(void *library, const char *name, void *out, size_t size)
 {
 	void *symbol = dlsym(library, name);
 
@@ -47,9 +47,9 @@ find(void *library, const char *name, void *out, size_t size)
 	return symbol != NULL;
 }
 
-/* The libcuda.so.1 in the folder this library lies in. */
+/* Load the libcuda.so.1 in this library's folder. */
 static bool
-load(void)
+load_simcuda(void)
 {
 	static const char driver[] = "libcuda.so.1";
 	char path[4096];
@@ -65,11 +65,12 @@ load(void)
 	    info.dli_fname, driver);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	return library != NULL &&
-	    find(library, "simcuda_setting", &simcuda.setting,
+	    find_in_simcuda(library, "simcuda_setting", &simcuda.setting,
 		sizeof(simcuda.setting)) &&
-	    find(library, "simcuda_memory_used", &simcuda.memory_used,
-		sizeof(simcuda.memory_used)) &&
-	    find(library, "simcuda_live", &simcuda.live, sizeof(simcuda.live));
+	    find_in_simcuda(library, "simcuda_memory_used",
+		&simcuda.memory_used, sizeof(simcuda.memory_used)) &&
+	    find_in_simcuda(
+		library, "simcuda_live", &simcuda.live, sizeof(simcuda.live));
 }
 
 static uint64_t
@@ -90,7 +91,7 @@ nvmlInit_v2(void)
 	uint64_t value;
 
 	pthread_mutex_lock(&lock);
-	if (initialized == 0 && !load())
+	if (initialized == 0 && !load_simcuda())
 		result = NVML_ERROR_DRIVER_NOT_LOADED;
 	else if (simcuda.setting("devices", &value) != 0)
 		result = NVML_ERROR_UNKNOWN;
@@ -127,9 +128,9 @@ is_initialized(void)
 	return yes;
 }
 
-/* The checks that each call about a device begins with. */
+/* The checks at the beginning of each call about a device. */
 static nvmlReturn_t
-check(nvmlDevice_t device, const void *out)
+check_nvml_device(nvmlDevice_t device, const void *out)
 {
 	if (!is_initialized())
 		return NVML_ERROR_UNINITIALIZED;
@@ -165,7 +166,7 @@ nvmlErrorString(nvmlReturn_t result)
 }
 
 static nvmlReturn_t
-give_text(char *out, unsigned size, const char *text)
+copy_nvml_text(char *out, unsigned size, const char *text)
 {
 	if (out == NULL)
 		return NVML_ERROR_INVALID_ARGUMENT;
@@ -180,7 +181,7 @@ nvmlSystemGetDriverVersion(char *version, unsigned int size)
 {
 	if (!is_initialized())
 		return NVML_ERROR_UNINITIALIZED;
-	return give_text(version, size, "580.00.00");
+	return copy_nvml_text(version, size, "580.00.00");
 }
 
 /* ---- finding ------------------------------------------------------------ */
@@ -188,7 +189,7 @@ nvmlSystemGetDriverVersion(char *version, unsigned int size)
 static void
 make_uuid(int ordinal, char *out, size_t size)
 {
-	/* The bytes that simcuda's cuDeviceGetUuid() gives. */
+	/* The bytes that simcuda's cuDeviceGetUuid() returns. */
 	snprintf(out, size, "GPU-73696d63-7564-6100-0000-0000000000%02x",
 	    (unsigned)ordinal);
 }
@@ -234,8 +235,8 @@ nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 	return NVML_ERROR_NOT_FOUND;
 }
 
-/* domain:bus:device.function, as cuDeviceGetPCIBusId() gives it; the domain
- * may be of eight digits too. */
+/* domain:bus:device.function, as returned by cuDeviceGetPCIBusId(); the domain
+ * may also have eight digits. */
 nvmlReturn_t
 nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
 {
@@ -257,29 +258,29 @@ nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
 nvmlReturn_t
 nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int size)
 {
-	nvmlReturn_t result = check(device, name);
+	nvmlReturn_t result = check_nvml_device(device, name);
 
 	return result != NVML_SUCCESS ? result :
-					give_text(name, size, "simcuda");
+					copy_nvml_text(name, size, "simcuda");
 }
 
 nvmlReturn_t
 nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int size)
 {
-	nvmlReturn_t result = check(device, uuid);
+	nvmlReturn_t result = check_nvml_device(device, uuid);
 	char own[64];
 
 	if (result != NVML_SUCCESS)
 		return result;
 	make_uuid(device->ordinal, own, sizeof(own));
-	return give_text(uuid, size, own);
+	return copy_nvml_text(uuid, size, own);
 }
 
 nvmlReturn_t
 nvmlDeviceGetTemperature(
     nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned int *celsius)
 {
-	nvmlReturn_t result = check(device, celsius);
+	nvmlReturn_t result = check_nvml_device(device, celsius);
 
 	if (result != NVML_SUCCESS)
 		return result;
@@ -292,7 +293,7 @@ nvmlDeviceGetTemperature(
 nvmlReturn_t
 nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *milliwatts)
 {
-	nvmlReturn_t result = check(device, milliwatts);
+	nvmlReturn_t result = check_nvml_device(device, milliwatts);
 
 	if (result == NVML_SUCCESS)
 		*milliwatts = 75000;
@@ -304,7 +305,7 @@ nvmlDeviceGetClockInfo(
     nvmlDevice_t device, nvmlClockType_t type, unsigned int *megahertz)
 {
 	static const unsigned clocks[] = { 1980, 1980, 3201, 1980 };
-	nvmlReturn_t result = check(device, megahertz);
+	nvmlReturn_t result = check_nvml_device(device, megahertz);
 
 	if (result != NVML_SUCCESS)
 		return result;
@@ -318,7 +319,7 @@ nvmlReturn_t
 nvmlDeviceGetUtilizationRates(
     nvmlDevice_t device, nvmlUtilization_t *utilization)
 {
-	nvmlReturn_t result = check(device, utilization);
+	nvmlReturn_t result = check_nvml_device(device, utilization);
 
 	if (result == NVML_SUCCESS)
 		*utilization = (nvmlUtilization_t){ .gpu = 0, .memory = 0 };
@@ -345,7 +346,7 @@ memory_used(nvmlDevice_t device)
 nvmlReturn_t
 nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
-	nvmlReturn_t result = check(device, memory);
+	nvmlReturn_t result = check_nvml_device(device, memory);
 
 	if (result != NVML_SUCCESS)
 		return result;
@@ -358,7 +359,7 @@ nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 nvmlReturn_t
 nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
-	nvmlReturn_t result = check(device, memory);
+	nvmlReturn_t result = check_nvml_device(device, memory);
 
 	if (result != NVML_SUCCESS)
 		return result;
@@ -375,7 +376,7 @@ nvmlReturn_t
 nvmlDeviceGetComputeRunningProcesses_v3(
     nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
 {
-	nvmlReturn_t result = check(device, count);
+	nvmlReturn_t result = check_nvml_device(device, count);
 	unsigned room, n, own;
 
 	if (result != NVML_SUCCESS)

@@ -1,6 +1,6 @@
 /*
- * The part of NVML's binary interface that the simulated library offers, in
- * our own words and by NVML's names.
+ * The part of NVML's binary interface that the simulated library has. The names
+ * are NVML's, the declarations weir's own.
  */
 #ifndef DRIVER_SIM_NVML_NVML_H
 #define DRIVER_SIM_NVML_NVML_H

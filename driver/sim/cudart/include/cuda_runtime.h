@@ -1,12 +1,12 @@
 /*
- * The CUDA runtime, as much of it as ordinary programs use, over the simulated
+ * The part of the CUDA runtime that ordinary programs use, over the simulated
  * driver.
  *
  * Names, values and layouts are those of CUDA 13, so that a source compiles
- * against this header or the toolkit's alike; the declarations are weir's own.
+ * with this header and with the toolkit's; the declarations are weir's own.
  * Kernels are launched through cudaLaunchKernel(); a program registers them
- * with __cudaRegisterFunction(), which nvcc otherwise does for it. With
- * CUDA_API_PER_THREAD_DEFAULT_STREAM defined, stream 0 is the default stream
+ * with __cudaRegisterFunction(), which nvcc otherwise does for it. If
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM is defined, stream 0 is the default stream
  * of the calling thread.
  */
 #ifndef CUDA_RUNTIME_H
@@ -287,7 +287,7 @@ struct cudaPos {
 
 typedef struct cudaArray *cudaArray_t;
 
-/* Arrays are not simulated: the pointers are what counts. */
+/* Arrays are not simulated; the pointers are used. */
 struct cudaMemcpy3DParms {
 	cudaArray_t srcArray;
 	struct cudaPos srcPos;
@@ -327,8 +327,8 @@ typedef struct {
 	char bytes[16];
 } cudaUUID_t;
 
-/* Members are where the toolkit has them. What is of no use to programs that
- * manage memory is left out, with its place kept. */
+/* Members have the toolkit's offsets. Members that programs which manage memory
+ * do not need are replaced by padding. */
 struct cudaDeviceProp {
 	char name[256];
 	cudaUUID_t uuid;
@@ -433,7 +433,7 @@ CUDARTAPI cudaError_t cudaSetDeviceFlags(unsigned flags);
 CUDARTAPI cudaError_t cudaGetDriverEntryPoint(const char *symbol,
     void **function, unsigned long long flags,
     enum cudaDriverEntryPointQueryResult *status);
-/* They do nothing: there is no profiler. */
+/* These calls do nothing, because there is no profiler. */
 CUDARTAPI cudaError_t cudaProfilerStart(void);
 CUDARTAPI cudaError_t cudaProfilerStop(void);
 CUDARTAPI cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
@@ -595,9 +595,9 @@ CUDARTAPI cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 /* ---- Kernels ----------------------------------------------------------- */
 
 /*
- * The simulated device has kernels of its own (driver/sim/kernel.c) and cannot
- * run those that nvcc compiles: their launch gives cudaErrorNotSupported and
- * names the kernel on stderr, once for each.
+ * The simulated device has its own kernels (driver/sim/kernel.c) and cannot run
+ * kernels that nvcc has compiled: their launch returns cudaErrorNotSupported
+ * and prints the kernel's name on stderr, once for each.
  */
 CUDARTAPI cudaError_t cudaLaunchKernel(const void *function, dim3 grid,
     dim3 block, void **args, size_t shared_bytes, cudaStream_t stream);
@@ -607,9 +607,10 @@ CUDARTAPI cudaError_t cudaLaunchCooperativeKernel(const void *function,
 CUDARTAPI cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function);
 
 /*
- * Variables of the device, by the address of what stands for them on the host.
- * Each has memory of its own on each device, from its first use on. It begins
- * as zeroes: initial values are in the image of device code, which is not read.
+ * Device variables, identified by the address of the host variable that stands
+ * for them. Each has separate memory on each device, from its first use there.
+ * It begins as zeroes: initial values are in the image of device code, which is
+ * not read.
  */
 CUDARTAPI cudaError_t cudaGetSymbolAddress(void **ptr, const void *symbol);
 CUDARTAPI cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol);
@@ -624,10 +625,9 @@ CUDARTAPI cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol,
     size_t size, size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream);
 
 /*
- * Registration of device code, which a program does at its start: one call for
- * each image and one for each kernel in it. An image is the `data` of this
- * structure. The simulated device expects a text of PTX, and knows its kernels
- * by their names.
+ * Registration of device code when a program starts: one call for each image
+ * and one for each of its kernels. An image is the `data` of this structure.
+ * The simulated device expects PTX text, and identifies kernels by name.
  */
 struct cudaFatBinary {
 	int magic;
@@ -653,8 +653,8 @@ CUDARTAPI void __cudaRegisterManagedVar(void **handle, void **host_pointer,
 CUDARTAPI char __cudaInitModule(void **handle);
 
 /*
- * A launch as nvcc writes it: what is between <<< and >>> is pushed, and the
- * function that stands for the kernel pops it and launches.
+ * A launch as compiled by nvcc: the arguments in <<< and >>> are pushed, and
+ * the function that stands for the kernel pops them and launches.
  */
 CUDARTAPI unsigned __cudaPushCallConfiguration(
     dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st *stream);

@@ -1,2 +1,2 @@
-/* The C part of the runtime: all of it, here. */
+/* The C part of the runtime; cuda_runtime.h has all of it. */
 #include <cuda_runtime.h>
