@@ -1,11 +1,11 @@
 /*
  * Declarations that the parts of weir-bench share.
  *
- * A benchmark is a list of cases. Each case is run with every peer, the peers
- * taking turns from sample to sample so that what changes with time (clocks,
- * other processes) hits all alike. A sample is a loop long enough that reading
- * the clock before and after it costs nothing; what is reported is the median
- * of the samples and the tenths at either end.
+ * A benchmark is a list of cases. Each case is run with every peer. The peers
+ * take turns from sample to sample, so that changes over time (clocks, other
+ * processes) affect all peers alike. A sample is a loop that is long enough for
+ * the cost of reading the clock to vanish. The report has the median of the
+ * samples, and the 10th and the 90th percentile.
  */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
@@ -22,33 +22,33 @@
 enum { PEERS_MAX = 96, REPEAT_MAX = 1000, THREADS_MAX = 16 };
 
 enum unit {
-	UNIT_NS,      /* nanoseconds an operation */
-	UNIT_MILLION, /* million operations a second */
-	UNIT_MS,      /* milliseconds a round */
-	UNIT_PERCENT, /* run() tells a share and no time */
-	UNIT_GIB,     /* GiB a second; operations are bytes */
+	UNIT_NS,      /* nanoseconds per operation */
+	UNIT_MILLION, /* million operations per second */
+	UNIT_MS,      /* milliseconds per round */
+	UNIT_PERCENT, /* run() returns a share instead of seconds */
+	UNIT_GIB,     /* GiB per second; operations are bytes */
 };
 
 struct session;
 struct sample;
 
 struct bench_case {
-	const char *name; /* "64 KiB": what distinguishes it, for the table */
-	/* Do `sample->n` rounds: the seconds they took, less than 0 if the
+	const char *name; /* the case in its table, such as "64 KiB" */
+	/* Do `sample->n` rounds. Returns their seconds, or less than 0 if the
 	 * peer failed. */
 	double (*run)(const struct sample *sample);
-	unsigned kinds;  /* of enum peer_kind, that it can be run with */
-	bool records;    /* only with peers that have record() */
-	bool not_slow;   /* and not with slow ones */
-	bool holds;      /* only with peers that have held() */
-	bool cold;       /* all memory is given back before each sample */
-	bool few;        /* each sample costs seconds: take a few */
+	unsigned kinds;  /* bits of enum peer_kind: the peers of the case */
+	bool records;    /* only peers that have record() */
+	bool not_slow;   /* no slow peers */
+	bool holds;      /* only peers that have held() */
+	bool cold;       /* trim the peer before each sample */
+	bool few;        /* few samples, because each takes seconds */
 	uint64_t rounds; /* of a sample; 0: as many as take session->sample_s */
-	uint64_t rounds_slow; /* of slow peers, unless it is 0 */
-	uint64_t ops;         /* operations a round, of those the unit counts */
+	uint64_t rounds_slow; /* rounds of slow peers; 0: `rounds` */
+	uint64_t ops;         /* operations per round that the unit counts */
 	enum unit unit;
 
-	/* For run(), which documents them. */
+	/* Parameters of run(), which documents them. */
 	size_t size;
 	unsigned count;
 	bool shared;
@@ -64,9 +64,9 @@ struct sample {
 
 struct bench {
 	const char *name;
-	const char *what;    /* one line */
-	const char *heading; /* of the column that names the case */
-	const char *base;    /* the peer that ratios are to */
+	const char *what;    /* description, one line */
+	const char *heading; /* of the column with the cases */
+	const char *base;    /* the peer that ratios compare with */
 	bool (*run)(struct session *session);
 };
 
@@ -75,20 +75,22 @@ struct session {
 	size_t peer_count;
 	unsigned repeat;
 	double sample_s;
-	bool quick; /* few and small cases, to see that all works */
+	bool quick; /* few and small cases, to check that all of them work */
 	bool simulated;
 	bool json_only;
-	const char *const *traces; /* paths for the replay, up to NULL */
+	const char *const
+	    *traces; /* paths for the replay; NULL ends the list */
 
-	const struct bench *bench; /* the one that is running */
-	struct table *table;       /* of it */
+	const struct bench *bench; /* the running benchmark */
+	struct table *table;       /* of the running benchmark */
 	json_t *results;
-	json_t *left_out; /* peers, and why */
+	json_t *left_out; /* peers that are left out, with the reasons */
 	unsigned failures;
-	const char *why; /* of a run() that failed, if the peer is not it */
+	const char
+	    *why; /* the fault of a run() that is not the peer's, or NULL */
 };
 
-/* In the order in which they are run; up to one without a name. */
+/* All benchmarks in the order in which they run. The last entry has no name. */
 extern const struct bench benches[];
 
 bool bench_pair(struct session *session);
@@ -108,30 +110,31 @@ bool bench_history(struct session *session);
 bool bench_tensors(struct session *session);
 bool bench_replay(struct session *session);
 
-/* A loop several benchmarks have: `n` times malloc and free of `about->size`
+/* The loop of several benchmarks: `n` times malloc and free of `about->size`
  * on the first stream. */
 double run_pairs(const struct sample *sample);
 
 /* ---- measure.c --------------------------------------------------------- */
 
-/* Measure a case with every peer that suits it and report it. False without
- * memory; a peer that fails is reported and is no reason to stop. */
+/* Measure a case with every peer that suits it, and report the results. A peer
+ * that fails is reported, and the measurement goes on. False without memory. */
 bool measure(struct session *session, const struct bench_case *about);
 
-/* The host's clock. */
+/* The time of the host's clock. */
 uint64_t now_ns(void);
 
 /* Seconds since `start_ns`. */
 double seconds_since(uint64_t start_ns);
 
-/* Let this thread run on the i-th processor that the process may use, if
- * there are more than i. */
+/* Let this thread run only on the i-th processor that the process may use. Does
+ * nothing if the process has no more than i. */
 void pin(unsigned i);
-/* Let it run on all of them again. */
+/* Let this thread run on all processors again. */
 void unpin(void);
+/* The number of processors that the process may use. */
 unsigned processors(void);
 
-/* Pseudo-random numbers, the same in each run. */
+/* Pseudo-random numbers that are the same in each run. */
 struct dice {
 	uint64_t state;
 };
@@ -141,11 +144,11 @@ uint64_t dice_roll(struct dice *dice);
 
 struct spread {
 	double median;
-	double p10; /* a tenth of the samples is lower */
+	double p10; /* the 10th percentile */
 	double p90;
 };
 
-/* Sorts the samples; count > 0. */
+/* The spread of some samples, count > 0. Sorts the samples. */
 struct spread spread_of(double *samples, size_t count);
 
 /* ---- report.c ---------------------------------------------------------- */
@@ -157,8 +160,8 @@ struct result {
 	double samples[REPEAT_MAX]; /* in the case's unit, in order of time */
 	unsigned count;
 	struct spread spread;
-	double ratio;    /* times worse than the base; 0: unknown */
-	char error[256]; /* or why there is none of that */
+	double ratio;    /* how many times worse than the base; 0: unknown */
+	char error[256]; /* why the peer failed; "" if it did not */
 };
 
 void report_begin(struct session *session, const struct bench *bench);
@@ -166,7 +169,7 @@ void report_add(struct session *session, const struct bench_case *about,
     const struct result *result);
 bool report_end(struct session *session);
 
-/* All of a run as one object. */
+/* All results of a run as one object. */
 json_t *report_json(const struct session *session);
 
 /* ---- peers.c, plugin.c --------------------------------------------------- */
@@ -174,7 +177,7 @@ json_t *report_json(const struct session *session);
 /* The bytes that weir holds of device 0. */
 uint64_t weir_held(void);
 
-extern const struct peer *const builtin_peers[]; /* up to NULL */
+extern const struct peer *const builtin_peers[]; /* NULL ends the list */
 
 /* graphs.c */
 extern const struct peer peer_pools;
@@ -192,28 +195,31 @@ extern const struct peer peer_pinned;
 extern const struct peer peer_registered;
 extern const struct peer peer_host_alloc;
 
-/* The peer that a library defines; NULL, and a complaint. */
+/* Load a library that defines a peer. On failure NULL, and a complaint. */
 const struct peer *plugin_open(const char *path);
 
 /*
- * A peer that a command is, "NAME=COMMAND"; NULL, and a complaint. The command
- * prints "ready", or why it is not; then it reads lines "SIZE N" and answers
- * each with the seconds that N pairs of SIZE bytes took, until its input ends.
+ * Start a command as a peer, "NAME=COMMAND". The command prints "ready", or the
+ * reason why it cannot run. Then it reads lines "SIZE N" until its input ends,
+ * and answers each line with the seconds of N pairs of SIZE bytes. On failure
+ * NULL, and a complaint.
  */
 const struct peer *child_open(const char *text);
 /* End the commands that child_open() started. */
 void children_close(void);
 
-/* A program that runs beside this one. */
+/* A child process. */
 struct child {
 	pid_t pid;
 	FILE *to;   /* its stdin */
 	FILE *from; /* its stdout */
 };
 
-/* Start argv[0], looked for in PATH. False, and a complaint, on failure. */
+/* Start the program argv[0], which is searched in PATH. False, and a complaint,
+ * on failure. */
 bool child_start(struct child *child, char *const argv[]);
-/* Close its input and wait for its end: its exit status, -1 for a signal. */
+/* Close the child's input, and wait for its end. Returns its exit status, or -1
+ * if a signal ended it. */
 int child_end(struct child *child);
 
 #endif

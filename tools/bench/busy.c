@@ -1,11 +1,13 @@
 /*
- * Five busy streams with real kernels, which hand blocks to each other: what
- * waits on the device cost where they cost something, and what is held for it.
+ * Five busy streams that hand blocks to each other. The benchmark measures the
+ * time of all work, which waits on the device delay, and the memory that is
+ * held.
  *
- * A step allocates a block for one of the streams and gives it a kernel. With
- * three steps in ten another stream waits for that kernel, uses the block and
- * has a kernel of its own. Of the live blocks any is freed. The host runs at
- * most a few hundred steps ahead of the device, as a driver's queue has it.
+ * A step frees a random live block, allocates a block for one of the streams
+ * and launches a kernel there. In three of ten steps, another stream waits for
+ * that kernel and uses the block with a kernel of its own. The host runs at
+ * most a few hundred steps ahead of the device, as the queue of a driver
+ * allows.
  */
 #include <stdlib.h>
 
@@ -21,7 +23,7 @@ enum {
 	SIZE_LOG_LEAST = 16, /* 64 KiB to 64 MiB, all powers equally likely */
 	SIZE_LOG_MOST = 26,
 	AHEAD = 256, /* steps */
-	FENCES = 8,  /* in as many steps */
+	FENCES = 8,  /* events within AHEAD steps */
 	STEPS = 20000,
 	STEPS_QUICK = 400,
 };
@@ -69,7 +71,7 @@ any_size(struct busy *busy)
 }
 
 static void
-drop(struct busy *busy, struct live_block *one)
+free_live_block(struct busy *busy, struct live_block *one)
 {
 	if (one->block != NULL)
 		busy->peer->free(one->block, one->stream);
@@ -77,9 +79,9 @@ drop(struct busy *busy, struct live_block *one)
 	*one = (struct live_block){ .block = NULL };
 }
 
-/* Another stream waits for what the block's has, and uses the block. */
+/* Let another stream wait for the block's stream, and use the block. */
 static bool
-hand_over(struct busy *busy, const struct live_block *one)
+use_on_other_stream(struct busy *busy, const struct live_block *one)
 {
 	weir_stream user = any_stream(busy);
 
@@ -90,11 +92,11 @@ hand_over(struct busy *busy, const struct live_block *one)
 }
 
 static bool
-step(struct busy *busy)
+busy_step(struct busy *busy)
 {
 	struct live_block *one = &busy->live[dice_roll(&busy->dice) % LIVE];
 
-	drop(busy, one);
+	free_live_block(busy, one);
 	one->stream = any_stream(busy);
 	size_t size = any_size(busy);
 	one->block = busy->peer->malloc(size, one->stream);
@@ -106,13 +108,13 @@ step(struct busy *busy)
 		busy->most_live = busy->live_bytes;
 	return gpu_sleep(one->stream, any_kernel(busy)) &&
 	    (dice_roll(&busy->dice) % 100 >= HANDED_PERCENT ||
-		hand_over(busy, one));
+		use_on_other_stream(busy, one));
 }
 
-/* Let the device come so far that the host is no more than AHEAD steps ahead of
- * a stream, another one each time. */
+/* Wait until the host is at most AHEAD steps ahead of a stream. Each call
+ * chooses another stream. */
 static bool
-keep_near(struct busy *busy, uint64_t i)
+limit_lead(struct busy *busy, uint64_t i)
 {
 	struct weir_event **fence =
 	    &busy->fences[i / (AHEAD / FENCES) % FENCES];
@@ -128,7 +130,8 @@ keep_near(struct busy *busy, uint64_t i)
 	return weir_event_record(*fence, any_stream(busy)) == WEIR_OK;
 }
 
-/* The time of all steps, or the most held for the most live. */
+/* The time of all steps; or, for a case that `holds`, the peak of held bytes
+ * over the peak of live bytes. */
 static double
 run_busy(const struct sample *sample)
 {
@@ -138,7 +141,7 @@ run_busy(const struct sample *sample)
 	bool done = true;
 
 	for (uint64_t i = 0; done && i < sample->about->count; i++) {
-		done = keep_near(&busy, i) && step(&busy);
+		done = limit_lead(&busy, i) && busy_step(&busy);
 		uint64_t held = holds ? busy.peer->held() : 0;
 		if (held > busy.most_held)
 			busy.most_held = held;
@@ -146,7 +149,7 @@ run_busy(const struct sample *sample)
 	done = gpu_wait() && done;
 	double seconds = (double)(gpu_now_ns() - start) / 1e9;
 	for (unsigned i = 0; i < LIVE; i++)
-		drop(&busy, &busy.live[i]);
+		free_live_block(&busy, &busy.live[i]);
 	for (unsigned i = 0; i < FENCES; i++)
 		if (busy.fences[i] != NULL)
 			weir_event_destroy(busy.fences[i]);

@@ -1,5 +1,5 @@
 /*
- * The driver's entry points, streams, and two kernels that take their time.
+ * The driver's entry points, streams, and two kernels that last a given time.
  */
 #include "tools/bench/gpu.h"
 
@@ -14,7 +14,7 @@
 
 struct gpu gpu;
 
-/* simcuda knows the first by its name. */
+/* simcuda knows the first kernel by its name. */
 static const char kernels[] = ".version 6.0\n"
 			      ".target sm_50\n"
 			      ".address_size 64\n"
@@ -49,9 +49,10 @@ static const char kernels[] = ".version 6.0\n"
 			      "	ret;\n"
 			      "}\n";
 
-/* POSIX lets a pointer from dlsym() be a function; C has no cast for it. */
+/* Put the address of a symbol into the function pointer `function`. POSIX
+ * allows this for dlsym(), but C has no cast for it. */
 static void *
-find(void *library, const char *name, void *function)
+find_gpu_symbol(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -60,7 +61,7 @@ find(void *library, const char *name, void *function)
 }
 
 static bool
-find_entries(void)
+find_gpu_entries(void)
 {
 	const char *path = getenv("WEIR_LIBCUDA");
 	const char *missing = NULL;
@@ -74,12 +75,12 @@ find_entries(void)
 		return false;
 	}
 #define GPU_FIND(name, symbol, params)                                         \
-	if (find(library, symbol, &gpu.name) == NULL)                          \
+	if (find_gpu_symbol(library, symbol, &gpu.name) == NULL)               \
 		missing = symbol;
 	GPU_ENTRIES(GPU_FIND)
 #undef GPU_FIND
 #define GPU_FIND(result, name, params)                                         \
-	find(library, "simcuda_" #name, &gpu.sim.name);
+	find_gpu_symbol(library, "simcuda_" #name, &gpu.sim.name);
 	SIMCUDA_CONTROLS(GPU_FIND)
 #undef GPU_FIND
 	if (missing == NULL)
@@ -89,7 +90,7 @@ find_entries(void)
 }
 
 static bool
-load_kernels(void)
+load_gpu_kernels(void)
 {
 	CUmodule module;
 
@@ -104,15 +105,17 @@ load_kernels(void)
 bool
 gpu_open(void)
 {
-	/* A small simulated device would fail where a GPU does not. */
+	/* The simulated device is as large as a GPU, so that the same cases
+	 * succeed. */
 	setenv("SIMCUDA_CONF", "memory_mb:143360", 0);
-	/* A GPU lets streams that share a queue wait for each other. */
+	/* Many hardware queues: streams of a GPU that share a queue wait for
+	 * each other. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (weir_set_device(0) != WEIR_OK)
 		goto failed;
-	if (!find_entries())
+	if (!find_gpu_entries())
 		return false;
-	if (!load_kernels())
+	if (!load_gpu_kernels())
 		goto failed;
 	for (int i = 0; i < GPU_STREAMS; i++)
 		if (weir_stream_create(0, 0, &gpu.streams[i]) != WEIR_OK)
@@ -137,7 +140,7 @@ gpu_ok(CUresult code)
 }
 
 static bool
-launch(CUfunction kernel, weir_stream stream, uint64_t parameter)
+launch_kernel(CUfunction kernel, weir_stream stream, uint64_t parameter)
 {
 	void *parameters[] = { &parameter };
 
@@ -148,16 +151,16 @@ launch(CUfunction kernel, weir_stream stream, uint64_t parameter)
 bool
 gpu_sleep(weir_stream stream, uint64_t ns)
 {
-	return launch(gpu.sleep, stream, ns);
+	return launch_kernel(gpu.sleep, stream, ns);
 }
 
 bool
 gpu_spin(weir_stream stream, uint64_t clocks)
 {
-	/* The simulated device has a clock of 2 GHz for this. */
+	/* For this, the simulated device has a clock of 2 GHz. */
 	if (gpu_simulated())
-		return launch(gpu.sleep, stream, clocks / 2);
-	return launch(gpu.spin, stream, clocks);
+		return launch_kernel(gpu.sleep, stream, clocks / 2);
+	return launch_kernel(gpu.spin, stream, clocks);
 }
 
 bool

@@ -1,6 +1,6 @@
 /*
- * The driver called directly: for the peers that are calls of the driver, and
- * for work that keeps streams busy.
+ * Direct calls of the driver: for peers that consist of driver calls, and for
+ * work that keeps streams busy.
  */
 #ifndef TOOLS_BENCH_GPU_H
 #define TOOLS_BENCH_GPU_H
@@ -47,14 +47,14 @@ enum { GPU_STREAMS = 33 };
 	    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,     \
 		unsigned, unsigned, CUstream, void **, void **))
 
-/* One for the process, filled by gpu_open() and constant afterwards. */
+/* The driver of the process. gpu_open() sets it; it is constant afterwards. */
 struct gpu {
 #define GPU_FIELD(name, symbol, params) CUresult(*name) params;
 	GPU_ENTRIES(GPU_FIELD)
 #undef GPU_FIELD
 	struct simcuda_api sim; /* all NULL on a GPU */
-	CUfunction sleep;       /* (nanoseconds) */
-	CUfunction spin;        /* (clocks); NULL on the simulated device */
+	CUfunction sleep;       /* parameter: nanoseconds */
+	CUfunction spin;        /* parameter: clocks; NULL if simulated */
 	weir_stream streams[GPU_STREAMS];
 };
 extern struct gpu gpu;
@@ -63,10 +63,10 @@ extern struct gpu gpu;
 bool gpu_open(void);
 bool gpu_simulated(void);
 
-/* True for CUDA_SUCCESS; else weir_last_error() tells of it. */
+/* True for CUDA_SUCCESS; otherwise weir_last_error() describes the failure. */
 bool gpu_ok(CUresult code);
 
-/* Keep a stream busy. */
+/* Queue work that keeps a stream busy. */
 bool gpu_sleep(weir_stream stream, uint64_t ns);
 bool gpu_spin(weir_stream stream, uint64_t clocks);
 bool gpu_is_busy(weir_stream stream);
@@ -74,8 +74,8 @@ bool gpu_is_busy(weir_stream stream);
 /* Wait for all work. */
 bool gpu_wait(void);
 
-/* The clock that work on the device takes its time by: the host's, or the
- * simulation's virtual one. */
+/* The time by the clock of work on the device: the host's clock, or virtual
+ * time on the simulated device. */
 uint64_t gpu_now_ns(void);
 
 #endif

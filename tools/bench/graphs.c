@@ -1,7 +1,7 @@
 /*
- * Graphs and their pools: what a capture costs and holds when a thousand graphs
- * share a pool, how fast the memory of a pool goes and comes back, and what it
- * takes to remember and restore ten thousand blocks.
+ * Graphs and their pools: the time of a thousand captures that share a pool and
+ * the memory that they hold, the speed of suspending and resuming a pool, and
+ * the time to take and restore a checkpoint of ten thousand blocks.
  */
 #include <weir/graph.h>
 
@@ -13,31 +13,31 @@ enum { KIB = 1 << 10, MIB = 1 << 20, GIB = 1 << 30 };
 /* ---- The peer ---------------------------------------------------------- */
 
 static void *
-plain_malloc(size_t size, weir_stream stream)
+graphs_malloc(size_t size, weir_stream stream)
 {
 	return weir_malloc(size, stream);
 }
 
 static void
-plain_free(void *block, weir_stream stream)
+graphs_free(void *block, weir_stream stream)
 {
 	(void)stream;
 	weir_free(block);
 }
 
 static void
-plain_trim(void)
+graphs_trim(void)
 {
 	weir_trim(0, 0, NULL);
 }
 
 const struct peer peer_pools = {
 	.name = "weir-pools",
-	.what = "weir's graphs and the pools they draw on",
+	.what = "weir's graphs and their private pools",
 	.kind = PEER_POOLS,
-	.malloc = plain_malloc,
-	.free = plain_free,
-	.trim = plain_trim,
+	.malloc = graphs_malloc,
+	.free = graphs_free,
+	.trim = graphs_trim,
 };
 
 static bool
@@ -46,9 +46,9 @@ ok(enum weir_status status)
 	return status == WEIR_OK;
 }
 
-/* Why a run() is no use, though each call has done what it should. */
+/* Fail a sample whose calls succeeded, but with wrong results. */
 static double
-wrong(const struct sample *sample, const char *why)
+fail_because(const struct sample *sample, const char *why)
 {
 	sample->session->why = why;
 	return -1;
@@ -68,10 +68,11 @@ held_by(struct weir_pool *pool)
 
 enum { GRAPHS_MAX = 1000, BLOCKS = 16 };
 
-/* Blocks of sizes from 64 KiB to 8 MiB come and go with a kernel each; the last
- * stays, as the output of a graph does, until the graph goes. */
+/* Capture a graph that allocates blocks from 64 KiB to 8 MiB, uses each with a
+ * kernel, and frees all but the last. Returns the last block, which is the
+ * output of the graph. */
 static void *
-capture(struct weir_graph *graph, struct weir_pool *pool)
+capture_blocks(struct weir_graph *graph, struct weir_pool *pool)
 {
 	weir_stream stream = gpu.streams[0];
 	void *blocks[BLOCKS] = { NULL };
@@ -100,15 +101,15 @@ struct captured {
 	uint64_t held_last;
 };
 
-/* The output of each serves the next one, as results that have been copied out
- * do. */
+/* Capture `count` graphs. The output of each graph is freed before the next
+ * capture, as if it had been copied out. */
 static bool
 capture_all(struct captured *c, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		if (!ok(weir_graph_create(0, &c->graphs[i])))
 			return false;
-		void *output = capture(c->graphs[i], c->pool);
+		void *output = capture_blocks(c->graphs[i], c->pool);
 		if (output == NULL)
 			return false;
 		weir_free(output);
@@ -128,8 +129,8 @@ replay_all(const struct captured *c, unsigned count)
 	return gpu_wait();
 }
 
-/* The seconds that the captures took; or (`shared`) what is held in the end for
- * what was held after the first. */
+/* The seconds of the captures; or, with `shared`, the held bytes at the end
+ * over those after the first capture. */
 static double
 run_captures(const struct sample *sample)
 {
@@ -174,7 +175,7 @@ last_word(const struct suspended *s, unsigned i)
 }
 
 static bool
-take_pieces(struct suspended *s, size_t size)
+capture_pieces(struct suspended *s, size_t size)
 {
 	weir_stream stream = gpu.streams[0];
 
@@ -199,7 +200,7 @@ take_pieces(struct suspended *s, size_t size)
 	return ok(weir_graph_capture_end(s->graph)) && done;
 }
 
-/* Are the values there that the graph writes? */
+/* True if all pieces have the values that the graph writes. */
 static bool
 is_written(const struct suspended *s)
 {
@@ -214,40 +215,42 @@ is_written(const struct suspended *s)
 }
 
 static bool
-replay(const struct suspended *s)
+replay_suspended(const struct suspended *s)
 {
 	return ok(weir_graph_replay(s->graph, gpu.streams[1])) && gpu_wait();
 }
 
-/* One phase is measured; resuming until the graph has been replayed. */
+/* The seconds of one phase. Resuming lasts until the graph has been
+ * replayed. */
 static double
 suspend_and_resume(const struct sample *sample, const struct suspended *s)
 {
 	bool copy = sample->about->shared;
 	size_t freed = 0;
 
-	if (!replay(s))
+	if (!replay_suspended(s))
 		return -1;
 	uint64_t start = now_ns();
 	if (!ok(weir_pool_suspend(s->pool, copy, &freed)))
 		return -1;
 	double suspending = seconds_since(start);
 	if (freed < sample->about->size || held_by(s->pool) != 0)
-		return wrong(sample, "less was given back than there was");
+		return fail_because(sample, "the pool kept some memory");
 	start = now_ns();
 	if (!ok(weir_pool_resume(s->pool)))
 		return -1;
 	if (copy && !is_written(s))
-		return wrong(sample, "what was in it has not come back");
-	if (!replay(s))
+		return fail_because(sample, "the content was not restored");
+	if (!replay_suspended(s))
 		return -1;
 	double resuming = seconds_since(start);
 	if (!is_written(s))
-		return wrong(sample, "the graph has not replayed right");
+		return fail_because(sample, "the replay gave wrong results");
 	return sample->about->count == SUSPEND ? suspending : resuming;
 }
 
-/* Threads that are started for it run where this one may. */
+/* The thread is not pinned here, because the threads that weir starts run on
+ * the same processors. */
 static double
 run_suspend(const struct sample *sample)
 {
@@ -255,7 +258,7 @@ run_suspend(const struct sample *sample)
 	double seconds = -1;
 
 	unpin();
-	if (take_pieces(&s, sample->about->size))
+	if (capture_pieces(&s, sample->about->size))
 		seconds = suspend_and_resume(sample, &s);
 	weir_graph_destroy(s.graph);
 	for (unsigned i = 0; i < s.count; i++)
@@ -289,9 +292,10 @@ fill_pool(struct weir_pool *pool, void *blocks[], unsigned count)
 	return gpu_wait();
 }
 
-/* All that is live is freed, and lives again where it was. */
+/* Restore a checkpoint: the live blocks are freed, and the blocks of the
+ * checkpoint are live at their old addresses. */
 static bool
-restore(const struct sample *sample, struct weir_pool *pool,
+restore_checkpoint(const struct sample *sample, struct weir_pool *pool,
     const struct weir_checkpoint *checkpoint)
 {
 	struct weir_restored restored = { .struct_size = sizeof(restored) };
@@ -299,13 +303,13 @@ restore(const struct sample *sample, struct weir_pool *pool,
 	if (!ok(weir_checkpoint_restore(pool, checkpoint, &restored)))
 		return false;
 	if (restored.n_live != sample->about->count / 2)
-		sample->session->why = "not all blocks live again";
+		sample->session->why = "not all blocks were restored";
 	bool done = restored.n_live == sample->about->count / 2;
 	weir_restored_drop(&restored);
 	return done;
 }
 
-/* To take a checkpoint; or (`shared`) to restore one. */
+/* The seconds to take a checkpoint; or, with `shared`, to restore one. */
 static double
 run_checkpoint(const struct sample *sample)
 {
@@ -324,7 +328,7 @@ run_checkpoint(const struct sample *sample)
 	double seconds = seconds_since(start);
 	if (done && sample->about->shared) {
 		start = now_ns();
-		done = restore(sample, pool, made);
+		done = restore_checkpoint(sample, pool, made);
 		seconds = seconds_since(start);
 	}
 	for (unsigned i = 0; i < count; i++)
@@ -362,7 +366,7 @@ measure_captures(struct session *session)
 static bool
 measure_suspend(struct session *session)
 {
-	/* Pages that are simulated are touched all the same. */
+	/* The simulated device uses real host memory. */
 	bool small = session->quick || session->simulated;
 	static const char *const names[2][4] = {
 		{ "suspend, 20 GiB", "resume and replay, 20 GiB",
@@ -409,7 +413,7 @@ measure_checkpoints(struct session *session)
 			.few = true,
 			.rounds = 1,
 			.unit = UNIT_MS,
-			/* Every other one is free, and a block too. */
+			/* Half of the blocks are free. */
 			.count = session->quick ? 100 : 10000,
 			.shared = i == 1,
 		};

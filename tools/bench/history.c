@@ -1,6 +1,6 @@
 /*
- * The history: a pair with it on, what an event costs by that, and how long a
- * full one takes to be written as a snapshot.
+ * The history: the time of a pair with the history on, the cost of an event
+ * that follows from it, and the time to write a full history as a snapshot.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 enum {
 	KIB = 1 << 10,
 	EVENTS_A_PAIR = 3, /* alloc, free_requested, free_completed */
-	/* So few that all have been written over before the clock is read. */
+	/* So few that all entries are overwritten before the measurement. */
 	ENTRIES_PAIR = 3000,
-	TURNS = 10, /* of pairs with it and without, in a sample of events */
+	TURNS = 10, /* pairs with and without history alternate so often */
 };
 
 /* ---- The peers --------------------------------------------------------- */
 
 static void
-plain_free(void *block, weir_stream stream)
+history_free(void *block, weir_stream stream)
 {
 	(void)stream;
 	weir_free(block);
@@ -33,22 +33,22 @@ const struct peer peer_history = {
 	.what = "weir with its history on, without stacks",
 	.kind = PEER_HISTORY,
 	.malloc = weir_malloc,
-	.free = plain_free,
+	.free = history_free,
 };
 
 const struct peer peer_stacks = {
 	.name = "weir-stacks",
-	.what = "weir with its history on, level all: stacks of C",
+	.what = "weir with its history on, level all, with stacks of C",
 	.kind = PEER_HISTORY,
 	.malloc = weir_malloc,
-	.free = plain_free,
+	.free = history_free,
 };
 
 /* ---- Pairs ------------------------------------------------------------- */
 
-/* Begin a history of so many entries, and fill it. */
+/* Begin a history of `entries` entries, and fill it. */
 static bool
-fill(const struct sample *sample, size_t entries)
+fill_history(const struct sample *sample, size_t entries)
 {
 	const struct weir_history history = {
 		.struct_size = sizeof(history),
@@ -64,21 +64,23 @@ fill(const struct sample *sample, size_t entries)
 	    run_pairs(&pairs) >= 0;
 }
 
+/* Pairs, with a full history if the peer keeps one. */
 static double
-run_told_pairs(const struct sample *sample)
+run_recorded_pairs(const struct sample *sample)
 {
-	bool told = sample->peer->kind == PEER_HISTORY;
-	double seconds =
-	    !told || fill(sample, ENTRIES_PAIR) ? run_pairs(sample) : -1;
+	bool recorded = sample->peer->kind == PEER_HISTORY;
+	double seconds = -1;
 
-	if (told)
+	if (!recorded || fill_history(sample, ENTRIES_PAIR))
+		seconds = run_pairs(sample);
+	if (recorded)
 		weir_history_stop();
 	return seconds;
 }
 
 /* ---- Events ------------------------------------------------------------ */
 
-/* Pairs with no history on; the first thousand are not counted. */
+/* Pairs without a history. The first thousand are not counted. */
 static double
 run_plain_pairs(const struct sample *sample)
 {
@@ -88,30 +90,31 @@ run_plain_pairs(const struct sample *sample)
 	return run_pairs(&first) >= 0 ? run_pairs(sample) : -1;
 }
 
-/* The time that the history adds to pairs: pairs with it less pairs without,
- * measured in turns, so that a slow moment of the machine is in both. */
+/* The time that the history adds to pairs: the time of pairs with it less that
+ * of pairs without. Both alternate, so that a slow moment of the machine
+ * affects both. */
 static double
 run_events(const struct sample *sample)
 {
 	struct sample turn = *sample;
 	double seconds = 0;
 
-	for (uint64_t left = sample->n; left > 0; left -= turn.n) {
+	for (uint64_t rest = sample->n; rest > 0; rest -= turn.n) {
 		turn.n = sample->n / TURNS + 1;
-		if (turn.n > left)
-			turn.n = left;
+		if (turn.n > rest)
+			turn.n = rest;
 		double plain = run_plain_pairs(&turn);
-		double told = plain >= 0 ? run_told_pairs(&turn) : -1;
-		if (told < 0)
+		double recorded = plain >= 0 ? run_recorded_pairs(&turn) : -1;
+		if (recorded < 0)
 			return -1;
-		seconds += told - plain;
+		seconds += recorded - plain;
 	}
 	return seconds > 0 ? seconds : 0;
 }
 
 /* ---- Snapshots --------------------------------------------------------- */
 
-/* `count` events. */
+/* Write a history of `count` events as a snapshot. */
 static double
 run_write(const struct sample *sample)
 {
@@ -120,10 +123,10 @@ run_write(const struct sample *sample)
 	double seconds = -1;
 
 	if (fd < 0) {
-		sample->session->why = "no file can be made in /tmp";
+		sample->session->why = "cannot create a file in /tmp";
 		return -1;
 	}
-	if (fill(sample, sample->about->count)) {
+	if (fill_history(sample, sample->about->count)) {
 		uint64_t start = now_ns();
 		if (weir_snapshot_write(path, WEIR_SNAPSHOT_PICKLE, NULL) ==
 		    WEIR_OK)
@@ -142,7 +145,7 @@ bench_history(struct session *session)
 {
 	const struct bench_case pair = {
 		.name = "pair, 64 KiB",
-		.run = run_told_pairs,
+		.run = run_recorded_pairs,
 		.kinds = PEER_WEIR | PEER_HISTORY,
 		.ops = 1,
 		.size = 64 * KIB,

@@ -1,10 +1,10 @@
 /*
- * One path of weir many times over, for a tool that counts instructions.
+ * Many runs of one path of weir, for a tool that counts instructions.
  *
  *	weir-bench-instructions PATH N
- *	weir-bench-instructions --machine	what to compare numbers by
+ *	weir-bench-instructions --machine	print machine and compiler
  *
- * The counting is of what bench_measured() does, and by callgrind; see
+ * callgrind counts the instructions of bench_measured(); see
  * scripts/bench-instructions. Exit status 3: this weir has no such path.
  */
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ static weir_stream stream;
 static weir_stream user;
 
 static void
-pairs(unsigned long n)
+cached_pairs(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++)
 		weir_free(weir_malloc(SIZE, stream));
@@ -56,7 +56,7 @@ records(unsigned long n)
 	}
 }
 
-/* The level of the history that is on. */
+/* The level of the history; OFF for none. */
 enum history { OFF, PLAIN, STACKS };
 
 static void
@@ -74,9 +74,9 @@ pinned_tiny_pairs(unsigned long n)
 }
 
 /*
- * Entries of the driver, as a program calls them that was not made for weir:
- * the preload library is in the process, and answers. X(name, symbol,
- * parameters)
+ * Entry points of the driver. They are called as by a program that does not
+ * know weir: the preload library is in the process and answers the calls.
+ * X(name, symbol, parameters)
  */
 #define DRIVER_ENTRIES_CALLED(X)                                               \
 	X(alloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t))                     \
@@ -92,11 +92,11 @@ static struct {
 #define CALLED_FIELD(name, symbol, params) CUresult(*name) params;
 	DRIVER_ENTRIES_CALLED(CALLED_FIELD)
 #undef CALLED_FIELD
-	uint64_t (*calls)(const char *entry); /* of the simulated one */
+	uint64_t (*calls)(const char *entry); /* of the simulated driver */
 } driver;
 
 static CUmemoryPool pool;
-static bool refused; /* any call of these */
+static bool refused; /* one of these calls failed */
 
 static void
 async_pairs_on(CUstream on, unsigned long n)
@@ -148,7 +148,7 @@ primary_pairs(unsigned long n)
 		weir_free(weir_malloc_primary(0, SIZE, NULL));
 }
 
-/* tools/bench/torch_pairs.cpp, where it was built. */
+/* The functions of tools/bench/torch_pairs.cpp, if it was built. */
 static struct {
 	bool (*begin)(weir_stream stream);
 	void (*pairs)(size_t size, unsigned long n);
@@ -168,7 +168,7 @@ torch_default_pairs(unsigned long n)
 
 /* ---- Many live blocks, many streams ------------------------------------- */
 
-/* One block in so many is a large one of 1 to 20 MiB; the sizes of the others
+/* One of LARGE_SHARE blocks is large, with 1 to 20 MiB. The sizes of the others
  * are spread over ten powers of two from 512 bytes on. */
 enum {
 	LARGE_SHARE = 16,
@@ -208,7 +208,7 @@ malloc_anywhere(void)
 	return weir_malloc(roll_size(), live.streams[roll(live.stream_count)]);
 }
 
-/* Free any block, and allocate another size on any stream. */
+/* Free a random block, and allocate a random size on a random stream. */
 static void
 live_pairs(unsigned long n)
 {
@@ -242,25 +242,25 @@ struct path {
 	const char *conf; /* or NULL */
 	void (*run)(unsigned long n);
 	enum history history;
-	bool preloaded;   /* calls the driver, which the preload answers for */
-	size_t live;      /* blocks, of live_pairs() */
-	unsigned streams; /* that they are of */
+	bool preloaded;   /* calls the driver, and the preload answers */
+	size_t live;      /* live blocks of live_pairs() */
+	unsigned streams; /* streams of these blocks */
 };
 
 static const struct path paths[] = {
-	{ "cached-pair", NULL, pairs, OFF, false, 0, 0 },
+	{ "cached-pair", NULL, cached_pairs, OFF, false, 0, 0 },
 	{ "large-pair", NULL, large_pairs, OFF, false, 0, 0 },
-	{ "pool-pair", "tcache:0", pairs, OFF, false, 0, 0 },
+	{ "pool-pair", "tcache:0", cached_pairs, OFF, false, 0, 0 },
 	{ "record-cycle", NULL, records, OFF, false, 0, 0 },
 	{ "pinned-pair", NULL, pinned_pairs, OFF, false, 0, 0 },
 	{ "pinned-tiny-pair", NULL, pinned_tiny_pairs, OFF, false, 0, 0 },
 	{ "primary-pair", NULL, primary_pairs, OFF, false, 0, 0 },
-	/* PyTorch's part of it is the double's. */
+	/* With the tests' double of PyTorch. */
 	{ "torch-pair", NULL, torch_pairs, OFF, false, 0, 0 },
 	{ "torch-default-pair", NULL, torch_default_pairs, OFF, false, 0, 0 },
 	/* Three events each. */
-	{ "traced-pair", NULL, pairs, PLAIN, false, 0, 0 },
-	{ "stacked-pair", NULL, pairs, STACKS, false, 0, 0 },
+	{ "traced-pair", NULL, cached_pairs, PLAIN, false, 0, 0 },
+	{ "stacked-pair", NULL, cached_pairs, STACKS, false, 0, 0 },
 	{ "async-pair", NULL, async_pairs, OFF, true, 0, 0 },
 	{ "async-default-pair", NULL, async_default_pairs, OFF, true, 0, 0 },
 	{ "async-pool-pair", NULL, async_pool_pairs, OFF, true, 0, 0 },
@@ -268,8 +268,7 @@ static const struct path paths[] = {
 	/* With WEIR_REPORT set. */
 	{ "reported-async-pair", NULL, async_pairs, OFF, true, 0, 0 },
 	{ "reported-plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
-	/* One event, with more and more blocks, and with more and more
-	 * streams. */
+	/* The same event with a growing number of blocks and of streams. */
 	{ "live-1k", NULL, live_pairs, OFF, false, 1000, 1 },
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
 	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },
@@ -280,16 +279,18 @@ static const struct path paths[] = {
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
 
-/* Counting begins and ends with this call. */
+/* callgrind counts from the begin to the end of this call. */
 __attribute__((noinline)) void
 bench_measured(void (*run)(unsigned long n), unsigned long n)
 {
 	run(n);
-	/* So that run() is called and not jumped to: its end is no end. */
+	/* This prevents a tail call of run(), in which counting would not
+	 * end. */
 	__asm__ volatile("");
 }
 
-/* Called through this, it is there by its name and has no specialised twin. */
+/* A call through this pointer needs the function by its name, so that the
+ * compiler makes no specialised copy of it. */
 static void (*volatile measured)(
     void (*run)(unsigned long n), unsigned long n) = bench_measured;
 
@@ -302,7 +303,8 @@ path_find(const char *name)
 	return NULL;
 }
 
-/* Instructions can be compared only where these are the same. */
+/* Print the machine and the compiler. Counts of instructions can be compared
+ * only if both are the same. */
 static void
 print_machine(void)
 {
@@ -318,7 +320,7 @@ print_machine(void)
 }
 
 static int
-fail(const char *what)
+print_failure(const char *what)
 {
 	fprintf(stderr, "weir-bench-instructions: %s: %s\n", what,
 	    weir_last_error());
@@ -335,9 +337,10 @@ start_history(enum history history)
 	return weir_history_start(history == PLAIN ? &plain : NULL);
 }
 
-/* C has no cast from dlsym()'s result to a function. */
+/* Put the address of a symbol into the function pointer `function`. C has no
+ * cast for that. False if the symbol is missing. */
 static bool
-find(void *library, const char *symbol, void *function)
+find_called_symbol(void *library, const char *symbol, void *function)
 {
 	void *found = library != NULL ? dlsym(library, symbol) : NULL;
 
@@ -353,10 +356,10 @@ find_driver(void)
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
 	};
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	bool all = find(library, "simcuda_calls", &driver.calls);
+	bool all = find_called_symbol(library, "simcuda_calls", &driver.calls);
 
 #define CALLED_FIND(name, symbol, params)                                      \
-	all = find(library, symbol, &driver.name) && all;
+	all = find_called_symbol(library, symbol, &driver.name) && all;
 	DRIVER_ENTRIES_CALLED(CALLED_FIND)
 #undef CALLED_FIND
 	return all && driver.pool_create(&pool, &props) == CUDA_SUCCESS;
@@ -373,12 +376,13 @@ begin_torch(const struct path *path)
 {
 	void *library = dlopen("$ORIGIN/../lib/bench_torch.so", RTLD_NOW);
 
-	return find(library, "torch_pairs_begin", &torch.begin) &&
-	    find(library, "torch_pairs", &torch.pairs) &&
+	return find_called_symbol(library, "torch_pairs_begin", &torch.begin) &&
+	    find_called_symbol(library, "torch_pairs", &torch.pairs) &&
 	    torch.begin(path->run == torch_pairs ? stream : NULL);
 }
 
-/* No call was checked before; this is whether all of them did their work. */
+/* True if all calls of the measured loop succeeded. The loop itself does not
+ * check them. */
 static bool
 all_served(const struct path *path, unsigned long n)
 {
@@ -386,7 +390,7 @@ all_served(const struct path *path, unsigned long n)
 	bool pinned =
 	    path->run == pinned_pairs || path->run == pinned_tiny_pairs;
 
-	if (path->preloaded) /* by weir, and not by the driver */
+	if (path->preloaded) /* weir must have served the calls */
 		return !refused && driver.calls("cuMemAllocAsync") == 0 &&
 		    driver.calls("cuMemAllocFromPoolAsync") == 0 &&
 		    driver.calls("cuMemAlloc") < n;
@@ -424,19 +428,19 @@ main(int argc, char **argv)
 	    weir_stream_create(0, 0, &stream) != WEIR_OK ||
 	    weir_stream_create(0, 0, &user) != WEIR_OK ||
 	    start_history(path->history) != WEIR_OK)
-		return fail("cannot begin");
+		return print_failure("cannot begin");
 	if (path->preloaded && !find_driver())
-		return fail("no simulated driver");
+		return print_failure("no simulated driver");
 	if (is_torch(path) && !begin_torch(path))
 		return NO_SUCH_PATH;
 	if (path->live > 0 && !begin_live(path->live, path->streams))
-		return fail("cannot begin");
+		return print_failure("cannot begin");
 	/* Live blocks are shuffled before the measurement. */
 	path->run(path->live > 0 ? n : WARM_UP);
 	if (!path->preloaded && !reset_stats())
-		return fail("cannot begin");
+		return print_failure("cannot begin");
 	measured(path->run, n);
 	if (!all_served(path, n))
-		return fail("not every call succeeded");
+		return print_failure("not every call succeeded");
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * weir-bench: weir beside other allocators.
+ * weir-bench: measure weir and other allocators.
  */
 #include <argp.h>
 #include <signal.h>
@@ -12,64 +12,65 @@
 #include "tools/weir/tool.h"
 
 enum {
-	LIST_MAX = 32, /* times one flag may be given */
+	LIST_MAX = 32, /* the most values of one flag */
 	REPEAT_DEFAULT = 11,
 	SAMPLE_MS_DEFAULT = 20,
 	SAMPLE_MS_MAX = 10000,
 };
 
 const struct bench benches[] = {
-	{ "pair", "one thread, malloc and free at once; a pair", "size", "weir",
-	    bench_pair },
-	{ "batch", "256 mallocs, then the frees in reverse; a pair", "size",
+	{ "pair", "malloc and free at once, in one thread; per pair", "size",
+	    "weir", bench_pair },
+	{ "batch", "256 mallocs, then the frees in reverse; per pair", "size",
 	    "weir", bench_batch },
-	{ "replace", "one of many blocks is freed, another allocated; a step",
+	{ "replace", "free one of many blocks, allocate another; per step",
 	    "live", "weir", bench_replace },
 	{ "threads", "pairs of 64 KiB in all threads together", "threads",
 	    "weir", bench_threads },
 	{ "handover",
-	    "blocks of 64 KiB allocated in one thread, freed in "
-	    "another; a block",
+	    "blocks of 64 KiB, allocated in one thread and freed in another; "
+	    "per block",
 	    "threads each", "weir", bench_handover },
-	{ "record", "malloc, use on a second stream, free; a cycle", "size",
+	{ "record", "malloc, use on a second stream, free; per cycle", "size",
 	    "weir", bench_record },
 	{ "pending", "a pair while blocks wait for 32 busy streams", "pending",
 	    "weir", bench_pending },
-	{ "miss", "what no thread cache serves; a call, or a pair for hit",
+	{ "miss",
+	    "calls that no thread cache serves; per call, for hit per pair",
 	    "path", "weir", bench_miss },
 	{ "random",
-	    "random sizes and lifetimes, 16,000 MiB live at most; a "
-	    "pair",
+	    "random sizes and lifetimes, at most 16,000 MiB live; per pair",
 	    "pairs, sizes to", "weir", bench_random },
 	{ "pinned",
-	    "page-locked host memory: pairs, the first 8 GiB, and what is held "
-	    "for a loader",
+	    "page-locked host memory: pairs, the first 8 GiB, and the memory "
+	    "held for a loader",
 	    "case", "weir-pinned", bench_pinned },
 	{ "graphs",
-	    "a thousand captures that share a pool, pools that are suspended, "
+	    "a thousand captures that share a pool, suspended pools, and "
 	    "checkpoints",
 	    "case", "weir-pools", bench_graphs },
 	{ "history",
-	    "a pair with the history on, what an event costs, and a full "
-	    "history as a snapshot",
+	    "a pair with the history on, the cost of an event, and writing a "
+	    "full history",
 	    "case", "weir", bench_history },
 	{ "tensors",
 	    "copies of 256 MiB of a tensor: converted, transposed, with gaps; "
 	    "bytes read and written",
 	    "copy", "straight", bench_tensors },
 	{ "kernels",
-	    "kernels of a million clocks on 4 streams, a block each; "
-	    "all of them",
+	    "kernels of a million clocks on 4 streams, with a block each; all "
+	    "together",
 	    "start", "none", bench_kernels },
 	{ "busy",
-	    "five busy streams that hand blocks to each other: all of it, and "
-	    "what is held",
+	    "five busy streams that hand blocks to each other: the time, and "
+	    "the held memory",
 	    "case", "weir", bench_busy },
-	{ "replay", "recorded traces; events", "trace", "weir", bench_replay },
+	{ "replay", "events of recorded traces", "trace", "weir",
+	    bench_replay },
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-/* The values of a flag, up to NULL. */
+/* The values of a flag. NULL ends the list. */
 struct list {
 	const char *items[LIST_MAX + 1];
 	size_t count;
@@ -96,10 +97,10 @@ static const struct argp_option flags[] = {
 	{ "peer", 'p', "NAME", 0, "measure only this peer; may be repeated",
 	    0 },
 	{ "repeat", 'r', "N", 0, "samples of each peer (default: 11)", 0 },
-	{ "ms", 'm', "N", 0, "milliseconds a sample takes (default: 20)", 0 },
+	{ "ms", 'm', "N", 0, "milliseconds of a sample (default: 20)", 0 },
 	{ "quick", 'q', NULL, 0,
-	    "one sample of a millisecond and the small cases only: to see that "
-	    "all works",
+	    "one sample of a millisecond, of small cases only, to check that "
+	    "all cases work",
 	    0 },
 	{ "trace", 't', "FILE", 0, "a trace to replay; may be repeated", 0 },
 	{ "plugin", 'P', "FILE", 0, "a peer that is a library", 0 },
@@ -107,8 +108,8 @@ static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object and no tables", 0 },
 	{ "output", 'o', "FILE", 0, "write the JSON object to FILE", 0 },
 	{ "list", 'l', NULL, 0, "list the benchmarks and the peers", 0 },
-	{ "sim", 's', NULL, 0,
-	    "use the simulated device, as is done where there is no GPU", 0 },
+	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
+	    0 },
 	{ 0 },
 };
 
@@ -116,7 +117,7 @@ static void
 list_add(struct list *list, const char *item, const struct argp_state *state)
 {
 	if (list->count == LIST_MAX)
-		argp_error(state, "more than %d times the same flag", LIST_MAX);
+		argp_error(state, "more than %d values of one flag", LIST_MAX);
 	else
 		list->items[list->count++] = item;
 }
@@ -131,7 +132,7 @@ bench_find(const char *name)
 }
 
 static void
-take_bench(struct list *list, const char *name, const struct argp_state *state)
+add_bench(struct list *list, const char *name, const struct argp_state *state)
 {
 	if (bench_find(name) == NULL)
 		argp_error(state, "no benchmark '%s'; --list names them", name);
@@ -139,8 +140,8 @@ take_bench(struct list *list, const char *name, const struct argp_state *state)
 }
 
 static void
-take_count(unsigned *out, const char *flag, const char *value, unsigned max,
-    const struct argp_state *state)
+parse_bench_count(unsigned *out, const char *flag, const char *value,
+    unsigned max, const struct argp_state *state)
 {
 	char *end;
 	unsigned long count = strtoul(value, &end, 10);
@@ -153,7 +154,7 @@ take_count(unsigned *out, const char *flag, const char *value, unsigned max,
 }
 
 static error_t
-take_flag(int key, char *value, struct argp_state *state)
+parse_bench_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
@@ -162,11 +163,11 @@ take_flag(int key, char *value, struct argp_state *state)
 		list_add(&choices->peers, value, state);
 		return 0;
 	case 'r':
-		take_count(
+		parse_bench_count(
 		    &choices->repeat, "--repeat", value, REPEAT_MAX, state);
 		return 0;
 	case 'm':
-		take_count(
+		parse_bench_count(
 		    &choices->sample_ms, "--ms", value, SAMPLE_MS_MAX, state);
 		return 0;
 	case 't':
@@ -182,7 +183,7 @@ take_flag(int key, char *value, struct argp_state *state)
 		choices->output = value;
 		return 0;
 	case ARGP_KEY_ARG:
-		take_bench(&choices->benches, value, state);
+		add_bench(&choices->benches, value, state);
 		return 0;
 	case 'q':
 		choices->quick = true;
@@ -201,13 +202,14 @@ take_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const struct argp parser = { flags, take_flag, "[BENCHMARK...]",
-	"Measure weir and other allocators in turns; all benchmarks without "
-	"arguments.\v"
-	"Tables show the median of the samples, the first and the last tenth, "
-	"and how many times worse a peer is than the one that the last column "
-	"names. Exit status: 0 if all was measured; 1 if something could not "
-	"be; 2 if the command line is wrong.",
+static const struct argp parser = { flags, parse_bench_flag, "[BENCHMARK...]",
+	"Measure weir and other allocators in turns. Without arguments, run "
+	"all "
+	"benchmarks.\v"
+	"Tables show the median of the samples, the 10th and the 90th "
+	"percentile, and how many times worse a peer is than the one that the "
+	"last column names. Exit status: 0 if all cases were measured; 1 if "
+	"some failed; 2 if the command line is wrong.",
 	NULL, NULL, NULL };
 
 /* ---- Peers ------------------------------------------------------------- */
@@ -229,7 +231,8 @@ leave_out(struct session *session, const char *name, const char *why)
 	    session->left_out, json_pack("{ss ss}", "peer", name, "why", why));
 }
 
-/* False if there are too many. */
+/* Add a peer, unless --peer excludes it or it cannot run. False if there are
+ * too many. */
 static bool
 add_peer(struct session *session, const struct choices *choices,
     const struct peer *peer)
@@ -251,7 +254,8 @@ add_peer(struct session *session, const struct choices *choices,
 	return true;
 }
 
-/* All were asked for that are among the peers or were left out. */
+/* True if all names of --peer are those of peers, or of peers that were left
+ * out. */
 static bool
 peers_are_known(const struct session *session, const struct choices *choices)
 {
@@ -347,9 +351,9 @@ print_head(const struct session *session)
 	    weir_version(), info.name, processors(), session->repeat,
 	    session->sample_s * 1e3);
 	if (info.simulated)
-		printf("The device is simulated: these are times of the code "
-		       "and of the simulation,\nnot of a GPU. (Of kernels they "
-		       "are virtual.)\n");
+		printf("The device is simulated: times are those of the code "
+		       "and of the simulation,\nnot of a GPU. Times of kernels "
+		       "are virtual.\n");
 	return true;
 }
 
@@ -391,7 +395,7 @@ write_json(const struct session *session, const struct choices *choices)
 }
 
 static int
-run(struct session *session, const struct choices *choices)
+run_session(struct session *session, const struct choices *choices)
 {
 	int status;
 
@@ -422,7 +426,7 @@ main(int argc, char **argv)
 	argp_parse(&parser, argc, argv, 0, NULL, &choices);
 	if (choices.list)
 		return print_list();
-	/* A child that ends early is an error of its peer's. */
+	/* A child that ends early makes its peer fail, not this process. */
 	signal(SIGPIPE, SIG_IGN);
 	session.repeat = choices.quick ? 1 : choices.repeat;
 	session.sample_s = (choices.quick ? 1 : choices.sample_ms) / 1e3;
@@ -431,7 +435,7 @@ main(int argc, char **argv)
 	session.traces = choices.traces.items;
 	session.results = json_array();
 	session.left_out = json_array();
-	status = run(&session, &choices);
+	status = run_session(&session, &choices);
 	children_close();
 	json_decref(session.results);
 	json_decref(session.left_out);

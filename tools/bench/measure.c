@@ -1,6 +1,6 @@
 /*
- * Measuring: how many rounds a sample has, whose turn it is, and where threads
- * run.
+ * Measuring: the rounds of a sample, the order of the peers, and the processors
+ * of threads.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -13,9 +13,9 @@
 #include "tools/weir/tool.h"
 
 enum {
-	/* Samples where one costs much time. */
+	/* The number of samples if a sample takes long. */
 	FEW = 3,
-	/* Calibration stops there, whatever the clock says. */
+	/* The most rounds that calibration tries. */
 	ROUNDS_MAX = 1 << 30,
 };
 
@@ -34,7 +34,7 @@ seconds_since(uint64_t start_ns)
 	return (double)(now_ns() - start_ns) / 1e9;
 }
 
-/* Sebastiano Vigna's SplitMix64, which he gave to the public domain. */
+/* Sebastiano Vigna's SplitMix64, which is in the public domain. */
 uint64_t
 dice_roll(struct dice *dice)
 {
@@ -97,12 +97,13 @@ error_of(const struct session *session, const struct peer *peer)
 	    peer->error != NULL                 ? peer->error() :
 						  weir_last_error();
 
-	return *text != '\0' ? text : "failed, and does not say why";
+	return *text != '\0' ? text : "failed without a reason";
 }
 
-/* The seconds of `n` rounds; less than 0, and result->error, on failure. */
+/* The seconds of `n` rounds. Less than 0 on failure, and result->error is
+ * set. */
 static double
-take_sample(struct session *session, const struct bench_case *about,
+run_sample(struct session *session, const struct bench_case *about,
     struct result *result, uint64_t n)
 {
 	const struct peer *peer = result->peer;
@@ -123,13 +124,14 @@ take_sample(struct session *session, const struct bench_case *about,
 	return seconds;
 }
 
-/* Find the rounds that take as long as a sample should. This warms up too. */
+/* Find the number of rounds whose time is that of a sample. This warms the peer
+ * up too. */
 static bool
 calibrate(struct session *session, const struct bench_case *about,
     struct result *result)
 {
 	uint64_t n = 1;
-	double before = 0; /* seconds of as many rounds, just before */
+	double before = 0; /* seconds of the same rounds just before */
 	double seconds;
 
 	result->rounds = result->peer->slow && about->rounds_slow != 0 ?
@@ -137,11 +139,11 @@ calibrate(struct session *session, const struct bench_case *about,
 	    about->rounds;
 	if (about->rounds != 0)
 		return about->cold ||
-		    take_sample(session, about, result, result->rounds) >= 0;
+		    run_sample(session, about, result, result->rounds) >= 0;
 	for (;;) {
 		double wanted;
 
-		seconds = take_sample(session, about, result, n);
+		seconds = run_sample(session, about, result, n);
 		if (seconds < 0)
 			return false;
 		if (n >= ROUNDS_MAX)
@@ -149,11 +151,11 @@ calibrate(struct session *session, const struct bench_case *about,
 		if (seconds >= session->sample_s) {
 			if (before >= session->sample_s)
 				break;
-			before = seconds; /* once more: it may be a beginning */
+			before = seconds; /* repeat: first rounds are slow */
 			continue;
 		}
 		before = 0;
-		/* Not at once all the way: the first rounds are slow. */
+		/* Grow in steps: the first rounds are slow. */
 		wanted = seconds > 0 ?
 		    (double)n * 1.1 * session->sample_s / seconds :
 		    16.0 * (double)n;
@@ -190,14 +192,14 @@ measure_once(struct session *session, const struct bench_case *about,
 {
 	double seconds;
 
-	/* The others have had the caches in the meantime. */
+	/* Warm up again: other peers have used the processor's caches. */
 	if (about->rounds == 0 &&
-	    take_sample(session, about, result, result->rounds / 8 + 1) < 0)
+	    run_sample(session, about, result, result->rounds / 8 + 1) < 0)
 		return;
-	seconds = take_sample(session, about, result, result->rounds);
+	seconds = run_sample(session, about, result, result->rounds);
 	if (seconds < 0)
 		return;
-	/* A time of zero is less than the clock can measure. */
+	/* A time of 0 is below the resolution of the clock. */
 	if (seconds == 0)
 		seconds = 1e-9;
 	result->samples[result->count++] =
@@ -213,7 +215,7 @@ suits(const struct bench_case *about, const struct peer *peer)
 	    !(about->holds && peer->held == NULL);
 }
 
-/* The peers take turns, each time beginning with another. */
+/* Measure all peers in turns. Each turn begins with another peer. */
 static void
 measure_all(struct session *session, const struct bench_case *about,
     struct result *results, size_t count)
@@ -236,7 +238,7 @@ measure_all(struct session *session, const struct bench_case *about,
 	}
 }
 
-/* Is more better? */
+/* True if a higher value is better. */
 static bool
 is_rate(enum unit unit)
 {

@@ -1,7 +1,7 @@
 /*
  * The cost of mallocs and frees that no thread cache serves: a hit in the pool,
- * cutting a block, joining blocks, memory of another stream, pieces mapped
- * together, mapping new memory.
+ * splitting a block, merging blocks, memory of another stream, pieces that are
+ * mapped together, and new memory.
  */
 #include <stdlib.h>
 
@@ -14,16 +14,16 @@ enum {
 	MIB = 1 << 20,
 };
 
-/* Cut one free range into PIECES, from its start; or (`shared`) the frees that
- * join them again, in the same order. */
+/* The seconds of PIECES mallocs, which split one free range from its start; or,
+ * with `shared`, of the frees in the same order, which merge the pieces. */
 static double
 run_pieces(const struct sample *sample)
 {
 	const struct peer *peer = sample->peer;
 	weir_stream stream = gpu.streams[0];
 	void *pieces[PIECES];
-	double cutting = 0;
-	double joining = 0;
+	double splitting = 0;
+	double merging = 0;
 
 	for (uint64_t round = 0; round < sample->n; round++) {
 		uint64_t start = now_ns();
@@ -32,18 +32,18 @@ run_pieces(const struct sample *sample)
 		while (live < PIECES &&
 		    (pieces[live] = peer->malloc(PIECE, stream)) != NULL)
 			live++;
-		cutting += seconds_since(start);
+		splitting += seconds_since(start);
 		start = now_ns();
 		for (unsigned i = 0; i < live; i++)
 			peer->free(pieces[i], stream);
-		joining += seconds_since(start);
+		merging += seconds_since(start);
 		if (live < PIECES)
 			return -1;
 	}
-	return sample->about->shared ? joining : cutting;
+	return sample->about->shared ? merging : splitting;
 }
 
-/* malloc when nothing is cached. */
+/* The seconds of a malloc if nothing is cached. */
 static double
 run_map(const struct sample *sample)
 {
@@ -67,10 +67,10 @@ run_map(const struct sample *sample)
 	return seconds;
 }
 
-/* ---- Memory that is there, but not on this stream or in one piece -------- */
+/* ---- Held memory of another stream, or in pieces ------------------------- */
 
-/* The seconds of a malloc, which weir must serve from what it holds: it may
- * have no more. */
+/* The seconds of a malloc. weir must serve it from the memory it holds: a limit
+ * allows no more. */
 static double
 timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
 {
@@ -87,17 +87,17 @@ timed_malloc(const struct sample *sample, size_t size, weir_stream stream)
 	if (block == NULL)
 		return -1;
 	if (is_weir && weir_held() > before) {
-		sample->session->why = "took new memory";
+		sample->session->why = "weir allocated new memory";
 		seconds = -1;
 	}
 	peer->free(block, stream);
 	return seconds;
 }
 
-/* A block that another stream has freed, when all its work is done; or
- * (`shared`) while that stream is busy with it. */
+/* The seconds of a malloc whose memory another stream has freed. All work of
+ * that stream is done; or, with `shared`, it is still busy. */
 static double
-take_theirs(const struct sample *sample)
+malloc_from_other_stream(const struct sample *sample)
 {
 	const struct peer *peer = sample->peer;
 	bool is_busy = sample->about->shared;
@@ -115,9 +115,10 @@ take_theirs(const struct sample *sample)
 	return gpu_wait() ? seconds : -1;
 }
 
-/* `count` free pieces between as many live ones are wanted as one block. */
+/* The seconds of a malloc of `count` free pieces as one block. The pieces lie
+ * between live blocks. */
 static double
-take_pieces(const struct sample *sample)
+malloc_from_pieces(const struct sample *sample)
 {
 	const struct peer *peer = sample->peer;
 	weir_stream stream = gpu.streams[0];
@@ -140,9 +141,9 @@ take_pieces(const struct sample *sample)
 	return gpu_wait() ? seconds : -1;
 }
 
-/* With `shared` the options let weir hold little, in handles of one piece: by
- * default it takes some new memory before it makes a stream wait or moves
- * memory together. */
+/* Set options with which weir holds little memory, in handles of one piece. By
+ * default weir allocates some new memory before it makes a stream wait or moves
+ * memory. */
 static bool
 hold_little(const struct bench_case *about)
 {
@@ -165,8 +166,8 @@ run_there(const struct sample *sample)
 	if (waits && !hold_little(sample->about))
 		return -1;
 	for (uint64_t i = 0; i < sample->n && seconds >= 0; i++) {
-		double one =
-		    in_pieces ? take_pieces(sample) : take_theirs(sample);
+		double one = in_pieces ? malloc_from_pieces(sample) :
+					 malloc_from_other_stream(sample);
 		seconds = one < 0 ? -1 : seconds + one;
 	}
 	if (waits)
@@ -177,7 +178,7 @@ run_there(const struct sample *sample)
 static bool
 measure_there(struct session *session)
 {
-	/* Pages that are simulated are touched all the same. */
+	/* The simulated device uses real host memory. */
 	bool small = session->quick || session->simulated;
 	const struct bench_case cases[] = {
 		{ .name = "64 MiB of another stream", .size = 64 * MIB },

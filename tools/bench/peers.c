@@ -1,12 +1,12 @@
 /*
- * The peers that need nothing but the driver and the C library.
+ * The peers that need only the driver and the C library.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if !defined(WEIR_NO_JEMALLOC)
-/* Keeps the names je_..., whatever prefix jemalloc was built with. */
+/* Keep the names je_... for any prefix with which jemalloc was built. */
 #define JEMALLOC_NO_DEMANGLE
 #include <jemalloc/jemalloc.h>
 #endif
@@ -17,21 +17,21 @@
 /* ---- weir -------------------------------------------------------------- */
 
 static void
-weir_give(void *block, weir_stream stream)
+free_to_weir(void *block, weir_stream stream)
 {
 	(void)stream;
 	weir_free(block);
 }
 
 static bool
-weir_record(void *block, weir_stream stream, weir_stream user)
+record_in_weir(void *block, weir_stream stream, weir_stream user)
 {
 	(void)stream;
 	return weir_record_stream(block, user) == WEIR_OK;
 }
 
 static void
-weir_give_back(void)
+trim_weir(void)
 {
 	weir_trim(0, 0, NULL);
 }
@@ -48,11 +48,11 @@ weir_held(void)
 
 /* ---- weir with another option -------------------------------------------- */
 
-/* "tcache:..." and "prefer:..." as they were. */
+/* The options "tcache:..." and "prefer:..." at the start. */
 static char tcache_before[160];
 static char prefer_before[160];
 
-/* Keep how an option stands as "key:value"; NULL, or why there is none. */
+/* Save an option as "key:value". Returns NULL, or why that failed. */
 static const char *
 keep_option(const char *key, char *text, size_t size)
 {
@@ -118,8 +118,8 @@ pointer_to(CUdeviceptr address)
 	return (void *)(uintptr_t)address;
 }
 
-/* With the default threshold of 0 the driver's pool keeps nothing over a
- * synchronisation. */
+/* Let the driver's pool keep all memory. With the default threshold of 0 it
+ * keeps nothing across a synchronisation. */
 static const char *
 async_open(void)
 {
@@ -148,7 +148,7 @@ async_free(void *block, weir_stream stream)
 	gpu.cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, stream);
 }
 
-/* Act as a program without record_stream: the stream that frees waits for the
+/* Do as a program without record_stream does: the block's stream waits for the
  * stream that used the block. */
 static bool
 async_record(void *block, weir_stream stream, weir_stream user)
@@ -258,12 +258,12 @@ none_free(void *block, weir_stream stream)
 
 static const struct peer peer_weir = {
 	.name = "weir",
-	.what = "weir as it is",
+	.what = "weir with its default options",
 	.kind = PEER_WEIR,
 	.malloc = weir_malloc,
-	.free = weir_give,
-	.record = weir_record,
-	.trim = weir_give_back,
+	.free = free_to_weir,
+	.record = record_in_weir,
+	.trim = trim_weir,
 	.held = weir_held,
 };
 
@@ -275,9 +275,9 @@ static const struct peer peer_speed = {
 	.enter = prefer_speed,
 	.leave = prefer_restore,
 	.malloc = weir_malloc,
-	.free = weir_give,
-	.record = weir_record,
-	.trim = weir_give_back,
+	.free = free_to_weir,
+	.record = record_in_weir,
+	.trim = trim_weir,
 	.held = weir_held,
 };
 
@@ -289,9 +289,9 @@ static const struct peer peer_memory = {
 	.enter = prefer_memory,
 	.leave = prefer_restore,
 	.malloc = weir_malloc,
-	.free = weir_give,
-	.record = weir_record,
-	.trim = weir_give_back,
+	.free = free_to_weir,
+	.record = record_in_weir,
+	.trim = trim_weir,
 	.held = weir_held,
 };
 
@@ -303,15 +303,15 @@ static const struct peer peer_nocache = {
 	.enter = tcache_off,
 	.leave = tcache_restore,
 	.malloc = weir_malloc,
-	.free = weir_give,
-	.record = weir_record,
-	.trim = weir_give_back,
+	.free = free_to_weir,
+	.record = record_in_weir,
+	.trim = trim_weir,
 	.held = weir_held,
 };
 
 static const struct peer peer_async = {
 	.name = "cudaMallocAsync",
-	.what = "the driver's default pool, which keeps what is freed",
+	.what = "the driver's default pool, which keeps freed memory",
 	.kind = PEER_DRIVER,
 	.open = async_open,
 	.malloc = async_malloc,
@@ -333,7 +333,7 @@ static const struct peer peer_driver = {
 #if !defined(WEIR_NO_JEMALLOC)
 static const struct peer peer_jemalloc = {
 	.name = "jemalloc",
-	.what = "jemalloc, of host memory",
+	.what = "jemalloc, for host memory",
 	.kind = PEER_HOST,
 	.malloc = jemalloc_malloc,
 	.free = jemalloc_free,
@@ -343,7 +343,7 @@ static const struct peer peer_jemalloc = {
 
 static const struct peer peer_malloc = {
 	.name = "malloc",
-	.what = "the C library's, of host memory",
+	.what = "the C library's malloc, for host memory",
 	.kind = PEER_HOST,
 	.malloc = host_malloc,
 	.free = host_free,
@@ -352,7 +352,7 @@ static const struct peer peer_malloc = {
 
 static const struct peer peer_none = {
 	.name = "none",
-	.what = "no allocator: what the measuring itself costs",
+	.what = "no allocator: the cost of measuring",
 	.kind = PEER_NONE,
 	.malloc = none_malloc,
 	.free = none_free,

@@ -1,7 +1,7 @@
 /*
- * Page-locked host memory: what a cached pair costs, what the first gigabytes
- * cost, and how much is held for what the loader of a training has in use. And
- * the peers that give such memory; they have no streams.
+ * Page-locked host memory: the cost of a cached pair and of the first
+ * gigabytes, and the memory that is held for the loader of a training. And the
+ * peers of such memory, which have no streams.
  */
 #include <weir/host.h>
 
@@ -56,7 +56,7 @@ register_off(void)
 			 "pinned_num_register_threads:1");
 }
 
-static uint64_t plain_held;
+static uint64_t host_alloc_bytes;
 
 static size_t
 to_pages(size_t size)
@@ -64,33 +64,33 @@ to_pages(size_t size)
 	return (size + 4095) & ~(size_t)4095;
 }
 
-/* A block has its size in its first bytes until it is freed: nobody else writes
- * there. */
+/* The first bytes of a block have its size until it is freed. The benchmarks
+ * write to no block. */
 static void *
-plain_malloc(size_t size, weir_stream stream)
+host_alloc_malloc(size_t size, weir_stream stream)
 {
 	void *block;
 
 	(void)stream;
 	if (!gpu_ok(gpu.cuMemHostAlloc(&block, to_pages(size), 0)))
 		return NULL;
-	plain_held += to_pages(size);
+	host_alloc_bytes += to_pages(size);
 	*(size_t *)block = to_pages(size);
 	return block;
 }
 
 static void
-plain_free(void *block, weir_stream stream)
+host_alloc_free(void *block, weir_stream stream)
 {
 	(void)stream;
-	plain_held -= *(size_t *)block;
+	host_alloc_bytes -= *(size_t *)block;
 	gpu.cuMemFreeHost(block);
 }
 
 static uint64_t
-plain_bytes(void)
+host_alloc_held(void)
 {
-	return plain_held;
+	return host_alloc_bytes;
 }
 
 const struct peer peer_pinned = {
@@ -105,7 +105,7 @@ const struct peer peer_pinned = {
 
 const struct peer peer_registered = {
 	.name = "weir-registered",
-	.what = "the same, pages touched by 8 threads and registered",
+	.what = "weir's, with pages that 8 threads touch and register",
 	.kind = PEER_PINNED,
 	.enter = register_on,
 	.leave = register_off,
@@ -120,15 +120,15 @@ const struct peer peer_host_alloc = {
 	.what = "cudaHostAlloc and cudaFreeHost",
 	.kind = PEER_PINNED,
 	.slow = true,
-	.malloc = plain_malloc,
-	.free = plain_free,
-	.held = plain_bytes,
+	.malloc = host_alloc_malloc,
+	.free = host_alloc_free,
+	.held = host_alloc_held,
 };
 
 /* ---- Cold -------------------------------------------------------------- */
 
-/* One malloc when nothing is cached. Threads that it starts run where this one
- * may. */
+/* The seconds of a malloc if nothing is cached. The thread is not pinned here,
+ * because the threads that weir starts run on the same processors. */
 static double
 run_cold(const struct sample *sample)
 {
@@ -150,8 +150,9 @@ run_cold(const struct sample *sample)
 
 enum { BATCHES = 16, PARTS = 4, STEPS = 400, STEPS_QUICK = 60 };
 
-/* The sizes of a batch of images, labels and texts: images of five sizes, as in
- * training at several scales, and texts as long as their longest. */
+/* Choose the sizes of a batch of images, labels and texts. Images have one of
+ * five sizes, as in training at several scales. Texts are padded to the longest
+ * one. */
 static void
 roll_batch(struct dice *dice, size_t sizes[PARTS])
 {
@@ -203,9 +204,8 @@ replace_batch(struct loader *l, const struct sample *sample, struct dice *dice,
 	return true;
 }
 
-/* The most held for the most live, if the case `holds`; or the time, in which
- * all that is allocated is freed: a round costs the same however many there
- * are. */
+/* The seconds of the rounds and of freeing all blocks; or, for a case that
+ * `holds`, the peak of held bytes over the peak of live bytes. */
 static double
 run_loader(const struct sample *sample)
 {
@@ -261,8 +261,8 @@ replace_small(struct smalls *s, const struct sample *sample, struct dice *dice)
 	return s->blocks[at] != NULL;
 }
 
-/* Replace one of many live blocks by one of another size, again and again.
- * Returns the same figure as run_loader(). */
+/* Repeatedly replace one of many live blocks by one of another size. Returns a
+ * figure like that of run_loader(). */
 static double
 run_small(const struct sample *sample)
 {
@@ -345,7 +345,7 @@ bool
 bench_pinned(struct session *session)
 {
 	unsigned steps = session->quick ? STEPS_QUICK : STEPS;
-	/* Pages that are simulated are touched all the same. */
+	/* The simulated device uses real host memory. */
 	bool small = session->quick || session->simulated;
 	const struct bench_case cases[] = {
 		{ .name = small ? "cold, 64 MiB" : "cold, 8 GiB",

@@ -1,5 +1,6 @@
 /*
- * Peers from outside: libraries, and commands that count pairs by themselves.
+ * Peers that are not built in: libraries, and commands that measure pairs
+ * themselves.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +32,8 @@ plugin_open(const char *path)
 
 /* ---- Child processes --------------------------------------------------- */
 
-/* Start it with these ends of pipes as its stdin and stdout: 0, or an errno. */
+/* Start a program with two ends of pipes as its stdin and stdout. Returns 0 or
+ * an errno. */
 static int
 spawn(pid_t *pid, char *const argv[], int in, int out)
 {
@@ -66,7 +68,7 @@ child_start(struct child *child, char *const argv[])
 		complain("%s: %s", argv[0], strerror(errno));
 		goto close_in;
 	}
-	/* A child has all processors, wherever this thread is pinned. */
+	/* The child may use all processors. */
 	unpin();
 	error = spawn(&child->pid, argv, in[0], out[1]);
 	if (error != 0) {
@@ -107,7 +109,7 @@ child_end(struct child *child)
 /* ---- Peers that are commands ------------------------------------------- */
 
 struct child_peer {
-	struct peer peer; /* first: the one is the other */
+	struct peer peer; /* first, so that one can be cast to the other */
 	struct child child;
 	struct child_peer *next;
 };
@@ -136,11 +138,12 @@ child_pairs(const struct peer *peer, size_t size, uint64_t n)
 	return end != line && *end == '\n' ? seconds : -1;
 }
 
-/* Wait for its first line. */
+/* Wait for the first line of a command. True if it is "ready"; otherwise a
+ * complaint. */
 static bool
-is_ready(struct child_peer *peer)
+child_is_ready(struct child_peer *peer)
 {
-	char line[256] = "it ended without a word";
+	char line[256] = "the command ended without an answer";
 
 	if (fgets(line, sizeof(line), peer->child.from) != NULL &&
 	    strcmp(line, "ready\n") == 0)
@@ -165,7 +168,7 @@ child_open(const char *text)
 	}
 	peer->peer = (struct peer){
 		.name = name,
-		.what = "another process, which counts pairs by itself",
+		.what = "another process, which measures pairs itself",
 		.kind = PEER_CHILD,
 		.slow = true,
 		.error = child_error,
@@ -174,7 +177,7 @@ child_open(const char *text)
 	argv[2] = (char *)equals + 1;
 	if (!child_start(&peer->child, argv))
 		goto drop;
-	if (!is_ready(peer)) {
+	if (!child_is_ready(peer)) {
 		child_end(&peer->child);
 		goto drop;
 	}

@@ -1,7 +1,7 @@
 /*
- * Random allocations, as RAPIDS' memory manager is measured with: sizes are
- * uniform up to a maximum, three steps in four allocate, what is live is
- * capped, and what is freed is any of the live blocks.
+ * Random allocations, as in the benchmark of RAPIDS' memory manager. Sizes are
+ * uniform up to a maximum, three of four steps allocate, the live bytes have a
+ * limit, and a free chooses a random live block.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 
 enum { ALLOCATE_PERCENT = 73, CAP_MIB = 16000 };
 
-/* Allocate into a slot, or (size 0) free the block in it. */
+/* Allocate a block for a slot; or, if `size` is 0, free the slot's block. */
 struct step {
 	uint32_t slot;
 	size_t size;
 };
 
-/* All steps of a run, made before it. */
+/* All steps of a run, which are made before it. */
 struct script {
 	struct step *steps;
 	size_t count;
-	size_t slots; /* that are used */
+	size_t slots; /* the number of slots */
 };
 
 struct live {
@@ -29,7 +29,7 @@ struct live {
 	size_t size;
 };
 
-/* The live blocks while a script is made, and the free slots. */
+/* The state of making a script: the live blocks and the free slots. */
 struct maker {
 	struct script *script;
 	struct live *live;
@@ -104,9 +104,9 @@ make_script(struct script *script, size_t allocations, size_t max_size)
 	return script->count > 0;
 }
 
-/* Play the script once. False if the peer fails; live blocks then stay. */
+/* Play the script once. False if the peer fails; the live blocks stay then. */
 static bool
-play(const struct script *script, const struct peer *peer, void **blocks)
+play_script(const struct script *script, const struct peer *peer, void **blocks)
 {
 	weir_stream stream = gpu.streams[0];
 
@@ -126,7 +126,7 @@ play(const struct script *script, const struct peer *peer, void **blocks)
 	return true;
 }
 
-/* The script `n` times. */
+/* Play the script `n` times. */
 static double
 run_script(const struct sample *sample)
 {
@@ -139,7 +139,7 @@ run_script(const struct sample *sample)
 
 	if (blocks == NULL)
 		return -1;
-	while (done < sample->n && play(script, peer, blocks))
+	while (done < sample->n && play_script(script, peer, blocks))
 		done++;
 	if (done == sample->n)
 		seconds = seconds_since(start);

@@ -1,6 +1,6 @@
 /*
- * Recorded traces, by `weir replay` in a process of its own. Its time has the
- * statistics in it that it reads after each row.
+ * Recorded traces, which `weir replay` plays in a process of its own. Its time
+ * includes the statistics that it reads after each row.
  */
 #include <libgen.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "tools/bench/bench.h"
 #include "tools/weir/tool.h"
 
-/* The events of a trace, and the seconds that playing them takes when the
- * times of the trace are passed over. */
+/* Play a trace at full speed. *events is the number of its events, and *seconds
+ * the time of the playback. */
 static bool
-replay(const char *trace, bool cached, double *seconds, size_t *events)
+replay_trace(const char *trace, bool cached, double *seconds, size_t *events)
 {
 	char weir[TOOL_PATH];
 	char *argv[] = { weir, "replay", "--json", "--speed", "1000000",
@@ -39,7 +39,7 @@ replay(const char *trace, bool cached, double *seconds, size_t *events)
 	return good;
 }
 
-/* The trace `data`, `n` times. */
+/* Play the trace `data` `n` times. */
 static double
 run_replay(const struct sample *sample)
 {
@@ -50,7 +50,8 @@ run_replay(const struct sample *sample)
 		double seconds;
 		size_t events;
 
-		if (!replay(sample->about->data, cached, &seconds, &events))
+		if (!replay_trace(
+			sample->about->data, cached, &seconds, &events))
 			return -1;
 		sum += seconds;
 	}
@@ -69,7 +70,7 @@ bench_replay(struct session *session)
 		struct bench_case about = {
 			.run = run_replay,
 			.kinds = PEER_WEIR,
-			/* Each process begins with nothing. */
+			/* Each process begins without memory. */
 			.cold = true,
 			.few = true,
 			.rounds = 1,
@@ -78,7 +79,7 @@ bench_replay(struct session *session)
 		};
 		bool done = copy != NULL;
 
-		if (done && replay(*path, true, &seconds, &events)) {
+		if (done && replay_trace(*path, true, &seconds, &events)) {
 			about.name = basename(copy);
 			about.ops = events;
 			done = measure(session, &about);

@@ -35,9 +35,9 @@ report_begin(struct session *session, const struct bench *bench)
 	table_add(session->table, "to %s", bench->base);
 }
 
-/* Three digits that mean something. */
+/* Add a number with three significant digits. */
 static void
-add_number(struct table *table, double value)
+add_figure(struct table *table, double value)
 {
 	int decimals = value < 10 ? 2 : value < 100 ? 1 : 0;
 
@@ -45,7 +45,7 @@ add_number(struct table *table, double value)
 }
 
 static void
-add_row(struct session *session, const struct bench_case *about,
+add_result_row(struct session *session, const struct bench_case *about,
     const struct result *result)
 {
 	struct table *table = session->table;
@@ -58,9 +58,9 @@ add_row(struct session *session, const struct bench_case *about,
 			table_add(table, "%s", "");
 		return;
 	}
-	add_number(table, result->spread.median);
-	add_number(table, result->spread.p10);
-	add_number(table, result->spread.p90);
+	add_figure(table, result->spread.median);
+	add_figure(table, result->spread.p10);
+	add_figure(table, result->spread.p90);
 	table_add(table, "%s", units[about->unit]);
 	if (result->ratio > 0)
 		table_add(table, "%.2fx", result->ratio);
@@ -120,12 +120,12 @@ report_add(struct session *session, const struct bench_case *about,
 		complain("%s, %s: %s: %s", session->bench->name, about->name,
 		    result->peer->name, result->error);
 	if (!session->json_only)
-		add_row(session, about, result);
+		add_result_row(session, about, result);
 	json_array_append_new(
 	    session->results, result_json(session, about, result));
 }
 
-/* The kernel's name of the processor, or of the machine. */
+/* Write the system's name of the processor, or of the machine. */
 static void
 processor_name(char *name, size_t size)
 {

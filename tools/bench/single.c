@@ -1,5 +1,5 @@
 /*
- * One thread on one stream: pairs, batches, and replacing in random order.
+ * One thread on one stream: pairs, batches, and replacements in random order.
  */
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ bench_pair(struct session *session)
 
 /* ---- batch ------------------------------------------------------------- */
 
-/* BATCH blocks, freed in the reverse of their order. */
+/* Allocate BATCH blocks, and free them in reverse order. */
 static double
 run_batch(const struct sample *sample)
 {
@@ -117,14 +117,15 @@ bench_batch(struct session *session)
 
 /* ---- replace ----------------------------------------------------------- */
 
-/* A replacement of one block by another; made in advance, so that the measured
- * loop rolls no dice. */
+/* A replacement of one block by another. Steps are made before the measurement,
+ * so that the measured loop makes no random numbers. */
 struct step {
-	uint32_t slot; /* any number; its remainder is meant */
+	uint32_t slot; /* modulo the number of blocks */
 	uint32_t size;
 };
 
-/* Sizes of 512 bytes to 16 MiB, each power of two as likely as any other. */
+/* Make steps with sizes from 512 bytes to 16 MiB. All powers of two are equally
+ * likely. */
 static void
 make_steps(struct step steps[REPLACE_STEPS])
 {
@@ -140,7 +141,7 @@ make_steps(struct step steps[REPLACE_STEPS])
 }
 
 static uint64_t
-replace(const struct sample *sample, void **live)
+replace_blocks(const struct sample *sample, void **live)
 {
 	const struct peer *peer = sample->peer;
 	const struct step *steps = sample->about->data;
@@ -160,7 +161,7 @@ replace(const struct sample *sample, void **live)
 	return i;
 }
 
-/* `count` blocks live, a power of two; each step frees one of them and
+/* Keep `count` blocks live, a power of two. Each step frees one of them and
  * allocates one of another size. */
 static double
 run_replace(const struct sample *sample)
@@ -178,7 +179,7 @@ run_replace(const struct sample *sample)
 	    (live[filled] = peer->malloc(steps[filled].size, stream)) != NULL)
 		filled++;
 	start = now_ns();
-	if (filled == count && replace(sample, live) == sample->n)
+	if (filled == count && replace_blocks(sample, live) == sample->n)
 		seconds = seconds_since(start);
 	for (unsigned i = 0; i < count; i++)
 		if (live[i] != NULL)

@@ -1,12 +1,12 @@
 /*
- * The median of samples and how they spread.
+ * The median and the spread of samples.
  */
 #include <stdlib.h>
 
 #include "tools/bench/bench.h"
 
 static int
-compare(const void *a, const void *b)
+compare_samples(const void *a, const void *b)
 {
 	const double *x = a;
 	const double *y = b;
@@ -30,7 +30,7 @@ quantile(const double *sorted, size_t count, double part)
 struct spread
 spread_of(double *samples, size_t count)
 {
-	qsort(samples, count, sizeof(*samples), compare);
+	qsort(samples, count, sizeof(*samples), compare_samples);
 	return (struct spread){
 		.median = quantile(samples, count, 0.5),
 		.p10 = quantile(samples, count, 0.1),

@@ -10,12 +10,11 @@ enum {
 	SIZE = 64 << 10,
 	PENDING = 1000,
 	PENDING_STREAMS = GPU_STREAMS - 1,
-	/* Pairs while blocks pend, how many at a time, and how long all may
-	 * take; the streams are busy for much longer. */
+	/* Pairs that are measured while blocks are pending. */
 	PENDING_PAIRS = 20000,
-	PENDING_CHUNK = 500,
+	PENDING_CHUNK = 500, /* pairs between two looks at the clock */
 	PENDING_LIMIT_MS = 50,
-	PENDING_BUSY_MS = 400,
+	PENDING_BUSY_MS = 400, /* streams are busy for longer than the limit */
 	KERNEL_STREAMS = 4,
 	KERNEL_CLOCKS = 1000000,
 	KERNEL_SIZE = 1 << 20,
@@ -23,7 +22,7 @@ enum {
 
 /* ---- record ------------------------------------------------------------ */
 
-/* malloc on one stream, use on a second, free. */
+/* A cycle: malloc on one stream, use on a second one, free. */
 static double
 run_record(const struct sample *sample)
 {
@@ -62,9 +61,9 @@ bench_record(struct session *session)
 
 /* ---- pending ----------------------------------------------------------- */
 
-/* Free PENDING blocks that streams use which stay busy. */
+/* Free PENDING blocks that busy streams use, so that the blocks are pending. */
 static bool
-leave_pending(const struct peer *peer, void **blocks)
+make_pending(const struct peer *peer, void **blocks)
 {
 	weir_stream stream = gpu.streams[0];
 	bool good = true;
@@ -82,7 +81,8 @@ leave_pending(const struct peer *peer, void **blocks)
 	return good;
 }
 
-/* Pairs until there were enough or time is up: the seconds of `n`. */
+/* Measure pairs until there are `n`, or until the time limit. Returns the
+ * seconds of `n` pairs. */
 static double
 pairs_in_time(const struct sample *sample)
 {
@@ -104,7 +104,8 @@ pairs_in_time(const struct sample *sample)
 	return seconds * (double)sample->n / (double)done;
 }
 
-/* `n` pairs on one stream while `count` blocks of it are pending. */
+/* The seconds of `n` pairs on a stream while `count` of its blocks are
+ * pending. */
 static double
 run_pending(const struct sample *sample)
 {
@@ -115,7 +116,7 @@ run_pending(const struct sample *sample)
 	unsigned filled = 0;
 	double seconds = -1;
 
-	/* One more than will pend, so that there is one to reuse. */
+	/* One block more than will be pending, so that one can be reused. */
 	while (filled <= count &&
 	    (blocks[filled] = peer->malloc(SIZE, stream)) != NULL)
 		filled++;
@@ -127,7 +128,7 @@ run_pending(const struct sample *sample)
 	peer->free(blocks[count], stream);
 	if (count == 0)
 		return pairs_in_time(sample);
-	if (leave_pending(peer, blocks)) {
+	if (make_pending(peer, blocks)) {
 		seconds = pairs_in_time(sample);
 		if (!gpu_is_busy(gpu.streams[PENDING_STREAMS])) {
 			sample->session->why =
@@ -160,8 +161,8 @@ bench_pending(struct session *session)
 
 /* ---- kernels ----------------------------------------------------------- */
 
-/* `count` kernels in turn on KERNEL_STREAMS streams, a block for each, and a
- * wait for all. */
+/* Launch `count` kernels in turn on KERNEL_STREAMS streams, with a block for
+ * each, and wait for all. */
 static double
 run_kernels(const struct sample *sample)
 {

@@ -1,7 +1,7 @@
 /*
- * Copies of tensors within the device: as they are, converted, transposed and
- * out of rows with gaps; beside the driver's own copy of as many bytes, which
- * is what the memory can do.
+ * Copies of tensors within the device: unchanged, converted, transposed, and
+ * from rows with gaps. The driver's copy of the same number of bytes shows the
+ * speed of the memory.
  */
 #include <weir/stream.h>
 #include <weir/tensor.h>
@@ -20,13 +20,13 @@ struct copy_case {
 	enum shape_kind kind;
 };
 
-/* The tensors of the case that is running. */
+/* The tensors of the running case. */
 static struct {
 	struct weir_tensor *from, *view, *to;
 	void *straight_from, *straight_to;
 } at;
 
-/* The device's memory is let through, for the driver's copy and for ours. */
+/* Both peers allocate from weir. */
 static void *
 straight_malloc(size_t size, weir_stream stream)
 {
@@ -50,7 +50,7 @@ const struct peer peer_tensors = {
 
 const struct peer peer_straight = {
 	.name = "straight",
-	.what = "cuMemcpyDtoDAsync of as many bytes",
+	.what = "cuMemcpyDtoDAsync of the same number of bytes",
 	.kind = PEER_TENSORS,
 	.malloc = straight_malloc,
 	.free = straight_free,
@@ -89,7 +89,7 @@ run_copies(const struct sample *sample)
 /* ---- Cases -------------------------------------------------------------- */
 
 static bool
-make(const struct copy_case *about, int64_t rows, int64_t columns)
+make_copy_tensors(const struct copy_case *about, int64_t rows, int64_t columns)
 {
 	weir_stream stream = gpu.streams[0];
 	int64_t wide[2] = { rows, columns + (about->kind == GAPS ? GAP : 0) };
@@ -116,7 +116,7 @@ make(const struct copy_case *about, int64_t rows, int64_t columns)
 }
 
 static void
-drop(void)
+drop_tensors(void)
 {
 	gpu_wait();
 	weir_tensor_destroy(at.from);
@@ -128,7 +128,8 @@ drop(void)
 	at.straight_from = at.straight_to = NULL;
 }
 
-/* Rows of a power of two, as many as the size of the larger type allows. */
+/* Measure a copy. Rows have a power of two of elements. The size of the larger
+ * type sets the number of rows. */
 static bool
 measure_copy(struct session *session, const struct copy_case *about)
 {
@@ -142,11 +143,11 @@ measure_copy(struct session *session, const struct copy_case *about)
 		.run = run_copies,
 		.kinds = PEER_TENSORS,
 		.unit = UNIT_GIB,
-		/* A simulated copy takes the host's time, and none of its own.
-		 */
+		/* A simulated copy takes time of the host, and no virtual
+		 * time. */
 		.rounds = small ? 4 : 0,
 		.ops = (uint64_t)elements * (from + to) };
-	bool done = make(about, elements / columns, columns);
+	bool done = make_copy_tensors(about, elements / columns, columns);
 
 	if (done) {
 		at.straight_from =
@@ -158,7 +159,7 @@ measure_copy(struct session *session, const struct copy_case *about)
 		session->why = weir_last_error();
 	else
 		done = measure(session, &measured);
-	drop();
+	drop_tensors();
 	return done;
 }
 

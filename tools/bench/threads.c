@@ -1,6 +1,6 @@
 /*
- * Several threads: pairs in each, and blocks that one allocates and another
- * frees.
+ * Several threads: pairs in each thread, and blocks that one thread allocates
+ * and another frees.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -13,17 +13,17 @@
 
 enum {
 	SIZE = 64 << 10,
-	WARM_UP = 64, /* pairs of each thread before all begin */
-	SPINS = 1000, /* before another thread is let run */
+	WARM_UP = 64, /* pairs of each thread before the measurement */
+	SPINS = 1000, /* before a yield to other threads */
 	CACHE_LINE = 64,
 	RING_SLOTS = 1024,
 	RING_STEP = 32, /* slots handed over at once */
 };
 
-/* Threads wait here until all have come. */
+/* A barrier: threads wait until all have reached it. */
 struct gate {
 	atomic_uint missing;
-	atomic_bool broken; /* there will never be enough */
+	atomic_bool broken; /* a thread could not start or failed */
 };
 
 static bool
@@ -42,13 +42,13 @@ gate_pass(struct gate *gate)
 }
 
 /*
- * A ring from one producer to one consumer. Each side publishes its place once
- * in RING_STEP slots only, and looks at the other's no more often than it has
- * to, so that the ring costs little beside what is measured.
+ * A ring from one producer to one consumer. Each side publishes its place only
+ * once in RING_STEP slots, and reads the other's place only when it must. So
+ * the ring costs little compared with the measured calls.
  */
 struct ring {
-	_Alignas(CACHE_LINE) atomic_size_t filled; /* by the producer */
-	_Alignas(CACHE_LINE) atomic_size_t taken;  /* by the consumer */
+	_Alignas(CACHE_LINE) atomic_size_t filled;   /* by the producer */
+	_Alignas(CACHE_LINE) atomic_size_t consumed; /* by the consumer */
 	_Alignas(CACHE_LINE) void *slots[RING_SLOTS];
 };
 
@@ -56,7 +56,7 @@ struct worker {
 	_Alignas(CACHE_LINE) pthread_t thread;
 	const struct sample *sample;
 	struct gate *gate;
-	struct ring *ring; /* or NULL: this one does pairs */
+	struct ring *ring; /* NULL: the thread does pairs */
 	bool consumes;
 	unsigned index;
 	weir_stream stream;
@@ -68,7 +68,7 @@ struct worker {
 /* ---- Work -------------------------------------------------------------- */
 
 static bool
-pairs(const struct peer *peer, weir_stream stream, uint64_t n)
+pairs_in_thread(const struct peer *peer, weir_stream stream, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		void *block = peer->malloc(SIZE, stream);
@@ -80,7 +80,7 @@ pairs(const struct peer *peer, weir_stream stream, uint64_t n)
 	return true;
 }
 
-/* Wait until the other side's place is at least `wanted`; it is returned. */
+/* Wait until the other side's place is at least `wanted`. Returns the place. */
 static size_t
 await_place(const atomic_size_t *place, size_t wanted)
 {
@@ -94,20 +94,21 @@ await_place(const atomic_size_t *place, size_t wanted)
 	return now;
 }
 
-/* A NULL in the ring tells the consumer that there will be no more. */
+/* Put blocks into the ring. NULL in the ring means that no more will follow. */
 static bool
-produce(struct worker *worker)
+produce_blocks(struct worker *worker)
 {
 	const struct peer *peer = worker->sample->peer;
 	struct ring *ring = worker->ring;
 	size_t n = worker->sample->n;
-	size_t taken = 0;
+	size_t consumed = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		void *block = peer->malloc(SIZE, worker->stream);
 
-		if (i - taken == RING_SLOTS)
-			taken = await_place(&ring->taken, i + 1 - RING_SLOTS);
+		if (i - consumed == RING_SLOTS)
+			consumed =
+			    await_place(&ring->consumed, i + 1 - RING_SLOTS);
 		ring->slots[i % RING_SLOTS] = block;
 		if ((i + 1) % RING_STEP == 0 || i + 1 == n || block == NULL)
 			atomic_store_explicit(
@@ -119,7 +120,7 @@ produce(struct worker *worker)
 }
 
 static bool
-consume(struct worker *worker)
+consume_blocks(struct worker *worker)
 {
 	const struct peer *peer = worker->sample->peer;
 	struct ring *ring = worker->ring;
@@ -134,7 +135,7 @@ consume(struct worker *worker)
 		block = ring->slots[i % RING_SLOTS];
 		if ((i + 1) % RING_STEP == 0)
 			atomic_store_explicit(
-			    &ring->taken, i + 1, memory_order_release);
+			    &ring->consumed, i + 1, memory_order_release);
 		if (block == NULL)
 			return false;
 		peer->free(block, worker->stream);
@@ -143,7 +144,7 @@ consume(struct worker *worker)
 }
 
 static void *
-work(void *argument)
+run_worker(void *argument)
 {
 	struct worker *worker = argument;
 	const struct sample *sample = worker->sample;
@@ -151,27 +152,28 @@ work(void *argument)
 
 	pin(worker->index);
 	ready = weir_set_device(0) == WEIR_OK &&
-	    pairs(sample->peer, worker->stream, WARM_UP);
+	    pairs_in_thread(sample->peer, worker->stream, WARM_UP);
 	if (!ready)
 		atomic_store(&worker->gate->broken, true);
 	if (!gate_pass(worker->gate) || !ready)
 		return NULL;
 	worker->start_ns = now_ns();
 	if (worker->ring == NULL)
-		worker->done = pairs(sample->peer, worker->stream, sample->n);
+		worker->done =
+		    pairs_in_thread(sample->peer, worker->stream, sample->n);
 	else if (worker->consumes)
-		worker->done = consume(worker);
+		worker->done = consume_blocks(worker);
 	else
-		worker->done = produce(worker);
+		worker->done = produce_blocks(worker);
 	worker->end_ns = now_ns();
 	return NULL;
 }
 
-/* ---- Running them ------------------------------------------------------ */
+/* ---- Threads ----------------------------------------------------------- */
 
-/* From the first start to the last end. */
+/* The seconds from the first start to the last end. */
 static double
-elapsed(const struct worker *workers, unsigned count)
+seconds_of_workers(const struct worker *workers, unsigned count)
 {
 	uint64_t start = UINT64_MAX;
 	uint64_t end = 0;
@@ -193,14 +195,15 @@ run_workers(struct worker *workers, unsigned count)
 	struct gate gate = { count, false };
 	unsigned started;
 
-	/* Threads begin where they may: each pins itself. */
+	/* Threads may start on any processor; each pins itself. */
 	unpin();
 	for (started = 0; started < count; started++) {
 		struct worker *worker = &workers[started];
 
 		worker->gate = &gate;
 		worker->index = count <= processors() ? started : UINT32_MAX;
-		if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+		if (pthread_create(&worker->thread, NULL, run_worker, worker) !=
+		    0) {
 			atomic_store(&gate.broken, true);
 			break;
 		}
@@ -208,10 +211,11 @@ run_workers(struct worker *workers, unsigned count)
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(workers[i].thread, NULL);
 	pin(0);
-	return started == count ? elapsed(workers, count) : -1;
+	return started == count ? seconds_of_workers(workers, count) : -1;
 }
 
-/* `count` threads, `n` pairs each, on a stream of their own or on one. */
+/* Run `count` threads with `n` pairs each, on streams of their own; or, with
+ * `shared`, on one stream. */
 static double
 run_threads(const struct sample *sample)
 {
@@ -224,7 +228,8 @@ run_threads(const struct sample *sample)
 	return run_workers(workers, sample->about->count);
 }
 
-/* `count` producers and as many consumers, `n` blocks from each to each. */
+/* Run `count` producers and as many consumers. Each producer hands `n` blocks
+ * to its consumer. */
 static double
 run_handover(const struct sample *sample)
 {
@@ -237,7 +242,7 @@ run_handover(const struct sample *sample)
 		return -1;
 	for (unsigned i = 0; i < 2 * count; i++) {
 		atomic_init(&rings[i / 2].filled, 0);
-		atomic_init(&rings[i / 2].taken, 0);
+		atomic_init(&rings[i / 2].consumed, 0);
 		workers[i].sample = sample;
 		workers[i].stream = gpu.streams[i / 2];
 		workers[i].ring = &rings[i / 2];
@@ -248,7 +253,8 @@ run_handover(const struct sample *sample)
 	return seconds;
 }
 
-/* "4, own streams". The case is measured for each power of two up to `max`. */
+/* Measure a case for each power of two up to `max`. Its name is the count and
+ * `detail`, as in "4, own streams". */
 static bool
 each_count(struct session *session, struct bench_case *about, unsigned max,
     const char *detail)

@@ -1,7 +1,7 @@
 /*
- * Pairs through PyTorch's interface, for weir-bench-instructions: the adapter,
- * and the double of PyTorch that its tests have. Loaded by name, since the rest
- * of that program is C.
+ * Pairs through PyTorch's interface, for weir-bench-instructions. This library
+ * has the adapter, and the double of PyTorch from the adapter's tests. The
+ * program loads it by name, because the program is in C.
  */
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -14,7 +14,7 @@ extern "C" int weir_torch_install(bool host, char *text, size_t size);
 extern "C" WEIR_API bool torch_pairs_begin(cudaStream_t stream);
 extern "C" WEIR_API void torch_pairs(size_t size, unsigned long n);
 
-/* Install weir, with `stream` as the current one. */
+/* Install weir, and make `stream` the current stream. */
 bool
 torch_pairs_begin(cudaStream_t stream)
 {

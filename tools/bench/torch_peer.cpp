@@ -1,7 +1,7 @@
 /*
- * PyTorch's caching allocator as a peer: a library that scripts/bench compiles
- * against the PyTorch of the machine, and weir-bench loads. It needs no Python
- * when it runs.
+ * PyTorch's caching allocator as a peer. scripts/bench compiles this library
+ * against the PyTorch of the machine, and weir-bench loads it. It needs no
+ * Python at run time.
  */
 #include <exception>
 #include <string>
@@ -34,7 +34,7 @@ failed(const std::exception &e)
 	return false;
 }
 
-/* The steps of PyTorch's first use of CUDA that the allocator needs. */
+/* Make the steps of PyTorch's first use of CUDA that the allocator needs. */
 const char *
 peer_open()
 {
@@ -50,7 +50,7 @@ peer_open()
 }
 
 void *
-peer_take(size_t size, weir_stream stream)
+peer_malloc(size_t size, weir_stream stream)
 {
 	try {
 		return allocator::raw_alloc_with_stream(size, stream);
@@ -61,7 +61,7 @@ peer_take(size_t size, weir_stream stream)
 }
 
 void
-peer_give(void *block, weir_stream)
+peer_free(void *block, weir_stream)
 {
 	try {
 		allocator::raw_delete(block);
@@ -70,7 +70,8 @@ peer_give(void *block, weir_stream)
 	}
 }
 
-/* recordStream() wants to see that the block is the allocator's own. */
+/* recordStream() needs an owner that shows that the block is the
+ * allocator's. */
 bool
 peer_record(void *block, weir_stream, weir_stream user)
 {
@@ -84,7 +85,7 @@ peer_record(void *block, weir_stream, weir_stream user)
 	} catch (const std::exception &e) {
 		good = failed(e);
 	}
-	owned.release_context(); /* the block stays the caller's */
+	owned.release_context(); /* keep the block */
 	return good;
 }
 
@@ -100,7 +101,7 @@ peer_trim()
 
 } // namespace
 
-/* In the order of struct peer: C++17 has no names here. */
+/* The fields are in the order of struct peer: C++17 cannot name them. */
 extern "C" __attribute__((visibility("default")))
 const struct peer weir_bench_peer = {
 	"pytorch",
@@ -110,8 +111,8 @@ const struct peer weir_bench_peer = {
 	peer_open,
 	nullptr, /* enter */
 	nullptr, /* leave */
-	peer_take,
-	peer_give,
+	peer_malloc,
+	peer_free,
 	peer_record,
 	peer_trim,
 	peer_error,

@@ -1,7 +1,7 @@
 /*
- * PyTorch's caching allocator of page-locked host memory as a peer, compiled and
- * loaded as torch_peer.cpp is. A block is freed by its context, which it has in
- * its first bytes until then.
+ * PyTorch's caching allocator of page-locked host memory as a peer. It is
+ * compiled and loaded like torch_peer.cpp. A block is freed by its context,
+ * which is in the first bytes of the block.
  */
 #include <exception>
 #include <string>
@@ -31,7 +31,7 @@ peer_error()
 }
 
 void *
-peer_take(size_t size, weir_stream)
+peer_malloc(size_t size, weir_stream)
 {
 	try {
 		c10::DataPtr owner = allocator()->allocate(size);
@@ -45,7 +45,7 @@ peer_take(size_t size, weir_stream)
 }
 
 void
-peer_give(void *block, weir_stream)
+peer_free(void *block, weir_stream)
 {
 	deleter(*static_cast<void **>(block));
 }
@@ -56,8 +56,8 @@ peer_trim()
 	allocator()->empty_cache();
 }
 
-/* Bytes held: reserved_bytes in versions where allocated_bytes means bytes in
- * use; in others allocated_bytes. */
+/* The held bytes: reserved_bytes in versions in which allocated_bytes are bytes
+ * in use, allocated_bytes in others. */
 template <typename Stats>
 auto
 held_of(const Stats &stats, int) -> decltype(stats.reserved_bytes.current)
@@ -93,7 +93,7 @@ peer_open()
 
 } // namespace
 
-/* In the order of struct peer: C++17 has no names here. */
+/* The fields are in the order of struct peer: C++17 cannot name them. */
 extern "C" __attribute__((visibility("default")))
 const struct peer weir_bench_peer = {
 	"pytorch-pinned",
@@ -103,8 +103,8 @@ const struct peer weir_bench_peer = {
 	peer_open,
 	nullptr, /* enter */
 	nullptr, /* leave */
-	peer_take,
-	peer_give,
+	peer_malloc,
+	peer_free,
 	nullptr, /* record */
 	peer_trim,
 	peer_error,

@@ -1,7 +1,7 @@
 /*
- * Make the page: one file with its script and its style in it, and a place for
- * the data. Usage: node build.mjs MODULES OUT, where MODULES is the folder that
- * `npm ci` filled.
+ * Make the page: one file that contains its script and its style, and a mark at
+ * the place for the data. Usage: node build.mjs MODULES OUT. MODULES is the
+ * folder that `npm ci` filled.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -37,12 +37,12 @@ function output(kind) {
 	return result.outputFiles.find((f) => f.path.endsWith(kind)).text;
 }
 
-/* Escape the text that would end the element early. */
+/* Escape texts that would end the script element early. */
 const script = output(".js").replaceAll("</script", "<\\/script")
     .replaceAll("<!--", "<\\!--");
 const style = output(".css");
 
-/* The licences of what is bundled, which go where it goes. */
+/* The licences of the bundled libraries, which the page must contain. */
 function licences() {
 	const names = new Set();
 	for (const path of Object.keys(result.metafile.inputs)) {

@@ -1,7 +1,7 @@
 /*
- * Where the events of a trace are on the horizontal axis: evenly spaced, or at
- * the time they happened. Position p lies between event p - 1 and event p + 1;
- * positions are 0 to length.
+ * The places of events on the horizontal axis: evenly spaced, or by their times.
+ * Event i has position i. Positions range from 0 to length, the end of the
+ * trace.
  */
 import { countUpTo } from "./series.js";
 
@@ -21,7 +21,8 @@ export class EventAxis {
 }
 
 export class TimeAxis {
-	/* Clocks of several threads may step back a little: time does not. */
+	/* The times of several threads may step back a little. The axis does
+	 * not: each time is at least the one before. */
 	constructor(times, from, length) {
 		this.kind = "time";
 		this.length = length;
@@ -44,7 +45,7 @@ export class TimeAxis {
 	position(x) {
 		return Math.max(0, Math.min(this.length, countUpTo(this.times, x) - 1));
 	}
-	/* Is there any use of it? Old snapshots have no times. */
+	/* True if the events have times. Old snapshots have none. */
 	get useful() {
 		return this.length > 1 && this.times[this.length - 1] > 0;
 	}

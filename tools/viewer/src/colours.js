@@ -1,6 +1,7 @@
 /*
- * The colour of every element, by what the reader chose. The largest nine of a
- * kind have a colour each; the rest share a neutral one.
+ * The colour of every element, by the property that the reader chose. The nine
+ * largest values of the property have a colour each; all others share a neutral
+ * colour.
  */
 import { SLOTS, mix, pack, css } from "./theme.js";
 import { frameLabel, bytes } from "./format.js";
@@ -13,7 +14,8 @@ export const MODES = [
 	["age", "Lifetime"],
 ];
 
-/* Element weights by key at the peak, or in all if nothing was live then. */
+/* The keys of elements, sorted by their bytes at the peak, then by all their
+ * bytes. */
 function ranked(model, keyOf) {
 	const el = model.elements, peak = model.peak;
 	const sums = new Map();
@@ -49,10 +51,10 @@ function byRank(model, theme, keyOf, label, nothing) {
 	if (unknown)
 		legend.push({ colour: css(unknownRGB), label: label(nothing),
 			bytes: unknown.peak });
-	/* Neighbours among the others stay apart by a shade. */
+	/* Shades separate neighbours among the others. */
 	const shades = [0, 0.1, 0.2, 0.3].map((t) =>
 		pack(mix(theme.otherRGB, theme.groundRGB, t)));
-	/* And so do two elements of one kind. */
+	/* Shades also separate two elements of one key. */
 	const packed = [0, 0.1, 0.2].map((t) =>
 		theme.slots.map((c) => pack(mix(c, theme.groundRGB, t))));
 	const unknownShades = [0, 0.15, 0.3].map((t) =>
@@ -120,7 +122,7 @@ function colouring(app) {
 	}
 }
 
-/* Sets app.colourOf, an array by element, and returns the legend. */
+/* Set app.colourOf, the colour of each element. Returns the legend. */
 export function colour(app) {
 	const { model, theme } = app, el = model.elements;
 	const { of, legend } = colouring(app);

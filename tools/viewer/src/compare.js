@@ -1,7 +1,7 @@
 /*
- * Two snapshots beside each other: what each call site had in use at the end of
- * one and of the other. Sites are told by their names, since stacks and strings
- * of two snapshots have no numbers in common.
+ * Comparison of two snapshots: the memory in use at the end of each, by call
+ * site. Sites are matched by their names, because the numbers of stacks and
+ * strings differ between snapshots.
  */
 import { Sites } from "./sites.js";
 import { STATE_INACTIVE } from "./model.js";
@@ -38,7 +38,8 @@ export function finalState(snap, sites, device) {
 	return sums;
 }
 
-/* Rows of {name, before, after, change}, the largest changes first. */
+/* Compare both final states. Rows are {name, before, after, change}, with the
+ * largest changes first. */
 export function compare(snap, sites, device) {
 	const before = finalState(snap.before, new Sites(snap.before), device);
 	const after = finalState(snap, sites, device);

@@ -3,17 +3,18 @@
  *
  *	"weirview"  u32 version  u32 length  JSON of that length  columns
  *
- * The JSON has {columns: {name: [type, offset, count]}, base, pinned_from};
- * device pinned_from + D is the page-locked host memory of device D. Offsets are
- * from the first multiple of 8 behind the JSON, and multiples of 8. Addresses are kept as distances
- * from `base`, so that they are exact as doubles. All text that comes from a
- * snapshot is in one table of strings, and is put on the page as text only.
+ * The JSON is {columns: {name: [type, offset, count]}, base, pinned_from}.
+ * Device pinned_from + D is the page-locked host memory of device D. Offsets are
+ * multiples of 8, and count from the first multiple of 8 after the JSON.
+ * Addresses are distances from `base`, so that they are exact as doubles. All
+ * text of a snapshot is in one table of strings, and the page shows it as text
+ * only, never as HTML.
  */
 const VERSION = 3;
 
-/* Values of streams from here on are handles: a trace in CSV has 1,024 streams
- * at most, and a handle is an address behind the first page. The last value is
- * memory of no stream. */
+/* Streams from this value on are handles. Smaller values are numbers of a trace
+ * in CSV, which has at most 1,024 streams; a handle is an address above the
+ * first page. The last value is the stream of device-scope memory. */
 const HANDLES = 4096n, NO_STREAM = (1n << 64n) - 1n;
 
 const arrays = {
@@ -32,17 +33,17 @@ function fromBase64(text) {
 	return bytes;
 }
 
-/* Characters that cannot be seen, or that turn the text beside them round. */
+/* Characters that are invisible, or that change the direction of text. */
 const UNSEEN =
 	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/* The runs of base64 in a page: the snapshot's, and that of an earlier one that
- * it is compared with. */
+/* The runs of base64 in a page: the snapshot, and the earlier snapshot that it
+ * is compared with, if any. */
 export function runs(text) {
 	return text.trim().split(/\s+/);
 }
 
-/* The buffer from such a run: a zlib stream. */
+/* Decode such a run, which is a zlib stream in base64, into a buffer. */
 export async function unpack(text) {
 	const packed = new Blob([fromBase64(text.trim())]);
 	const stream = packed.stream()
@@ -50,7 +51,7 @@ export async function unpack(text) {
 	return new Response(stream).arrayBuffer();
 }
 
-/* The columns by name. Throws an Error that says what is wrong. */
+/* The columns by name. Throws an Error with the fault of the buffer. */
 function columnsOf(buffer) {
 	const view = new DataView(buffer);
 	const magic = new TextDecoder().decode(new Uint8Array(buffer, 0, 8));
@@ -69,7 +70,7 @@ function columnsOf(buffer) {
 	return { meta, columns };
 }
 
-/* A snapshot, whose text and stacks are decoded when asked for. */
+/* A snapshot. Its strings are decoded at their first use. */
 export class Snapshot {
 	constructor(buffer) {
 		const { meta, columns } = columnsOf(buffer);
@@ -93,7 +94,7 @@ export class Snapshot {
 			(BigInt(columns.stream_high[i]) << 32n) | BigInt(low));
 		this.settings = Array.from(columns.setting_name, (k, i) =>
 			[this.string(k), this.string(columns.setting_value[i])]);
-		this.before = null; /* a Snapshot that this one is compared with */
+		this.before = null; /* the earlier Snapshot of a comparison */
 		this.title = this.decoder.decode(columns.title)
 		    .replace(UNSEEN, "\ufffd");
 		this.verdicts = JSON.parse(this.decoder.decode(columns.verdicts),
@@ -103,8 +104,9 @@ export class Snapshot {
 	}
 
 	/*
-	 * Stacks become nodes of one tree of calls: node 0 is the root, and a
-	 * node's parent comes before it. Columns of stacks name nodes from then on.
+	 * Replace stacks by nodes of one tree of calls. Node 0 is the root, and a
+	 * parent has a smaller number than its children. Afterwards the columns
+	 * of stacks have the numbers of nodes.
 	 */
 	growTree() {
 		const c = this.columns, frames = c.frame_name.length + 1;
@@ -162,7 +164,7 @@ export class Snapshot {
 		};
 	}
 
-	/* The frames of a stack, innermost first; stack 0 has none. */
+	/* The frames of a stack, innermost first. Stack 0 has none. */
 	stack(node) {
 		const frames = [];
 		for (let n = node; n !== 0; n = this.columns.node_parent[n])
@@ -182,12 +184,13 @@ export class Snapshot {
 			return "no stream";
 		if (value < HANDLES)
 			return `stream ${value}`;
-		/* Handles are too long to be told apart: they are numbered. */
+		/* Handles are too long to compare at a glance, so they are
+		 * numbered. */
 		return `stream #${this.streams.filter((s) => s >= HANDLES &&
 			s < value).length + 1}`;
 	}
 
-	/* With the handle, where there is room for it. */
+	/* The name with the handle, for places with enough space. */
 	streamFullName(i) {
 		const value = this.streams[i];
 		return value >= HANDLES && value !== NO_STREAM ?

@@ -1,6 +1,6 @@
 /*
- * Elements. Text is always set as text: what a snapshot says is never read as
- * HTML.
+ * Elements of the page. Text is always set as text, so that no text of a
+ * snapshot is parsed as HTML.
  */
 export function h(tag, attributes = {}, ...children) {
 	const element = document.createElement(tag);
@@ -16,7 +16,7 @@ export function h(tag, attributes = {}, ...children) {
 	return element;
 }
 
-/* A square of a colour. */
+/* A square in a colour. */
 export function swatch(colour) {
 	const square = h("i", { class: "swatch", "aria-hidden": "true" });
 	square.style.background = colour;

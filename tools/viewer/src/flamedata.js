@@ -1,10 +1,10 @@
 /*
- * Weights of stacks, and the part of the tree of calls that can be seen.
+ * Weights of stacks, and the visible part of the tree of calls.
  */
 import { hierarchy, partition } from "d3-hierarchy";
 import { argmax } from "./series.js";
 
-/* The weights to choose from: [id, name]. */
+/* The weights that a reader may choose: [id, name]. */
 export const WEIGHTS = [
 	["peak", "In use at the peak"],
 	["cursor", "In use at the mark"],
@@ -14,7 +14,7 @@ export const WEIGHTS = [
 	["wait", "Waiting bytes at their most"],
 ];
 
-/* The weight of each node itself. */
+/* The weight of each node without its children. */
 export function ownWeights(model, kind, { p0, p1, mark }) {
 	const el = model.elements;
 	const own = new Float64Array(model.columns.node_parent.length);
@@ -50,16 +50,17 @@ export function ownWeights(model, kind, { p0, p1, mark }) {
 	return own;
 }
 
-/* Was it allocated between two positions, and is it in use at the second? */
+/* True if an element was allocated between two positions and is in use at the
+ * second. */
 export function isKept(el, k, p0, p1) {
 	return el.event[k] >= p0 && el.event[k] < p1 && el.end[k] >= p1;
 }
 
 /*
- * The tree of calls, outermost first, without the frames that `hidden` has:
- * those pass their weight and their callees up. Nodes lighter than `least` of
- * the whole are left out, so a picture has some thousand of them whatever the
- * trace. Returns d3's partition with x from 0 to 1.
+ * The tree of calls, outermost first. Frames in `hidden` are left out: their
+ * callers get their weight and their callees. Nodes below the share `least` of
+ * the total are left out too, so that a picture has at most some thousand nodes
+ * for any trace. Returns d3's partition with x from 0 to 1.
  */
 export function flameTree(model, own, hidden, least = 1 / 2500) {
 	const { node_parent: parent, node_frame: frame } = model.columns;
@@ -89,7 +90,7 @@ export function flameTree(model, own, hidden, least = 1 / 2500) {
 		place[i] = node;
 	}
 	const tree = hierarchy(root, (d) => [...d.children.values()]);
-	/* Values are of whole subtrees already. */
+	/* The values are sums over subtrees already. */
 	tree.each((d) => {
 		d.value = d.data.value;
 	});

@@ -1,4 +1,4 @@
-/* Numbers as people read them. */
+/* Numbers as text for people. */
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(n) {
@@ -11,7 +11,7 @@ export function bytes(n) {
 	return `${n < 0 ? "−" : ""}${value.toFixed(digits)} ${UNITS[unit]}`;
 }
 
-/* "+3.00 MiB", "−3.00 MiB", "0 B" */
+/* Bytes with a sign: "+3.00 MiB", "−3.00 MiB", "0 B". */
 export function signed(n) {
 	return n > 0 ? `+${bytes(n)}` : bytes(n);
 }
@@ -33,7 +33,7 @@ export function percent(part, whole) {
 	return p > 0 && p < 1 ? "under 1 %" : `${Math.round(p)} %`;
 }
 
-/* Microseconds as a length of time. */
+/* Microseconds as a duration. */
 export function duration(us) {
 	if (us < 1000)
 		return `${Math.round(us)} µs`;
@@ -44,7 +44,7 @@ export function duration(us) {
 	return `${Math.floor(us / 60e6)} min ${Math.round(us / 1e6) % 60} s`;
 }
 
-/* The last part of a path, of either kind. */
+/* The last part of a path with slashes or backslashes. */
 export function fileName(path) {
 	return path.slice(Math.max(path.lastIndexOf("/"),
 	    path.lastIndexOf("\\")) + 1);

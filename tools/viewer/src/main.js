@@ -1,5 +1,5 @@
 /*
- * The page: what is shown, and who draws it when that changes.
+ * The page: its state, and the drawing of the parts that a change concerns.
  */
 import "./style.css";
 import { runs, unpack, Snapshot } from "./data.js";
@@ -25,18 +25,18 @@ import { Compare } from "./views/compare.js";
 const KEYS = [
 	["← →", "move along the trace"],
 	["+ −", "zoom in and out; the wheel does too"],
-	["0", "all of the trace"],
-	["1 to 6", "the pictures"],
+	["0", "show the whole trace"],
+	["1 to 6", "choose a picture"],
 	["P", "go to the peak"],
-	["K", "only what was allocated in view and is in use at its end"],
+	["K", "show only memory that was allocated in view and is in use at its end"],
 	["/", "search stacks, files and addresses"],
-	["N, Shift N", "next and previous of what was found"],
-	["[ ]", "the event before and after the mark"],
-	["Enter", "select what is at the mark"],
-	["↑ ↓", "in the address map, the block after and before at this address"],
-	["Escape", "let go of what is selected; of the search"],
+	["N, Shift N", "go to the next or the previous result"],
+	["[ ]", "move the mark to the event before or after"],
+	["Enter", "select the allocation at the mark"],
+	["↑ ↓", "in the address map, select the next or the previous block at this address"],
+	["Escape", "clear the selection, then the search"],
 	["T", "dark or light"],
-	["?", "this list"],
+	["?", "show this list"],
 ];
 
 class App {
@@ -45,13 +45,13 @@ class App {
 		this.root = root;
 		this.sites = new Sites(snap);
 		this.theme = readTheme();
-		/* Without stacks there are no call sites to tell apart. */
+		/* Without stacks there are no call sites. */
 		this.colour = snap.columns.node_parent.length > 1 ? "site" : "stream";
 		this.hovered = this.selected = null;
 		this.cursor = this.mark = null;
 		this.found = this.matchedFrames = this.matchedNodes = null;
 		this.matchedAddress = null;
-		this.kept = null; /* {p0, p1}: only what is kept between them */
+		this.kept = null; /* {p0, p1}: show only memory kept between them */
 		this.dirty = new Set();
 		this.models = new Map();
 	}
@@ -163,7 +163,7 @@ class App {
 		    "?"));
 	}
 
-	/* The timeline's key, and what the axis counts. */
+	/* The timeline's key, and the choice of the axis. */
 	key() {
 		const entry = (style, text, meaning) => h("span",
 		    { class: `entry ${style}`, title: meaning }, h("i", {}), text);
@@ -174,14 +174,15 @@ class App {
 		axis("time", "Time"));
 		return h("div", { class: "bar" },
 		    h("h2", {}, "Memory through time"),
-		    entry("held", "held", "Reserved: taken from the device"),
+		    entry("held", "held", "Reserved: allocated from the device"),
 		    entry("use", "in use", "Active: allocated, or freed and waiting"),
 		    entry("wait", "waiting",
 		    "Pending: freed, and not yet seen to be complete"),
 		    h("span", { class: "space" }),
 		    this.keepButton = h("button", { class: "plain", "aria-pressed":
-			"false", title: "Only what was allocated in view and is still " +
-			"in use at its end (K)", onclick: () => this.toggleKept() },
+			"false", title: "Show only memory that was allocated in view " +
+			"and is in use at its end (K)",
+		    onclick: () => this.toggleKept() },
 		    "Kept in view"),
 		    h("button", { class: "plain", onclick: () => this.goPeak() },
 		    "Go to the peak"),
@@ -213,18 +214,19 @@ class App {
 
 	help() {
 		const words = [
-			["Held", "Or reserved: what an allocator took from the device, in " +
-				"segments; an expandable segment grows and shrinks in parts."],
-			["In use", "Or active: what the program asked for and is not free " +
-				"again. What waits is part of it."],
+			["Held", "Or reserved: memory that the allocator got from the " +
+				"device, in segments. An expandable segment grows and " +
+				"shrinks in parts."],
+			["In use", "Or active: memory that the program allocated and that " +
+				"is not free again. Waiting memory is part of it."],
 			["Waiting", "Or pending: freed, but the allocator has not yet seen " +
-				"that the work on it is done. It looks when memory is " +
-				"requested."],
-			["Free", "Held and not in use. Much of it in small pieces is " +
-				"fragmentation: a large request may fail beside it."],
+				"that the work on it is done. The allocator checks that when " +
+				"the program requests memory."],
+			["Free", "Held and not in use. Much free memory in small pieces is " +
+				"fragmentation: a large request may fail in spite of it."],
 			["Stack", "The calls that led to an allocation. The frame in bold is " +
-				"the innermost one that is the program's own."],
-			["Event", "One line of the history: an allocation, a free, or a " +
+				"the innermost frame of the program itself."],
+			["Event", "One entry of the history: an allocation, a free, or a " +
 				"call for memory of the device."],
 		];
 		const rows = (list) => h("dl", { class: "facts wide" },
@@ -247,7 +249,7 @@ class App {
 		    this.settings);
 	}
 
-	/* ---- What changes what is shown ---- */
+	/* ---- Changes of the state ---- */
 
 	async changeDevice(device) {
 		await this.load(device);
@@ -278,7 +280,7 @@ class App {
 		this.show(this.view);
 	}
 
-	/* ---- The address of the page says what is shown ---- */
+	/* ---- The state in the address of the page ---- */
 
 	save() {
 		const { axis } = this;
@@ -298,7 +300,7 @@ class App {
 		history.replaceState(null, "", `#${state}`);
 	}
 
-	/* Parts that are missing, or are no numbers, are passed over. */
+	/* Restore a state. Parts that are missing or no numbers are ignored. */
 	restore(state) {
 		const number = (name) => {
 			const n = Number(state.get(name) ?? NaN);
@@ -324,13 +326,13 @@ class App {
 			this.show(this.views[state.get("view")]);
 	}
 
-	/* The result of the comparison in a sentence. */
+	/* A sentence on the comparison. */
 	sinceBefore() {
 		const { before, after, rows } = this.views.compare.found();
 		return changes(this.snap.before.title, before, after, rows[0]);
 	}
 
-	/* Why the last request failed, as `weir oom` says it. */
+	/* The verdict of `weir oom` on the last failed request. */
 	verdict() {
 		const found = this.snap.verdicts.find(({ device }) =>
 			device === this.model.device);
@@ -340,7 +342,7 @@ class App {
 		    h("h2", {}, "Why it failed"),
 		    h("button", { class: "tool", "aria-label": "Close" }, "✕")),
 		h("p", {}, found.headline[0].toUpperCase() +
-		    `${found.headline.slice(1)}; asked for by ${found.site}.`),
+		    `${found.headline.slice(1)}; requested by ${found.site}.`),
 		h("ul", {}, ...found.causes.map(({ text, setting }) =>
 		    h("li", {}, text, setting ? h("code", {}, setting) : null)))];
 	}
@@ -434,7 +436,7 @@ class App {
 	zoomAll() {
 		this.setWindow(this.axis.start, this.axis.end);
 	}
-	/* Bring a position into view. */
+	/* Move the view so that it shows a position. */
 	reveal(p) {
 		const a = this.axis.x(p);
 		const span = this.x1 - this.x0;
@@ -467,7 +469,7 @@ class App {
 		this.changed("hover");
 	}
 
-	/* The element an event belongs to. */
+	/* The element of an event. */
 	elementOfEvent(i) {
 		const { model } = this, c = model.columns, el = model.elements;
 		const addr = c.event_addr[model.first + i];
@@ -505,8 +507,8 @@ class App {
 		}
 		this.recolour();
 	}
-	/* Leave only memory that was allocated between the ends of the view and
-	 * is in use at the second. The two stay as they are when the view moves on. */
+	/* Show only memory that was allocated in the present view and is in use
+	 * at its end. Later moves of the view do not change the choice. */
 	toggleKept() {
 		this.kept = this.kept ? null : {
 			p0: Math.max(0, Math.floor(this.axis.position(this.x0))),
@@ -517,7 +519,7 @@ class App {
 		this.say(this.hits.textContent);
 	}
 
-	/* The picture with the ground under it, as a file. */
+	/* Save the picture, with its background, as a file. */
 	async savePicture() {
 		const { base } = this.view.plot;
 		const canvas = h("canvas", { width: base.width, height: base.height });
@@ -544,7 +546,7 @@ class App {
 		this.changed("window");
 	}
 
-	/* The block that was at the same address before or after. */
+	/* Select the block before or after at the same address. */
 	neighbour(by) {
 		const k = this.selected?.element, el = this.model.elements;
 		if (k === undefined)
@@ -557,7 +559,7 @@ class App {
 				return;
 			}
 		}
-		this.say("no other block was there");
+		this.say("no other block had this address");
 	}
 
 	note(text) {
@@ -665,7 +667,7 @@ class App {
 	}
 }
 
-/* The sign of a weir: water over a step. */
+/* The logo: water that runs over a weir. */
 function mark() {
 	const ns = "http://www.w3.org/2000/svg";
 	const svg = document.createElementNS(ns, "svg");

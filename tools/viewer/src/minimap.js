@@ -1,5 +1,5 @@
 /*
- * All of the trace, and which part of it is in view: a slider for that part.
+ * The whole trace, with a slider for the part in view.
  */
 import { h } from "./dom.js";
 import { GUTTER, MARGIN } from "./plot.js";

@@ -1,13 +1,13 @@
 /*
- * The history of one device's memory, from the events of a snapshot and the state it
- * ends with.
+ * The history of one device's memory, from the events of a snapshot and its
+ * final state.
  *
- * An *element* is the life of one allocation: from the event that made it to
- * the one that ended it, at one address. A *range* is memory that was held from
- * the driver for a while: a segment, or a mapped part of an expandable one.
- * Event i happens at position i and what it made holds from there on; the end
- * of the trace is position `length`. Elements and ranges that were there before
- * the first event begin at 0.
+ * An *element* is the life of one allocation at one address, from the event
+ * that begins it to the event that ends it. A *range* is memory that was held
+ * from the driver for a time: a segment, or a mapped part of an expandable
+ * segment. Event i is at position i, and its effect begins there. The end of the
+ * trace is position `length`. Elements and ranges that are older than the first
+ * event begin at 0.
  */
 import { Series, countUpTo } from "./series.js";
 import { Ranges } from "./ranges.js";
@@ -15,9 +15,9 @@ import { Ranges } from "./ranges.js";
 export const STATE_INACTIVE = 0, STATE_ACTIVE = 1, STATE_PENDING = 2;
 
 /* Flags of elements. */
-export const BEFORE = 1;    /* was there before the first event */
-export const AT_END = 2;    /* is there in the final state */
-export const BROKEN = 4;    /* its end is not in the trace */
+export const BEFORE = 1;    /* older than the first event */
+export const AT_END = 2;    /* part of the final state */
+export const BROKEN = 4;    /* the trace lacks its end */
 
 const CHUNK = 1024;
 const GRANULE = 512;
@@ -26,8 +26,9 @@ function roundUp(size) {
 	return Math.max(GRANULE, Math.ceil(size / GRANULE) * GRANULE);
 }
 
-/* Arrays of elements that grow; two of them, so that what turns out to be
- * older than the trace comes first. */
+/* Elements, as one array for each field. Elements of the trace and elements
+ * that prove to be older are collected apart, so that the older ones are
+ * first in the end. */
 class Elements {
 	constructor(capacity) {
 		this.n = 0;
@@ -58,7 +59,7 @@ class Elements {
 		this.flags[i] = flags;
 		return i;
 	}
-	/* Elements of `older`, then these. */
+	/* The elements of `older`, followed by these. */
 	after(older) {
 		const all = new Elements(older.n + this.n);
 		for (const key of Object.keys(this)) {
@@ -83,14 +84,14 @@ export const ACTION = {
 	SEGMENT_FREE: 4, SEGMENT_MAP: 5, SEGMENT_UNMAP: 6, SNAPSHOT: 7, OOM: 8,
 };
 
-/* Pairs allocations with their ends. */
+/* Joins allocations with their ends. */
 class Pairing {
 	constructor(model) {
 		this.m = model;
 		const n = model.length;
 		this.now = new Elements(n + 1);
 		this.before = new Elements(n + model.finalBlocks.length + 1);
-		this.live = new Map(); /* address to +index, or -index - 1 if older */
+		this.live = new Map(); /* address to index, or -index - 1 if older */
 		this.broken = 0;
 	}
 	side(ref) {
@@ -126,17 +127,17 @@ class Pairing {
 		const ref = this.live.get(addr) ??
 			this.older(addr, size, stream, 0, pool);
 		const [els, k] = this.side(ref);
-		/* A history may begin between the two halves of a free. */
+		/* A history may begin between the two events of a free. */
 		if (els.freed[k] < 0) {
 			els.freed[k] = els.flags[k] & BEFORE ? 0 : i;
 			els.freeStack[k] = stack;
 		} else if (els.freed[k] === i - 1) {
-			els.freed[k] = i; /* both halves at once: it never waited */
+			els.freed[k] = i; /* both events at once: it never waited */
 		}
 		els.end[k] = i;
 		this.live.delete(addr);
 	}
-	/* A block of the final state that is in use or pending. */
+	/* Add a block of the final state that is in use or pending. */
 	final(block) {
 		let ref = this.live.get(block.addr);
 		if (ref === undefined) {
@@ -184,7 +185,7 @@ export class Model {
 		return this.snap.actions[this.columns.event_action[this.first + i]];
 	}
 
-	/* Segments and blocks of the final state. */
+	/* Read the segments and blocks of the final state. */
 	readFinal() {
 		const c = this.columns;
 		this.finalBlocks = [];
@@ -243,7 +244,8 @@ export class Model {
 		this.broken = p.broken;
 		const el = this.elements, chunks = Math.ceil(el.n / CHUNK);
 		this.chunkEnd = new Int32Array(chunks);
-		/* Quarters of a doubling, for choosing the largest. */
+		/* Classes of sizes, four for each doubling, by which the largest
+		 * elements are chosen. */
 		this.sizeClass = Uint8Array.from(el.size.subarray(0, el.n),
 		    (size) => Math.log2(Math.max(1, size)) * 4);
 		for (let i = 0; i < el.n; i++) {
@@ -252,8 +254,8 @@ export class Model {
 		}
 	}
 
-	/* How much was in use and pending after each event, in all and for each
-	 * stream. */
+	/* Compute the bytes in use and pending after each event, in all and for
+	 * each stream. */
 	count() {
 		const el = this.elements, n = this.length;
 		const active = new Float64Array(n + 1), pending = new Float64Array(n + 1);
@@ -280,7 +282,8 @@ export class Model {
 		this.countStreams();
 	}
 
-	/* Beginnings, frees and ends in order of position: 3k, 3k + 1, 3k + 2. */
+	/* The begin (3k), the free (3k + 1) and the end (3k + 2) of each element
+	 * k, sorted by position. */
 	steps() {
 		const el = this.elements;
 		const from = new Uint32Array(this.length + 2);
@@ -341,7 +344,8 @@ export class Model {
 		}).sort((a, b) => b.active.max - a.active.max);
 	}
 
-	/* The vertical place of each element: addresses without their gaps. */
+	/* Compute the vertical place of each element: its address, without the
+	 * gaps between regions. */
 	place() {
 		this.regions = this.ranges.regions(this.elements);
 		const el = this.elements;
@@ -364,7 +368,7 @@ export class Model {
 		this.spans = this.annotationSpans(c);
 	}
 
-	/* START and END of annotations, as spans in rows that do not overlap. */
+	/* Annotations as spans from START to END, in rows without overlaps. */
 	annotationSpans(c) {
 		const spans = [], open = new Map();
 		for (let i = 0; i < c.annotation_name.length; i++) {
@@ -413,8 +417,8 @@ export class Model {
 	}
 
 	/*
-	 * Call `visit` with each element that is there between two positions, in
-	 * the order they began.
+	 * Call `visit` with each element that exists between two positions, in
+	 * the order of their begins.
 	 */
 	overlapping(p0, p1, visit) {
 		const el = this.elements;
@@ -429,7 +433,7 @@ export class Model {
 		}
 	}
 
-	/* The position at which most was in use. */
+	/* The position of the peak of memory in use. */
 	get peak() {
 		if (this._peak === undefined) {
 			const v = this.active.values;
@@ -443,7 +447,7 @@ export class Model {
 	}
 }
 
-/* Build in steps, so that the page can tell how far it is. */
+/* Build a model in steps, so that the page can show the progress. */
 export async function buildModel(snap, device, step = async () => {}) {
 	const model = new Model(snap, device);
 	await step("Reading the final state");

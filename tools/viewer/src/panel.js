@@ -1,6 +1,6 @@
 /*
- * The panel of details: figures and stacks of the thing that is under the
- * pointer, or selected.
+ * The panel of details: figures and stacks of the object under the pointer, or
+ * of the selected object.
  */
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, duration, fileName, plural, signed } from "./format.js";
@@ -60,8 +60,8 @@ export class Panel {
 
 	describe(what) {
 		if (!what)
-			return [h("p", { class: "quiet" }, "Move the pointer over a picture; " +
-				"click to keep what it shows here.")];
+			return [h("p", { class: "quiet" }, "Move the pointer over a picture " +
+				"to see details here; click to keep them.")];
 		if (what.element !== undefined)
 			return this.element(what.element);
 		if (what.range)
@@ -171,7 +171,7 @@ export class Panel {
 			    h("p", { class: "quiet" }, "no stack recorded"), more);
 	}
 
-	/* A stack as text, a line a frame, innermost first. */
+	/* A stack as text: one line for each frame, innermost first. */
 	stackText(node) {
 		const { snap, sites } = this.app;
 		return sites.stack(node, this.all).map((f) => {
@@ -201,7 +201,7 @@ export class Panel {
 				["Until", r.end >= model.length ? "the end" :
 					`event ${count(r.end)}`],
 			]),
-			this.stack("Taken by", r.stack),
+			this.stack("Allocated by", r.stack),
 		];
 	}
 
@@ -241,7 +241,7 @@ export class Panel {
 				["Site", name], ["Before", row(before)], ["Now", row(after)],
 			]),
 			after.blocks ? this.stack("The largest one now", after.node) :
-				h("p", { class: "quiet" }, "nothing of it is left"),
+				h("p", { class: "quiet" }, "nothing of it is in use now"),
 		];
 	}
 
@@ -273,7 +273,7 @@ export class Panel {
 	}
 }
 
-/* Are two finds the same thing? */
+/* True if two finds are the same object. */
 export function same(a, b) {
 	if (!a || !b)
 		return a === b;
@@ -287,7 +287,8 @@ function swatchOf(packed) {
 		`${packed >> 16 & 255})`);
 }
 
-/* Browsers lend the clipboard to pages that they trust; else a field will do. */
+/* Copy a text to the clipboard. Browsers refuse the clipboard to pages that they
+ * do not trust; such a page copies from a text field. */
 async function copyText(text) {
 	try {
 		await navigator.clipboard.writeText(text);

@@ -1,17 +1,19 @@
 /*
- * A picture over a part of the trace: a canvas for what takes long to draw, one
- * above it for what follows the pointer, and the same gestures everywhere.
- * Wheel: zoom at the pointer. Drag: zoom to what is marked. Shift and drag or
- * wheel: move. Click: select. Double click: all of it.
+ * A picture of a part of the trace. It has a canvas for the parts that take long
+ * to draw, and a second canvas above it for the parts that follow the pointer.
+ * All pictures have the same gestures. Wheel: zoom at the pointer. Drag: zoom to
+ * the marked part. Shift and drag or wheel: move. Click: select. Double click:
+ * show the whole trace.
  */
 import { h } from "./dom.js";
 
 export const GUTTER = 98, MARGIN = 30;
-const CLICK = 4; /* pixels a hand may tremble */
+const CLICK = 4; /* pixels that the pointer may move during a click */
 
 export class Plot {
-	/* `view` has draw(plot), overlay(plot), and perhaps pick(plot, x, y),
-	 * select(found, x, y), box for marking in both directions, and zoomY(). */
+	/* `view` has draw(plot) and overlay(plot). It may have pick(plot, x, y),
+	 * select(found, x, y), `box` for marking in both directions, and
+	 * zoomY(). */
 	constructor(app, view, label) {
 		this.app = app;
 		this.view = view;
@@ -94,7 +96,7 @@ export class Plot {
 		this.drawMarked(ctx);
 	}
 
-	/* The event that was marked, as in the timeline. */
+	/* Draw the marked event, as the timeline does. */
 	drawMark(ctx) {
 		const { mark, axis, theme } = this.app;
 		if (mark === null || this.view.free)
@@ -120,7 +122,8 @@ export class Plot {
 		    box.y1 - box.y0 - 1);
 	}
 
-	/* The marked box; all of the height unless it is marked both ways. */
+	/* The marked box. It has the full height unless it is marked in both
+	 * directions. */
 	marked() {
 		const { from, to } = this.drag;
 		const high = this.view.box && Math.abs(to.y - from.y) > 24;
@@ -225,7 +228,7 @@ export class Plot {
 	}
 }
 
-/* An image of packed colours and, beside it, which element each pixel is. */
+/* An image of packed colours, and the element of each pixel. */
 export class Raster {
 	resize(width, height) {
 		if (this.width === width && this.height === height)
@@ -247,7 +250,7 @@ export class Raster {
 	}
 }
 
-/* About `most` round steps of bytes up to `max`. */
+/* At most `most` steps of a power of two of bytes, up to `max`. */
 export function byteTicks(max, most) {
 	let step = 1;
 	while (max / step > most)
@@ -258,7 +261,7 @@ export function byteTicks(max, most) {
 	return ticks;
 }
 
-/* Bytes with no more digits than ticks need. */
+/* Bytes with as few digits as ticks need. */
 export function tickLabel(n) {
 	const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 	let unit = 0;
@@ -269,7 +272,7 @@ export function tickLabel(n) {
 	return `${Math.round(n * 100) / 100} ${units[unit]}`;
 }
 
-/* Labels and lines for a scale of bytes from 0 at the bottom. */
+/* Draw the labels and lines of a scale of bytes, with 0 at the bottom. */
 export function drawByteScale(plot, ctx, max) {
 	const { theme } = plot.app;
 	for (const v of byteTicks(max, Math.max(2, plot.height / 44))) {

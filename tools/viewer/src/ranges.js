@@ -1,7 +1,7 @@
 /*
- * Memory that was held from the driver, and when. Segments come and go whole;
- * expandable ones are mapped and unmapped in parts, which need not be the same
- * parts, so a range may be cut.
+ * Memory that was held from the driver, with the times. A segment of the driver
+ * is allocated and freed as a whole. An expandable segment is mapped and
+ * unmapped in parts, which may differ, so that an unmap may cut a range.
  */
 import { countUpTo } from "./series.js";
 
@@ -53,7 +53,8 @@ export class Ranges {
 		this.live.splice(this.find(range.addr), 0, range);
 	}
 
-	/* End what lies in a range; what of it was not known was there before. */
+	/* End all memory in a range. Parts that no event has mapped are older
+	 * than the trace. */
 	remove(gone, i) {
 		let at = gone.addr;
 		const stop = gone.addr + gone.size;
@@ -83,7 +84,8 @@ export class Ranges {
 				end, before: true });
 	}
 
-	/* Ranges of the final state that no event made were there all along. */
+	/* Add ranges of the final state that no event has mapped: they are older
+	 * than the trace. */
 	addFinal(segments) {
 		for (const s of segments) {
 			let at = s.addr;
@@ -103,7 +105,7 @@ export class Ranges {
 		}
 	}
 
-	/* Bytes held after each event. */
+	/* The bytes held after each event. */
 	reserved(n) {
 		const sum = new Float64Array(n + 1);
 		for (const r of this.all) {
@@ -115,7 +117,7 @@ export class Ranges {
 		return sum.subarray(0, n);
 	}
 
-	/* All addresses that were ever held or used, without the gaps. */
+	/* The regions of all addresses that were ever held or in use. */
 	regions(elements) {
 		const spans = this.all.map((r) => [r.addr, r.addr + r.size]);
 		const held = new Regions(spans);

@@ -1,5 +1,5 @@
 /*
- * Search: text in the names and files of a stack, or an address.
+ * Search for text in the names and files of stacks, or for an address.
  */
 import { isKept } from "./flamedata.js";
 
@@ -48,7 +48,7 @@ export function search(app, query) {
 
 /*
  * Keep only elements that were allocated between two positions and are in use at
- * the second; with a search, only those that it found.
+ * the second. With a search, keep only those that it found.
  */
 export function keepOnly(app, { p0, p1 }) {
 	const { model, found } = app, el = model.elements;
@@ -74,7 +74,7 @@ function foundAt(model, found, p) {
 	return sum;
 }
 
-/* The next element that was found, by when it began; -1 if there is none. */
+/* The next found element in the order of begins; -1 if there is none. */
 export function next(app, from, by) {
 	const n = app.model.elements.n;
 	for (let i = 1; i <= n; i++) {

@@ -1,8 +1,8 @@
 /*
- * A value over the positions of a trace, with the smallest and largest of each
- * 8, 64, 512... entries, so that a picture costs its pixels and not the trace.
- * Entry k holds from position[k] to position[k + 1]; without positions entry k
- * is at k.
+ * A value over the positions of a trace. It has the smallest and the largest
+ * value of each 8, 64, 512... entries, so that the time of a picture depends on
+ * its pixels and not on the length of the trace. Entry k is valid from
+ * positions[k] to positions[k + 1]. Without positions, entry k is at position k.
  */
 const FAN = 8;
 
@@ -27,7 +27,7 @@ function reduce(from, pick) {
 	return to;
 }
 
-/* How many of a rising array are <= x. */
+/* The number of entries of a rising array that are <= x. */
 export function countUpTo(array, x) {
 	let lo = 0, hi = array.length;
 	while (lo < hi) {
@@ -52,7 +52,7 @@ export class Series {
 		}
 	}
 
-	/* The entry that holds at position p; -1 before the first. */
+	/* The entry that is valid at position p; -1 before the first. */
 	entry(p) {
 		if (this.positions)
 			return countUpTo(this.positions, p) - 1;
@@ -64,7 +64,8 @@ export class Series {
 		return k < 0 ? 0 : this.values[k];
 	}
 
-	/* The best of entries [from, to), by going up and down the levels. */
+	/* The best of the entries [from, to), with steps up and down the
+	 * levels. */
 	scan(levels, pick, from, to) {
 		let best = levels[0][from];
 		let level = 0;
@@ -75,7 +76,8 @@ export class Series {
 				to = to / FAN;
 				level++;
 			}
-			/* Here `to` may lie inside an entry: that is left for below. */
+			/* `to` may lie inside an entry here. A lower level scans that
+			 * part. */
 			if (from + 1 <= to) {
 				best = pick(best, levels[level][from]);
 				from++;
@@ -88,7 +90,7 @@ export class Series {
 		return best;
 	}
 
-	/* Smallest and largest value that held between two positions. */
+	/* The smallest and the largest value between two positions. */
 	range(p0, p1) {
 		const from = Math.max(0, this.entry(p0));
 		const last = this.positions ?

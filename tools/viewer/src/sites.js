@@ -1,7 +1,7 @@
 /*
- * The name of an allocation: the innermost frame that is the program's own.
- * The weir command has graded the frames (tools/weir/snapshot_sites.h), so that
- * the page blames whom `weir top` blames.
+ * The site of an allocation: the innermost frame of the program itself. The weir
+ * command has graded the frames (tools/weir/snapshot_sites.h), so that the page
+ * and `weir top` name the same sites.
  */
 const NOISE = 0, FRAMEWORK = 2;
 
@@ -12,7 +12,8 @@ export class Sites {
 		this.snap = snap;
 		this.grade = grade;
 		this.noise = Uint8Array.from(grade, (g) => g === NOISE ? 1 : 0);
-		/* The innermost of the best grade; parents come before their nodes. */
+		/* The innermost frame of the highest grade. Parents come before
+		 * their nodes. */
 		this.frameOf = new Int32Array(nodes).fill(-1);
 		for (let n = 1; n < nodes; n++) {
 			const f = c.node_frame[n], up = this.frameOf[c.node_parent[n]];
@@ -20,7 +21,7 @@ export class Sites {
 		}
 	}
 
-	/* A frame of frameOf in words; -1 is none. */
+	/* The name of a frame of frameOf; -1 is no frame. */
 	name(frame, of) {
 		if (frame < 0)
 			return "no stack recorded";
@@ -33,13 +34,13 @@ export class Sites {
 		return this.name(this.frameOf[node], of);
 	}
 
-	/* The frame of the program that a stack is blamed on; -1 is none. */
+	/* The site of a stack; -1 if it has no frame of the program. */
 	own(node) {
 		const f = this.frameOf[node];
 		return f >= 0 && this.grade[f] > FRAMEWORK ? f : -1;
 	}
 
-	/* The frames of a stack, innermost first, without noise unless asked. */
+	/* The frames of a stack, innermost first; without noise unless `all`. */
 	stack(node, all = false) {
 		const frames = this.snap.stack(node);
 		const clear = frames.filter((f) => !this.noise[f]);

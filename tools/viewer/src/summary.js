@@ -1,12 +1,12 @@
 /*
- * The snapshot in words, for somebody who sees one for the first
- * time, and the figures behind them.
+ * The snapshot in sentences, for people who see a snapshot for the first time,
+ * and the figures of the tiles.
  */
 import { bytes, count, duration, percent, plural, signed,
 	frameLabel } from "./format.js";
 import { argmax } from "./series.js";
 
-/* The call site that holds most at the peak, and how much. */
+/* The call site that holds most memory at the peak, and its bytes. */
 function largestSite(model, sites) {
 	const el = model.elements, p = model.peak;
 	const sums = new Map();
@@ -32,7 +32,7 @@ function when(model, times, p) {
 		` at event ${count(p)}`;
 }
 
-/* Figures for the tiles: [label, value, note, what it means]. */
+/* Figures of the tiles: [label, value, note, meaning, alarm]. */
 export function figures(model, times) {
 	const peak = model.active.max, held = model.reserved.max;
 	const end = model.length - 1;
@@ -43,11 +43,11 @@ export function figures(model, times) {
 		["Most held", bytes(held), peak > 0 && held > 2 * peak ?
 			`${(held / peak).toFixed(1)} times what is in use` :
 			`${percent(peak, held)} of it in use`,
-			"The most memory that was taken from the device at one moment. What " +
-			"is held and not in use can serve this program only.",
+			"The most memory that was held from the device at one moment. Held " +
+			"memory that is not in use can serve this program only.",
 			peak > 0 && held > 2 * peak],
 		["Free at the end", bytes(free), free > 0 ?
-			`${percent(free, model.reserved.at(end))} of what is held` :
+			`${percent(free, model.reserved.at(end))} of the held memory` :
 			model.reserved.at(end) > 0 ? "all that is held is in use" :
 			"nothing is held",
 		"Held from the device at the end of the trace, and not in use."],
@@ -63,8 +63,8 @@ export function figures(model, times) {
 	return tiles;
 }
 
-/* What has changed since the snapshot `title`, in a sentence; `most` is the call
- * site that changed most, if there is one. */
+/* A sentence on the changes since the snapshot `title`. `most` is the call site
+ * that changed most, if any. */
 export function changes(title, before, after, most) {
 	const by = (n) => n === 0 ? "as much" : signed(n);
 	return `Since ${title}: ${by(after.use - before.use)} in use at the ` +
@@ -72,7 +72,7 @@ export function changes(title, before, after, most) {
 		`; most changed ${most.name}, ${signed(most.change)}.` : ".");
 }
 
-/* Sentences. */
+/* The sentences of the summary. */
 export function sentences(model, sites, snap, times) {
 	const out = [];
 	const peak = model.active.max, p = model.peak;
@@ -108,6 +108,6 @@ function failures(model) {
 	const free = Math.max(0, model.reserved.at(i) - model.active.at(i));
 	const more = model.marks.oom.length - 1;
 	return [`A request for ${bytes(c.event_size[e])} failed: the device had ` +
-		`${bytes(c.event_addr[e])} left, and ${bytes(free)} were held but ` +
+		`${bytes(c.event_addr[e])} free, and ${bytes(free)} were held but ` +
 		`free.${more ? ` ${plural(more, "other")} failed too.` : ""}`];
 }

@@ -1,4 +1,4 @@
-/* Colours, which are set in style.css alone. */
+/* The colours of style.css, which is the only place that sets them. */
 export const SLOTS = 9;
 
 function parse(text) {
@@ -37,7 +37,7 @@ export function css([r, g, b]) {
 	return `rgb(${r} ${g} ${b})`;
 }
 
-/* Black or white, whichever is read better on a colour. */
+/* Black or white: the one with more contrast on a colour. */
 export function inkOn([r, g, b]) {
 	return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14191c" : "#ffffff";
 }

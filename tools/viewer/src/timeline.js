@@ -1,7 +1,7 @@
 /*
- * Memory over the part in view: held from the driver, in use, and waiting.
- * uPlot draws two points for each pixel, the largest and the smallest value
- * there, so neither a peak nor a dip is lost however long the trace.
+ * Memory in the part in view: held from the driver, in use, and waiting. uPlot
+ * draws two points for each pixel, the largest and the smallest value there, so
+ * that no peak and no dip is lost in a long trace.
  */
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -9,7 +9,8 @@ import { GUTTER, MARGIN, byteTicks, tickLabel } from "./plot.js";
 import { count, duration } from "./format.js";
 import { hatch } from "./views/streams.js";
 
-/* Points of a window: positions, or for long parts two for each pixel. */
+/* The points of a window: all positions, or two for each pixel of a long
+ * part. */
 export function sample(series, axis, x0, x1, width) {
 	const p0 = Math.floor(axis.position(x0));
 	const p1 = Math.min(axis.length, Math.ceil(axis.position(x1)) + 1);
@@ -100,7 +101,7 @@ export class Timeline {
 		this.app.setWindow(x0, x1);
 	}
 
-	/* Failures, the peak, and the mark. */
+	/* Draw the failures, the peak, and the mark. */
 	drawMarks(u) {
 		const { app } = this, { model, axis, theme } = app, { ctx, bbox } = u;
 		const ratio = uPlot.pxRatio;
@@ -183,7 +184,7 @@ export class Timeline {
 		const inner = Math.max(1, width - GUTTER - MARGIN);
 		const data = sample([model.reserved, model.active, model.pending],
 		    app.axis, app.x0, app.x1, inner);
-		/* No line along the bottom where nothing waits. */
+		/* Draw no line along the bottom where no memory waits. */
 		data[3] = data[3].map((v, i, all) =>
 			v || all[i - 1] || all[i + 1] ? v : null);
 		this.plot.setData(data);

@@ -1,9 +1,9 @@
 /*
- * Memory in use, one band for each allocation, the oldest at the bottom. When
- * memory below is freed the bands above move down. Every column of pixels shows
- * the moment of it at which most was in use, so no peak is lost. Where tens of
- * thousands are in use at once only the largest have bands; the others are the
- * grey on top.
+ * Memory in use, with one band for each allocation, the oldest at the bottom.
+ * When memory is freed, the bands above it move down. Every column of pixels
+ * shows its moment with most memory in use, so that no peak is lost. If tens of
+ * thousands of allocations are in use at once, only the largest have bands; the
+ * others are the grey area on top.
  */
 import { Plot, Raster, GUTTER, drawByteScale } from "../plot.js";
 import { pack, mix } from "../theme.js";
@@ -25,8 +25,9 @@ export class Bands {
 	}
 
 	/*
-	 * The elements of a window, in order of their beginning. A column costs as
-	 * much as it has blocks; where that is too many the small are left out.
+	 * The elements of a window, in the order of their begins. The time of a
+	 * column is in proportion to its blocks, so that small elements are left
+	 * out if there are too many.
 	 */
 	candidates(p0, p1, width) {
 		const { model } = this.app, { sizeClass } = model;
@@ -40,7 +41,7 @@ export class Bands {
 			if (sizeClass[k] >= least)
 				this.list[n++] = k;
 		});
-		this.left = all - n;
+		this.leftOut = all - n;
 		return this.list.subarray(0, n);
 	}
 
@@ -67,7 +68,7 @@ export class Bands {
 		return least;
 	}
 
-	/* For each column the position where most is in use. */
+	/* The position of each column at which most memory is in use. */
 	samples(plot, width) {
 		const { axis, model, x0, x1 } = this.app;
 		const at = new Int32Array(width).fill(-1);
@@ -119,11 +120,12 @@ export class Bands {
 		}
 		ctx.putImageData(raster.image, Math.round(GUTTER * plot.ratio), 0);
 		drawByteScale(plot, ctx, this.max);
-		app.note(this.left ? `${count(this.left)} small allocations of this ` +
-		    "part are the grey on top" : "");
+		app.note(this.leftOut ? `${count(this.leftOut)} small allocations of ` +
+		    "this part are the grey area on top" : "");
 	}
 
-	/* One column, from the bottom; what has ended leaves the stack. */
+	/* Draw one column from the bottom. Elements that have ended are removed
+	 * from the stack. */
 	column(c, p, stack, scale) {
 		const { colourOf } = this.app;
 		const { colours, owners, width, height } = this.raster;
@@ -164,7 +166,8 @@ export class Bands {
 		this.app.select(found);
 	}
 
-	/* The outline of an element: where its pixels begin and end. */
+	/* Draw the outlines of the element under the pointer and of the selected
+	 * one, along the edges of their pixels. */
 	overlay(plot, ctx) {
 		const { hovered, selected, theme } = this.app;
 		for (const [what, width] of [[hovered, 1], [selected, 2]])
@@ -199,16 +202,17 @@ export class Bands {
 	}
 }
 
-/* The live elements, with the values that each column needs side by side. */
+/* The live elements. The values that a column needs are in arrays of their
+ * own. */
 class Stack {
 	constructor(elements) {
 		this.el = elements;
 		this.n = 0;
 		this.resize(1024);
 	}
-	resize(room) {
+	resize(capacity) {
 		const grown = (old, kind) => {
-			const array = new kind(room);
+			const array = new kind(capacity);
 			array.set(old ?? []);
 			return array;
 		};

@@ -1,19 +1,19 @@
 /*
- * Changes since another snapshot, a row for each call site.
+ * Changes since an earlier snapshot, with one row for each call site.
  */
 import { h, fill } from "../dom.js";
 import { bytes, count, percent, plural, signed } from "../format.js";
 import { compare } from "../compare.js";
 
-const MOST = 300; /* rows that a reader may look through */
+const MOST = 300; /* the most rows */
 
 export class Compare {
 	constructor(app) {
 		this.app = app;
 		this.id = "compare";
 		this.label = "Compare";
-		this.hint = "What call sites had in use at the end of each snapshot. " +
-		    "A search shows only what it finds.";
+		this.hint = "Memory in use by call site at the end of each snapshot. " +
+		    "A search shows only its results.";
 		this.sums = h("p", { class: "sums" });
 		this.rows = h("div", { class: "body", tabindex: "0", role: "grid",
 			"aria-label": "Changes by call site" });

@@ -1,19 +1,19 @@
 /*
- * The events in view, one row each; only the rows that can be seen exist.
+ * The events in view, one row each. Only the visible rows exist.
  */
 import { h, fill } from "../dom.js";
 import { bytes, count, duration, frameLabel } from "../format.js";
 import { ACTION } from "../model.js";
 
-const ROW = 26, TALLEST = 8e6; /* pixels a scroll area may have everywhere */
+const ROW = 26, TALLEST = 8e6; /* pixels of a scroll area in every browser */
 
 export class Events {
 	constructor(app) {
 		this.app = app;
 		this.id = "events";
 		this.label = "Events";
-		this.hint = "What happened, in order, in the part that is in view. " +
-		    "A search shows only what it finds.";
+		this.hint = "The events of the part in view, in order. " +
+		    "A search shows only its results.";
 		this.rows = h("div", { class: "rows" });
 		this.space = h("div", { class: "space" }, this.rows);
 		this.body = h("div", { class: "body", tabindex: "0", role: "grid",
@@ -28,7 +28,7 @@ export class Events {
 		    .observe(this.body);
 	}
 
-	/* The events to show: a range, or an array where a search chose. */
+	/* Choose the events to show: a range, or the results of a search. */
 	draw() {
 		const { app } = this, { model, axis } = app;
 		const p0 = Math.floor(axis.position(app.x0));
@@ -61,9 +61,9 @@ export class Events {
 	list() {
 		if (this.n === undefined)
 			return;
-		const room = this.body.clientHeight;
-		const fits = Math.ceil(room / ROW) + 1;
-		const way = Math.max(1, this.height - room);
+		const visible = this.body.clientHeight;
+		const fits = Math.ceil(visible / ROW) + 1;
+		const way = Math.max(1, this.height - visible);
 		const share = Math.min(1, this.body.scrollTop / way);
 		const first = this.n * ROW <= TALLEST ?
 			Math.floor(this.body.scrollTop / ROW) :

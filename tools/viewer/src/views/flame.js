@@ -1,6 +1,6 @@
 /*
- * Who allocated: the outermost call on top, what it called below it, as wide as
- * the memory that was allocated under it.
+ * A flame graph of allocations: the outermost call is on top, its callees are
+ * below it, and the width of a call is the memory that was allocated under it.
  */
 import { Plot } from "../plot.js";
 import { h } from "../dom.js";
@@ -17,7 +17,7 @@ export class Flame {
 		this.id = "flame";
 		this.label = "Flame graph";
 		this.hint = "Width is memory; callers above, callees below. Click a frame " +
-		    "to widen it, Escape for all.";
+		    "to widen it, Escape to show all.";
 		this.free = true;
 		this.weight = "peak";
 		this.focus = null;
@@ -47,7 +47,7 @@ export class Flame {
 		this.app.changed("window");
 	}
 
-	/* Made again when what it shows has changed. */
+	/* Make the tree again if its inputs have changed. */
 	update() {
 		const { app } = this, { model, axis } = app;
 		const inView = ["bytes", "count", "kept"].includes(this.weight);
@@ -83,8 +83,8 @@ export class Flame {
 		const { app } = this;
 		this.update();
 		const depth = this.tree.height + 1;
-		const room = this.root.querySelector(".scroll").clientHeight;
-		const height = Math.max(room, depth * ROW + 2 * PAD);
+		const visible = this.root.querySelector(".scroll").clientHeight;
+		const height = Math.max(visible, depth * ROW + 2 * PAD);
 		if (plot.root.style.height !== `${height}px`)
 			plot.root.style.height = `${height}px`;
 		this.total.textContent = this.tree.value > 0 ?
@@ -184,7 +184,7 @@ export class Flame {
 			["Of its caller", d.parent ? percent(d.value, d.parent.value) : "—"],
 		];
 	}
-	/* The frames down to one, innermost first. */
+	/* The frames from a frame to the outermost, innermost first. */
 	path(d) {
 		return d.ancestors().filter((a) => a.data.frame >= 0)
 		    .map((a) => a.data.frame);

@@ -1,8 +1,8 @@
 /*
- * Addresses from bottom to top, time from left to right: where every block was
- * and for how long. Addresses nobody held are left out. Behind the blocks is
- * what was held from the driver: segments, and the mapped parts of expandable
- * ones.
+ * A map of blocks: addresses from bottom to top, time from left to right.
+ * Addresses that were never held are left out. Behind the blocks is the memory
+ * that was held from the driver: segments, and the mapped parts of expandable
+ * segments.
  */
 import { Plot, Raster, GUTTER, MARGIN, tickLabel } from "../plot.js";
 import { pack, mix } from "../theme.js";
@@ -13,7 +13,7 @@ export class AddressMap {
 		this.app = app;
 		this.id = "map";
 		this.label = "Address map";
-		this.hint = "Where each block lay. Pale: held but free. Hatched: freed, " +
+		this.hint = "The addresses of blocks. Pale: held but free. Hatched: freed, " +
 		    "waiting for work to end. Drag a box to zoom both ways.";
 		this.box = true;
 		this.raster = new Raster();
@@ -36,7 +36,7 @@ export class AddressMap {
 		this.y1 = span >= size ? null : this.y0 + span;
 		this.app.changed("window");
 	}
-	/* The address, without gaps, at a height of pixels. */
+	/* The address without gaps at a pixel. */
 	yAt(plot, py) {
 		return this.top - py / plot.height * (this.top - this.y0);
 	}
@@ -112,7 +112,7 @@ export class AddressMap {
 			let a = column(start[k]), b = column(end[k]);
 			let top = Math.round((yTop - to) * scaleY);
 			let low = Math.round((yTop - from) * scaleY);
-			/* Blocks that are large enough have a line between them. */
+			/* Leave a line between blocks that are large enough. */
 			if (b - a > 4)
 				b--;
 			if (low - top > 4)
@@ -143,7 +143,7 @@ export class AddressMap {
 		});
 	}
 
-	/* Each region's address where there is room, and how much is seen. */
+	/* Draw each region's address and size, where they fit. */
 	drawLabels(plot, ctx) {
 		const { model, theme, snap } = this.app, { regions } = model;
 		let last = Infinity;
@@ -175,7 +175,7 @@ export class AddressMap {
 		}
 	}
 
-	/* Blocks, and between them what is held. */
+	/* The block at a pixel, or the held memory between blocks. */
 	pick(plot, x, y) {
 		const k = this.raster.owner((x - GUTTER) * plot.ratio, y * plot.ratio);
 		if (k >= 0)
@@ -219,7 +219,7 @@ export class AddressMap {
 	}
 }
 
-/* From a position to a column of pixels, without a call for each step. */
+/* A fast function from a position to a column of pixels. */
 function columns(axis, x0, scale) {
 	if (axis.kind === "event")
 		return (p) => Math.round((p - x0) * scale);

@@ -1,7 +1,7 @@
 /*
- * One lane for each stream: what its blocks held, and how much of that was
- * freed and waited for other streams. Above them the program's annotations and
- * the calls that took memory from the driver or gave it back.
+ * One lane for each stream: the bytes of its blocks, and the part of them that
+ * was freed and waited for other streams. Above the lanes are the program's
+ * annotations, and the calls that allocated memory from the driver or freed it.
  */
 import { Plot, GUTTER, MARGIN } from "../plot.js";
 import { css, inkOn } from "../theme.js";
@@ -35,8 +35,8 @@ export class Streams {
 	draw(plot, ctx) {
 		const { model } = this.app;
 		const lane = this.lane(plot);
-		/* The least height; the layout gives more where there is more. If
-		 * it changes the size, the resize draws again. */
+		/* The least height. The layout makes it higher if there is more
+		 * space. A change of the size draws the picture again. */
 		this.root.style.height =
 		    `${this.head + LANE_LEAST * model.streams.length + 8}px`;
 		this.drawSpans(plot, ctx);
@@ -49,7 +49,7 @@ export class Streams {
 
 	drawSpans(plot, ctx) {
 		const { model, snap, axis, theme } = this.app;
-		const drawn = new Float64Array(SPAN_ROWS); /* up to where, by row */
+		const drawn = new Float64Array(SPAN_ROWS); /* the end, by row */
 		ctx.textAlign = "left";
 		for (const span of model.spans) {
 			if (span.row >= SPAN_ROWS)
@@ -110,7 +110,7 @@ export class Streams {
 
 	drawLane(plot, ctx, stream, top, height, most) {
 		const { app } = this, { theme, axis, snap } = app;
-		const low = top + height - 6, room = height - 14;
+		const low = top + height - 6, tall = height - 14;
 		const x0 = GUTTER, x1 = plot.width - MARGIN;
 		const area = (series, style) => {
 			ctx.fillStyle = style;
@@ -122,13 +122,13 @@ export class Streams {
 				const p1 = Math.max(p0 + 1e-6, axis.position(right));
 				const [, v] = series.range(p0, p1);
 				if (v > 0) {
-					const h = Math.max(1, v / most * room);
+					const h = Math.max(1, v / most * tall);
 					ctx.fillRect(x, low - h, 1, h);
 				}
 			}
 		};
 		ctx.fillStyle = theme.ground;
-		ctx.fillRect(x0, low - room, x1 - x0, room);
+		ctx.fillRect(x0, low - tall, x1 - x0, tall);
 		area(stream.active, css(theme.useRGB));
 		area(stream.pending, hatch(ctx, theme));
 		ctx.strokeStyle = theme.line;
@@ -140,12 +140,12 @@ export class Streams {
 		ctx.fillStyle = theme.ink;
 		const name = snap.streamName(stream.stream);
 		ctx.fillText(clip(ctx, name, GUTTER - 14),
-		    GUTTER - 8, low - room + 7);
+		    GUTTER - 8, low - tall + 7);
 		ctx.fillStyle = theme.quiet;
-		ctx.fillText(bytes(stream.active.max), GUTTER - 8, low - room + 21);
+		ctx.fillText(bytes(stream.active.max), GUTTER - 8, low - tall + 21);
 		const waits = stream.pending.max;
-		if (waits > 0 && room > 40)
-			ctx.fillText(`${bytes(waits)} wait`, GUTTER - 8, low - room + 35);
+		if (waits > 0 && tall > 40)
+			ctx.fillText(`${bytes(waits)} wait`, GUTTER - 8, low - tall + 35);
 	}
 
 	pick(plot, x, y) {
@@ -174,7 +174,7 @@ export class Streams {
 	}
 }
 
-/* A pattern for what waits; the same in every picture. */
+/* The pattern of waiting memory in every picture. */
 export function hatch(ctx, theme) {
 	const tile = document.createElement("canvas");
 	tile.width = tile.height = 6;
