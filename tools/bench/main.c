@@ -270,9 +270,9 @@ peers_are_known(const struct session *session, const struct choices *choices)
 				known = true;
 		json_array_foreach(session->left_out, j, one)
 		{
-			json_t *left = json_object_get(one, "peer");
+			json_t *peer = json_object_get(one, "peer");
 
-			if (strcmp(json_string_value(left), name) == 0)
+			if (strcmp(json_string_value(peer), name) == 0)
 				known = true;
 		}
 		if (!known) {

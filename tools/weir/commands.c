@@ -51,7 +51,7 @@ static const struct command commands[] = {
 	    cmd_generate, &argp_generate },
 	{ "options", "", "every option: value, source, default, range",
 	    cmd_options, &argp_options },
-	{ "info", "", "the driver, the devices and what they measure", cmd_info,
+	{ "info", "", "the driver, the devices and their state", cmd_info,
 	    &argp_info },
 	{ "completion", "SHELL", "what a shell offers after weir",
 	    cmd_completion, &argp_completion },

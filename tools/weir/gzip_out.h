@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Does a name end in ".gz"? */
+/* True if a name ends in ".gz". */
 bool gzip_is_named(const char *path);
 
 /* A stream that writes its bytes to `out` as a gzip file. fclose() writes the

@@ -1,6 +1,6 @@
 /*
- * A buffer before zlib, because columns come as single numbers; and one behind
- * it that is a whole number of base64's groups.
+ * There are two buffers: one before zlib, because columns are added as single
+ * numbers, and one after it, whose size is a multiple of base64's groups.
  */
 #include "tools/weir/packer.h"
 
@@ -38,7 +38,7 @@ write_base64(struct packer *packer, bool last)
 	packer->deflate.avail_out = (uInt)(PACKER_OUT - size);
 }
 
-/* Deflate what waits. */
+/* Deflate the bytes in `in`. */
 static void
 deflate_waiting(struct packer *packer, bool last)
 {
@@ -62,7 +62,7 @@ packer_open(struct packer *packer, FILE *out)
 {
 	packer->deflate = (z_stream){ 0 };
 	packer->out = out;
-	packer->taken = 0;
+	packer->added = 0;
 	packer->waiting = 0;
 	if (deflateInit(&packer->deflate, 6) != Z_OK)
 		return false;
@@ -76,7 +76,7 @@ packer_add(struct packer *packer, const void *bytes, size_t size)
 {
 	const unsigned char *from = bytes;
 
-	packer->taken += size;
+	packer->added += size;
 	while (size > 0) {
 		size_t part = PACKER_IN - packer->waiting;
 
@@ -96,7 +96,7 @@ packer_align(struct packer *packer)
 {
 	static const unsigned char zeros[8];
 
-	packer_add(packer, zeros, (8 - packer->taken % 8) % 8);
+	packer_add(packer, zeros, (8 - packer->added % 8) % 8);
 }
 
 void

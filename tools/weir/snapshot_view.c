@@ -558,7 +558,8 @@ print_json(json_t *json)
 	if (json_is_object(json))
 		put_number(json, "format_version", JSON_VERSION);
 	if (json == NULL || !json_print(json, JSON_INDENT(2), stdout)) {
-		complain("cannot print: out of memory, or the output is gone");
+		complain(
+		    "cannot print: out of memory, or the output is closed");
 		status = TOOL_NO;
 	}
 	putchar('\n');
