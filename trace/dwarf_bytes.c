@@ -26,7 +26,7 @@ rest_skip_block(struct rest *rest, size_t length_size)
 	    rest_skip(rest, length);
 }
 
-static bool
+bool
 rest_skip_string(struct rest *rest)
 {
 	const unsigned char *end =

@@ -29,6 +29,10 @@ struct form_sizes {
 	size_t reference; /* a value of FORM_REF_ADDR */
 };
 
+/* Indexes and offsets are below: the reader multiplies and adds them, and does
+ * not look whether that wraps around. */
+#define DWARF_INDEX_MAX ((uint64_t)1 << 40)
+
 /* Forms that callers use by name, with DWARF's numbers. */
 enum {
 	FORM_DATA2 = 0x05,
@@ -43,7 +47,15 @@ enum {
 	FORM_REF8 = 0x14,
 	FORM_REF_UDATA = 0x15,
 	FORM_INDIRECT = 0x16,
+	FORM_SEC_OFFSET = 0x17,
+	FORM_STRX = 0x1a,
+	FORM_ADDRX = 0x1b,
+	FORM_REF_SUP4 = 0x1c,
+	FORM_REF_SIG8 = 0x20,
 	FORM_IMPLICIT_CONST = 0x21,
+	FORM_RNGLISTX = 0x23,
+	FORM_REF_SUP8 = 0x24,
+	FORM_GNU_REF_ALT = 0x1f20,
 };
 
 /* The number that is stored in 1, 2, 4 or 8 bytes. */
@@ -112,6 +124,9 @@ rest_uleb(struct rest *rest, uint64_t *out)
 
 /* Read the length of a table or unit, and whether it is 64-bit DWARF. */
 bool rest_length(struct rest *rest, uint64_t *length, bool *wide);
+
+/* Skip a text with its end. */
+bool rest_skip_string(struct rest *rest);
 
 /* Skip a value; false also if the form is unknown. */
 bool rest_skip_form(

@@ -1,6 +1,9 @@
 /*
- * A walk over all entries in the reader's order, but without recursion for
- * nested entries. Every number here may be wrong, because it comes from a file.
+ * A walk over all entries, in the way of the reader but without recursion over
+ * what is nested. Every number here may be wrong: it comes from a file.
+ *
+ * The walk does what the reader does, and counts the steps. So its own time has
+ * the bound that it grants to the reader.
  */
 #include "trace/dwarf_info.h"
 
@@ -9,49 +12,78 @@
 
 #include "base/meta.h"
 
-/* The attributes that lead the reader to another entry, as DWARF numbers them.
- */
-enum { AT_ABSTRACT_ORIGIN = 0x31, AT_SPECIFICATION = 0x47 };
-
-/* A unit: its entries are the bytes of `info` from `begin` on. */
-struct unit {
-	size_t start; /* offset of its header in the section */
-	size_t begin;
-	size_t end;
-	struct form_sizes sizes;
-	/* The offset in .debug_abbrev of each code's declaration, plus 1; 0:
-	 * none. Consecutive units share the array. */
-	const uint32_t *codes;
-	size_t code_count;
+/* Attributes that the reader follows, as DWARF numbers them. */
+enum {
+	AT_STMT_LIST = 0x10,
+	AT_ABSTRACT_ORIGIN = 0x31,
+	AT_SPECIFICATION = 0x47,
+	AT_RANGES = 0x55,
+	AT_STR_OFFSETS_BASE = 0x72,
+	AT_ADDR_BASE,
+	AT_RNGLISTS_BASE,
 };
 
-/* A table of codes, to be freed at the end. */
+/* Entries that begin a unit. */
+enum {
+	TAG_COMPILE_UNIT = 0x11,
+	TAG_PARTIAL_UNIT = 0x3c,
+	TAG_TYPE_UNIT = 0x41,
+	TAG_SKELETON_UNIT = 0x4a,
+};
+
+/* A unit: its entries are `info` from `begin` on. */
+struct unit {
+	size_t start; /* of its header, in the section */
+	size_t begin;
+	size_t end;
+	/* Where the reader takes the unit to begin for references from other
+	 * units: it forgets units of types in front. */
+	size_t believed_start;
+	uint64_t version;
+	struct form_sizes sizes;
+	uint64_t rnglists_base;
+	const struct codes *codes;
+};
+
+/* A table of abbreviations. */
 struct codes {
 	struct codes *next;
-	size_t bytes; /* size of this allocation */
+	size_t bytes;    /* of this all */
+	uint64_t length; /* of the table in the section */
 	size_t count;
-	uint64_t offset; /* of the table in the section */
+	/* Where the declaration of a code is in the section, by code, and 1
+	 * more; 0: there is none. */
 	uint32_t at[];
 };
 
 struct walk {
-	struct rest info;
-	struct rest abbrevs;
+	struct dwarf_sections sections;
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
-	struct codes *codes; /* list, the latest first */
-	uint64_t steps;      /* attributes that may still be read */
-	/* The codes are not 1 and up, each once, as compilers write them. */
-	bool odd;
+	struct codes *codes;       /* the latest first */
+	struct codes **codes_from; /* by offset in the section; mapped */
+	uint64_t *tables;          /* where line tables begin, rising */
+	size_t table_count;
+	uint64_t steps; /* that may still be taken */
 };
 
-/* ---- Abbreviations --------------------------------------------------------
- */
+/* Take some steps; false if there are not so many left. */
+static bool
+walk_on(struct walk *walk, uint64_t steps)
+{
+	if (steps > walk->steps)
+		return false;
+	walk->steps -= steps;
+	return true;
+}
 
-/* The declaration of all entries with one code. */
+/* ---- Abbreviations ------------------------------------------------------- */
+
+/* The entries of a code are declared by this. */
 struct declaration {
 	struct rest attributes;
+	uint64_t tag;
 	bool has_children;
 };
 
@@ -61,20 +93,22 @@ read_attribute(struct rest *rest, uint64_t *name, uint64_t *form)
 	uint64_t value;
 
 	return rest_uleb(rest, name) && rest_uleb(rest, form) &&
-	    (*name == 0 || *form != FORM_IMPLICIT_CONST ||
-		rest_uleb(rest, &value));
+	    (*form != FORM_IMPLICIT_CONST || rest_uleb(rest, &value));
 }
 
+/* Read a declaration; *code is 0 at the end of a table. */
 static bool
 read_declaration(struct rest *rest, uint64_t *code, struct declaration *out)
 {
-	uint64_t tag;
 	uint64_t children;
 	uint64_t name;
 	uint64_t form;
 
-	if (!rest_uleb(rest, code) || *code == 0 || !rest_uleb(rest, &tag) ||
-	    !rest_number(rest, 1, &children))
+	if (!rest_uleb(rest, code))
+		return false;
+	if (*code == 0)
+		return true;
+	if (!rest_uleb(rest, &out->tag) || !rest_number(rest, 1, &children))
 		return false;
 	out->has_children = children != 0;
 	out->attributes = *rest;
@@ -85,51 +119,81 @@ read_declaration(struct rest *rest, uint64_t *code, struct declaration *out)
 	return true;
 }
 
-/* The highest code in the readable part of a table. */
-static uint64_t
-highest_code(struct rest rest)
+/* False if a number goes on for longer than any number does. */
+static bool
+numbers_are_short(struct rest rest)
 {
-	struct declaration declaration;
-	uint64_t highest = 0;
-	uint64_t code;
+	enum { PIECES_MAX = 10 };
+	unsigned pieces = 0;
 
-	while (read_declaration(&rest, &code, &declaration))
-		if (code > highest)
-			highest = code;
-	return highest;
+	for (; rest.left > 0; rest.at++, rest.left--) {
+		pieces = (*rest.at & 0x80) != 0 ? pieces + 1 : 0;
+		if (pieces >= PIECES_MAX)
+			return false;
+	}
+	return true;
 }
 
-static void
-note_codes(struct walk *walk, struct codes *codes, struct rest rest)
+/* The highest code of a table, whose length is set, too; 0 if it has none, does
+ * not end, or numbers codes otherwise than compilers, one after the other. */
+static uint64_t
+highest_code(struct rest rest, uint64_t *length)
+{
+	enum { GAP = 16 };
+	const unsigned char *begin = rest.at;
+	struct declaration declaration;
+	uint64_t highest = 0;
+	uint64_t declared = 0;
+	uint64_t code;
+
+	do {
+		if (!read_declaration(&rest, &code, &declaration))
+			return 0;
+		declared++;
+		if (code > highest)
+			highest = code;
+	} while (code != 0);
+	*length = (uint64_t)(rest.at - begin);
+	return highest <= 2 * declared + GAP ? highest : 0;
+}
+
+/* Note where the codes are; false if one is declared twice. */
+static bool
+note_codes(const struct walk *walk, struct codes *codes, struct rest rest)
 {
 	struct declaration declaration;
 	uint64_t code;
 
 	for (const unsigned char *at = rest.at;
-	     read_declaration(&rest, &code, &declaration); at = rest.at) {
-		walk->odd |= codes->at[code] != 0;
-		/* The offset plus 1, because 0 means none. */
-		codes->at[code] = (uint32_t)(at - walk->abbrevs.at) + 1;
+	     read_declaration(&rest, &code, &declaration) && code != 0;
+	     at = rest.at) {
+		if (codes->at[code] != 0)
+			return false;
+		codes->at[code] =
+		    (uint32_t)(at - walk->sections.abbrevs.at) + 1;
 	}
+	return true;
 }
 
-/* The table of codes at an offset; NULL without memory, or if its codes are
- * odd. */
+/* The table of codes at an offset; NULL without memory, or if it is odd. The
+ * reader reads it for each unit. */
 static const struct codes *
 read_codes(struct walk *walk, uint64_t offset)
 {
-	struct rest rest = walk->abbrevs;
+	struct rest rest = walk->sections.abbrevs;
 	struct codes *codes;
-
-	if (walk->codes != NULL && walk->codes->offset == offset)
-		return walk->codes;
-	if (!rest_skip(&rest, offset))
-		rest.left = 0;
-	uint64_t highest = highest_code(rest);
+	uint64_t highest;
+	uint64_t length;
 	size_t bytes;
 
-	/* Each declaration takes more than one byte. */
-	if (highest > rest.left)
+	if (offset >= rest.left)
+		return NULL;
+	codes = walk->codes_from[offset];
+	if (codes != NULL)
+		return walk_on(walk, codes->length) ? codes : NULL;
+	rest_skip(&rest, offset);
+	highest = highest_code(rest, &length);
+	if (highest == 0 || !walk_on(walk, length))
 		return NULL;
 	bytes = sizeof(*codes) + (highest + 1) * sizeof(codes->at[0]);
 	codes = meta_zalloc(bytes);
@@ -137,67 +201,66 @@ read_codes(struct walk *walk, uint64_t offset)
 		return NULL;
 	codes->next = walk->codes;
 	codes->bytes = bytes;
+	codes->length = length;
 	codes->count = highest + 1;
-	codes->offset = offset;
 	walk->codes = codes;
-	note_codes(walk, codes, rest);
-	return walk->odd ? NULL : codes;
+	walk->codes_from[offset] = codes;
+	return note_codes(walk, codes, rest) ? codes : NULL;
 }
 
-/* Find the declaration of an entry's code. False at the end of a list of
- * entries, and where the reader gives up. */
 static bool
 find_declaration(const struct walk *walk, const struct unit *unit,
     uint64_t code, struct declaration *out)
 {
-	struct rest rest = walk->abbrevs;
+	struct rest rest = walk->sections.abbrevs;
 
-	return code < unit->code_count && unit->codes[code] != 0 &&
-	    rest_skip(&rest, unit->codes[code] - 1) &&
-	    read_declaration(&rest, &code, out);
+	return code < unit->codes->count && unit->codes->at[code] != 0 &&
+	    rest_skip(&rest, unit->codes->at[code] - 1) &&
+	    read_declaration(&rest, &code, out) && code != 0;
 }
 
-/* ---- Units ------------------------------------------------------------------
- */
+/* ---- Units --------------------------------------------------------------- */
 
+/* Make room for one more element of an array that grows. */
 static bool
-add_unit(struct walk *walk, const struct unit *unit)
+walk_grow(void *array, size_t count, size_t *room, size_t size)
 {
-	if (walk->unit_count == walk->unit_room) {
-		size_t room = walk->unit_room == 0 ? 16 : 2 * walk->unit_room;
-		struct unit *units = meta_alloc(room * sizeof(*units));
+	size_t more = *room == 0 ? 16 : 2 * *room;
+	void *old;
+	void *grown;
 
-		if (units == NULL)
-			return false;
-		if (walk->unit_count > 0)
-			memcpy(units, walk->units,
-			    walk->unit_count * sizeof(*units));
-		meta_free(walk->units, walk->unit_room * sizeof(*units));
-		walk->units = units;
-		walk->unit_room = room;
-	}
-	walk->units[walk->unit_count++] = *unit;
+	if (count < *room)
+		return true;
+	grown = meta_alloc(more * size);
+	if (grown == NULL)
+		return false;
+	memcpy(&old, array, sizeof(old));
+	if (count > 0)
+		memcpy(grown, old, count * size);
+	meta_free(old, *room * size);
+	memcpy(array, &grown, sizeof(grown));
+	*room = more;
 	return true;
 }
 
-/* Unit types of version 5 whose headers are longer, and those that the reader
- * skips. */
+/* Kinds of units in version 5 that have more in their headers, and those that
+ * the reader passes over. */
 enum { UNIT_TYPE = 2, UNIT_SKELETON = 4, UNIT_SPLIT = 5, UNIT_SPLIT_TYPE = 6 };
 
-/* Read the rest of a unit's header; *kind is 0 before version 5. */
+/* The rest of a header; *kind is 0 before version 5. */
 static bool
-read_unit_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
+read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
     uint64_t *abbrevs)
 {
 	size_t offset = wide ? WIDE_LENGTH : LENGTH;
-	uint64_t version;
 	uint64_t address = 0;
 	bool good;
 
 	*kind = 0;
-	if (!rest_number(rest, 2, &version) || version < 2 || version > 5)
+	if (!rest_number(rest, 2, &unit->version) || unit->version < 2 ||
+	    unit->version > 5)
 		return false;
-	if (version == 5)
+	if (unit->version == 5)
 		good = rest_number(rest, 1, kind) &&
 		    rest_number(rest, 1, &address) &&
 		    rest_number(rest, offset, abbrevs);
@@ -208,48 +271,63 @@ read_unit_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
 		good = rest_skip(rest, 8);
 	unit->sizes = (struct form_sizes){ .offset = offset,
 		.address = address,
-		.reference = version == 2 ? address : offset };
-	return good;
+		.reference = unit->version == 2 ? address : offset };
+	return good && address == sizeof(void *);
 }
 
-/* Collect all units that the reader reads; false without memory, or if codes
- * are odd. */
+/* Read the header of a unit and pass over its entries; *is_read is false for a
+ * unit that the reader passes over, too. */
+static bool
+read_unit(
+    struct walk *walk, struct rest *rest, struct unit *unit, bool *is_read)
+{
+	const unsigned char *info = walk->sections.info.at;
+	struct rest entries;
+	uint64_t length;
+	uint64_t kind;
+	uint64_t abbrevs;
+	bool wide;
+
+	unit->start = (size_t)(rest->at - info);
+	if (!rest_length(rest, &length, &wide))
+		return false;
+	entries = (struct rest){ rest->at, (size_t)length };
+	if (!rest_skip(rest, length) ||
+	    !read_head(&entries, wide, unit, &kind, &abbrevs))
+		return false;
+	*is_read = kind != UNIT_TYPE && kind != UNIT_SPLIT_TYPE;
+	if (!*is_read)
+		return true;
+	unit->codes = read_codes(walk, abbrevs);
+	unit->begin = (size_t)(entries.at - info);
+	unit->end = unit->begin + entries.left;
+	return unit->codes != NULL;
+}
+
 static bool
 find_units(struct walk *walk)
 {
-	struct rest rest = walk->info;
+	struct rest rest = walk->sections.info;
+	size_t believed = 0;
 
 	while (rest.left > 0) {
-		struct unit unit = { .start =
-					 (size_t)(rest.at - walk->info.at) };
-		const struct codes *codes;
-		struct rest entries;
-		uint64_t length;
-		uint64_t kind;
-		uint64_t abbrevs;
-		bool wide;
+		struct unit unit = { .believed_start = believed };
+		bool is_read;
 
-		if (!rest_length(&rest, &length, &wide))
-			break;
-		entries = (struct rest){ rest.at, (size_t)length };
-		if (!rest_skip(&rest, length) ||
-		    !read_unit_head(&entries, wide, &unit, &kind, &abbrevs))
-			break;
-		if (kind == UNIT_TYPE || kind == UNIT_SPLIT_TYPE)
+		if (!read_unit(walk, &rest, &unit, &is_read))
+			return false;
+		if (!is_read)
 			continue;
-		codes = read_codes(walk, abbrevs);
-		if (codes == NULL)
+		if (!walk_grow(&walk->units, walk->unit_count, &walk->unit_room,
+			sizeof(unit)))
 			return false;
-		unit.codes = codes->at;
-		unit.code_count = codes->count;
-		unit.begin = (size_t)(entries.at - walk->info.at);
-		unit.end = unit.begin + entries.left;
-		if (!add_unit(walk, &unit))
-			return false;
+		walk->units[walk->unit_count++] = unit;
+		believed += unit.end - unit.start;
 	}
 	return true;
 }
 
+/* The unit that the reader takes an offset to lie in. */
 static const struct unit *
 unit_at(const struct walk *walk, uint64_t offset)
 {
@@ -258,189 +336,424 @@ unit_at(const struct walk *walk, uint64_t offset)
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
+		const struct unit *unit = &walk->units[middle];
 
-		if (walk->units[middle].end <= offset)
+		if (unit->believed_start + (unit->end - unit->start) <= offset)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < walk->unit_count && offset >= walk->units[low].start ?
-	    &walk->units[low] :
-	    NULL;
+	return low < walk->unit_count ? &walk->units[low] : NULL;
 }
 
-/* ---- References -------------------------------------------------------- */
+/* ---- References ---------------------------------------------------------- */
 
-/* The size of a number that refers to an entry; 0: LEB128; SIZE_MAX for other
- * forms. */
-static size_t
-reference_size(const struct unit *unit, uint64_t form)
+/* An entry that another refers to: so many bytes behind the start of a unit, or
+ * none, if there is no unit. */
+struct target {
+	const struct unit *unit;
+	uint64_t offset;
+};
+
+/* Read the value of an attribute that refers to an entry. False for forms that
+ * compilers do not use for that. */
+static bool
+read_reference(const struct walk *walk, const struct unit *unit, uint64_t form,
+    struct rest *rest, struct target *target)
 {
+	*target = (struct target){ .unit = unit };
 	switch (form) {
-	case FORM_REF_UDATA:
-	case FORM_UDATA:
-		return 0;
 	case FORM_REF1:
-	case FORM_DATA1:
-		return 1;
+		return rest_number(rest, 1, &target->offset);
 	case FORM_REF2:
-	case FORM_DATA2:
-		return 2;
+		return rest_number(rest, 2, &target->offset);
 	case FORM_REF4:
-	case FORM_DATA4:
-		return 4;
+		return rest_number(rest, 4, &target->offset);
 	case FORM_REF8:
-	case FORM_DATA8:
-		return 8;
+		return rest_number(rest, 8, &target->offset);
+	case FORM_REF_UDATA:
+		return rest_uleb(rest, &target->offset);
 	case FORM_REF_ADDR:
-		return unit->sizes.reference;
+		if (!rest_number(rest, unit->sizes.reference, &target->offset))
+			return false;
+		target->unit = unit_at(walk, target->offset);
+		if (target->unit != NULL)
+			target->offset -= target->unit->believed_start;
+		return true;
+	case FORM_REF_SIG8:
+	case FORM_REF_SUP4:
+	case FORM_REF_SUP8:
+	case FORM_GNU_REF_ALT:
+		target->unit = NULL;
+		return rest_skip_form(rest, form, &unit->sizes);
 	default:
-		return SIZE_MAX;
+		return false;
 	}
 }
 
-/* Read the value of an attribute. *target becomes the offset of the entry that
- * it refers to, or UINT64_MAX if it refers to none. */
+/* Pass over a value that the reader does not follow. */
 static bool
-read_reference(
-    const struct unit *unit, uint64_t form, struct rest *rest, uint64_t *target)
+pass_value(const struct unit *unit, uint64_t form, struct rest *rest)
 {
-	uint64_t number = UINT64_MAX;
-	struct rest at;
-	size_t size;
+	struct rest at = *rest;
+	uint64_t index;
 
-	*target = UINT64_MAX;
-	while (form == FORM_INDIRECT)
-		if (!rest_uleb(rest, &form))
-			return false;
-	at = *rest;
-	if (!rest_skip_form(rest, form, &unit->sizes))
+	if (form == FORM_INDIRECT || !rest_skip_form(rest, form, &unit->sizes))
 		return false;
-	size = reference_size(unit, form);
-	if (size == 0)
-		rest_uleb(&at, &number);
-	else if (size == 1 || size == 2 || size == 4 || size == 8)
-		rest_number(&at, size, &number);
-	if (form == FORM_REF_ADDR)
-		*target = number;
-	else if (number < unit->end - unit->start)
-		*target = unit->start + number;
-	return true;
+	return (form != FORM_STRX && form != FORM_ADDRX) ||
+	    (rest_uleb(&at, &index) && index < DWARF_INDEX_MAX);
 }
 
-/* Follow a chain of references as the reader does. False if it has more than
- * `left` entries; all branches share this count. */
+/* Follow a chain of references as the reader does; false if it is longer than
+ * `left`, which all branches of it share. */
 static bool
-chain_ends(struct walk *walk, uint64_t target, unsigned *left)
+chain_ends(struct walk *walk, struct target target, unsigned *left)
 {
-	const struct unit *unit = unit_at(walk, target);
+	const struct unit *unit = target.unit;
 	struct declaration declaration;
 	struct rest rest;
 	uint64_t code;
 	uint64_t name;
 	uint64_t form;
 
-	if (unit == NULL || target < unit->begin)
+	if (unit == NULL || target.offset >= unit->end - unit->start ||
+	    target.offset < unit->begin - unit->start)
 		return true;
 	if ((*left)-- == 0)
 		return false;
-	rest = (struct rest){ walk->info.at + target,
-		(size_t)(unit->end - target) };
+	rest =
+	    (struct rest){ walk->sections.info.at + unit->start + target.offset,
+		    (size_t)(unit->end - unit->start - target.offset) };
 	if (!rest_uleb(&rest, &code) ||
 	    !find_declaration(walk, unit, code, &declaration))
-		return true;
+		return code == 0;
 	while (read_attribute(&declaration.attributes, &name, &form) &&
 	    name != 0) {
-		if (walk->steps-- == 0)
+		size_t before = rest.left;
+
+		if (name == AT_SPECIFICATION) {
+			if (!read_reference(walk, unit, form, &rest, &target) ||
+			    !chain_ends(walk, target, left))
+				return false;
+		} else if (!pass_value(unit, form, &rest))
 			return false;
-		if (!read_reference(unit, form, &rest, &target))
-			return true;
-		if (name == AT_SPECIFICATION && !chain_ends(walk, target, left))
+		if (!walk_on(walk, 1 + before - rest.left))
 			return false;
 	}
 	return true;
 }
 
-/* ---- Entries ----------------------------------------------------------- */
+/* ---- Ranges -------------------------------------------------------------- */
 
-/* Skip the attributes of an entry. False where the reader gives up, or if the
- * attributes exceed a bound; then *bounded is false. */
+/* Pass over a list of pairs of addresses up to two zeros, or to the end. */
 static bool
-pass_attributes(struct walk *walk, const struct unit *unit,
-    struct rest attributes, struct rest *rest, bool *bounded)
+pass_ranges(struct walk *walk, const struct unit *unit, uint64_t offset)
 {
-	uint64_t target;
+	struct rest rest = walk->sections.ranges;
+	uint64_t low;
+	uint64_t high;
+
+	if (!rest_skip(&rest, offset))
+		return true;
+	while (rest_number(&rest, unit->sizes.address, &low) &&
+	    rest_number(&rest, unit->sizes.address, &high) &&
+	    (low != 0 || high != 0))
+		if (!walk_on(walk, 1))
+			return false;
+	return true;
+}
+
+/* What stands behind the kind of an entry of a list of version 5: I an index of
+ * an address, N a number, A an address. */
+static const char *const rnglist_entries[] = { "", "I", "II", "IN", "NN", "A",
+	"AA", "AN" };
+
+/* Pass over what stands behind a kind. False if it is not all there; *sound
+ * becomes false for an index that may wrap around. */
+static bool
+pass_rnglist_entry(
+    const struct unit *unit, const char *entry, struct rest *rest, bool *sound)
+{
+	uint64_t number;
+
+	for (; *entry != '\0'; entry++) {
+		if (*entry == 'A' ? !rest_skip(rest, unit->sizes.address) :
+				    !rest_uleb(rest, &number))
+			return false;
+		if (*entry == 'I')
+			*sound = *sound && number < DWARF_INDEX_MAX;
+	}
+	return true;
+}
+
+/* Pass over a list of version 5, up to its end or to a kind that the reader
+ * does not know. */
+static bool
+pass_rnglist(struct walk *walk, const struct unit *unit, uint64_t offset)
+{
+	enum { KINDS = sizeof(rnglist_entries) / sizeof(rnglist_entries[0]) };
+	struct rest rest = walk->sections.rnglists;
+	bool sound = true;
+	uint64_t kind;
+
+	if (!rest_skip(&rest, offset))
+		return true;
+	while (rest_number(&rest, 1, &kind) && kind != 0 && kind < KINDS) {
+		size_t before = rest.left;
+
+		if (!pass_rnglist_entry(
+			unit, rnglist_entries[kind], &rest, &sound))
+			break;
+		if (!sound || !walk_on(walk, 1 + before - rest.left))
+			return false;
+	}
+	return sound;
+}
+
+/* Pass over the ranges of an entry, which an index or an offset leads to. */
+static bool
+pass_list(
+    struct walk *walk, const struct unit *unit, uint64_t form, uint64_t value)
+{
+	struct rest rest = walk->sections.rnglists;
+
+	if (unit->version < 5)
+		return pass_ranges(walk, unit, value);
+	if (form == FORM_RNGLISTX) {
+		if (value >= DWARF_INDEX_MAX)
+			return false;
+		if (!rest_skip(&rest,
+			unit->rnglists_base + value * unit->sizes.offset) ||
+		    !rest_number(&rest, unit->sizes.offset, &value))
+			return true;
+		value += unit->rnglists_base;
+	}
+	return pass_rnglist(walk, unit, value);
+}
+
+/* ---- Line tables --------------------------------------------------------- */
+
+/* Note where all tables begin. */
+static bool
+find_tables(struct walk *walk, size_t *room)
+{
+	struct rest rest = walk->sections.line;
+
+	while (rest.left > 0) {
+		uint64_t at = walk->sections.line.left - rest.left;
+		uint64_t length;
+		bool wide;
+
+		if (!rest_length(&rest, &length, &wide) ||
+		    !rest_skip(&rest, length))
+			break;
+		/* What was erased is of tables without a byte. */
+		if (length == 0)
+			continue;
+		if (!walk_grow(
+			&walk->tables, walk->table_count, room, sizeof(at)))
+			return false;
+		walk->tables[walk->table_count++] = at;
+	}
+	return true;
+}
+
+/* True if a table, or no table, begins there. */
+static bool
+is_table(const struct walk *walk, uint64_t offset)
+{
+	struct rest rest = walk->sections.line;
+	size_t low = 0;
+	size_t high = walk->table_count;
+	uint64_t length;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (walk->tables[middle] < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < walk->table_count && walk->tables[low] == offset)
+		return true;
+	return !rest_skip(&rest, offset) ||
+	    !rest_number(&rest, LENGTH, &length) || length == 0;
+}
+
+/* ---- Entries ------------------------------------------------------------- */
+
+/* An entry that is being read. */
+struct entry {
+	const struct declaration *declaration;
+	struct unit *unit;
+	uint64_t ranges_form; /* 0: it has no ranges */
+	uint64_t ranges;
+};
+
+/* Read a number by one of the forms that compilers use for offsets. */
+static bool
+read_offset(
+    const struct unit *unit, uint64_t form, struct rest *rest, uint64_t *value)
+{
+	switch (form) {
+	case FORM_SEC_OFFSET:
+		return rest_number(rest, unit->sizes.offset, value);
+	case FORM_DATA4:
+		return rest_number(rest, 4, value);
+	case FORM_DATA8:
+		return rest_number(rest, 8, value);
+	case FORM_RNGLISTX:
+		return rest_uleb(rest, value);
+	default:
+		return false;
+	}
+}
+
+static bool
+pass_base(struct unit *unit, uint64_t name, uint64_t form, struct rest *rest)
+{
+	uint64_t base;
+
+	if (form != FORM_SEC_OFFSET || !read_offset(unit, form, rest, &base) ||
+	    base >= DWARF_INDEX_MAX)
+		return false;
+	if (name == AT_RNGLISTS_BASE)
+		unit->rnglists_base = base;
+	return true;
+}
+
+static bool
+pass_attribute(struct walk *walk, struct entry *entry, uint64_t name,
+    uint64_t form, struct rest *rest)
+{
+	unsigned left = DWARF_CHAIN_MAX;
+	struct unit *unit = entry->unit;
+	struct target target;
+	uint64_t offset;
+
+	switch (name) {
+	case AT_ABSTRACT_ORIGIN:
+	case AT_SPECIFICATION:
+		return read_reference(walk, unit, form, rest, &target) &&
+		    chain_ends(walk, target, &left);
+	case AT_RANGES:
+		entry->ranges_form = form;
+		return read_offset(unit, form, rest, &entry->ranges);
+	case AT_STMT_LIST:
+		return form != FORM_RNGLISTX &&
+		    read_offset(unit, form, rest, &offset) &&
+		    is_table(walk, offset);
+	case AT_STR_OFFSETS_BASE:
+	case AT_ADDR_BASE:
+	case AT_RNGLISTS_BASE:
+		return pass_base(unit, name, form, rest);
+	default:
+		return pass_value(unit, form, rest);
+	}
+}
+
+static bool
+pass_entry(struct walk *walk, struct entry *entry, struct rest *rest)
+{
+	struct rest attributes = entry->declaration->attributes;
 	uint64_t name;
 	uint64_t form;
 
-	while (read_attribute(&attributes, &name, &form) && name != 0) {
-		unsigned left = DWARF_CHAIN_MAX;
-		bool follows =
-		    name == AT_ABSTRACT_ORIGIN || name == AT_SPECIFICATION;
-
-		*bounded = walk->steps-- > 0;
-		if (!*bounded)
+	while (read_attribute(&attributes, &name, &form) && name != 0)
+		if (!walk_on(walk, 1) ||
+		    !pass_attribute(walk, entry, name, form, rest))
 			return false;
-		if (!follows) {
-			if (!rest_skip_form(rest, form, &unit->sizes))
-				return false;
+	return entry->ranges_form == 0 ||
+	    pass_list(walk, entry->unit, entry->ranges_form, entry->ranges);
+}
+
+static bool
+begins_unit(uint64_t tag)
+{
+	return tag == TAG_COMPILE_UNIT || tag == TAG_PARTIAL_UNIT ||
+	    tag == TAG_TYPE_UNIT || tag == TAG_SKELETON_UNIT;
+}
+
+/* Walk over the entries of a unit. For some purposes the reader goes on behind
+ * the end of the first entry's children. */
+static bool
+unit_is_sound(struct walk *walk, struct unit *unit)
+{
+	struct rest rest = { walk->sections.info.at + unit->begin,
+		unit->end - unit->begin };
+	struct declaration declaration;
+	unsigned depth = 0;
+	bool is_first = true;
+	uint64_t code;
+
+	while (rest.left > 0) {
+		struct entry entry = { .declaration = &declaration,
+			.unit = unit };
+
+		if (!rest_uleb(&rest, &code))
+			return false;
+		if (code == 0) {
+			if (depth > 0)
+				depth--;
 			continue;
 		}
-		if (!read_reference(unit, form, rest, &target))
+		if (!find_declaration(walk, unit, code, &declaration) ||
+		    (begins_unit(declaration.tag) && !is_first) ||
+		    !pass_entry(walk, &entry, &rest))
 			return false;
-		*bounded = chain_ends(walk, target, &left);
-		if (!*bounded)
+		if (declaration.has_children && ++depth > DWARF_DEPTH_MAX)
 			return false;
+		is_first = false;
 	}
 	return true;
 }
 
+/* Prepare the walk; *room is that of the tables. */
 static bool
-unit_is_bounded(struct walk *walk, const struct unit *unit)
+begin_walk(struct walk *walk, size_t *room)
 {
-	struct rest rest = { walk->info.at + unit->begin,
-		unit->end - unit->begin };
-	struct declaration declaration;
-	unsigned depth = 0;
-	bool bounded = true;
-	uint64_t code;
+	struct rest abbrevs = walk->sections.abbrevs;
 
-	while (rest_uleb(&rest, &code)) {
-		if (code == 0) {
-			if (depth-- == 0)
-				break;
-			continue;
-		}
-		if (!find_declaration(walk, unit, code, &declaration) ||
-		    !pass_attributes(
-			walk, unit, declaration.attributes, &rest, &bounded))
-			break;
-		if (declaration.has_children && ++depth > DWARF_DEPTH_MAX)
-			return false;
+	if (abbrevs.left == 0 || abbrevs.left >= UINT32_MAX ||
+	    !numbers_are_short(abbrevs))
+		return false;
+	walk->codes_from = meta_map(abbrevs.left * sizeof(*walk->codes_from));
+	return walk->codes_from != NULL && find_tables(walk, room) &&
+	    find_units(walk);
+}
+
+static void
+end_walk(struct walk *walk, size_t room)
+{
+	meta_free(walk->units, walk->unit_room * sizeof(*walk->units));
+	meta_free(walk->tables, room * sizeof(*walk->tables));
+	if (walk->codes_from != NULL)
+		meta_unmap(walk->codes_from,
+		    walk->sections.abbrevs.left * sizeof(*walk->codes_from));
+	while (walk->codes != NULL) {
+		struct codes *codes = walk->codes;
+
+		walk->codes = codes->next;
+		meta_free(codes, codes->bytes);
 	}
-	return bounded;
 }
 
 bool
-dwarf_info_is_bounded(struct rest info, struct rest abbrevs)
+dwarf_info_is_sound(const struct dwarf_sections *sections)
 {
-	/* Attributes such as flags take no bytes, so there may be more
-	 * attributes than bytes. In compilers' output one attribute in three is
-	 * like that. */
+	/* More attributes than bytes take none, as flags. Compilers make one in
+	 * three so. */
 	enum { STEPS_A_BYTE = 16, STEPS_BASE = 1 << 16 };
-	struct walk walk = { .info = info,
-		.abbrevs = abbrevs,
-		.steps = STEPS_BASE + STEPS_A_BYTE * (uint64_t)info.left };
-	bool bounded = abbrevs.left < UINT32_MAX && find_units(&walk);
+	uint64_t bytes = sections->info.left + sections->abbrevs.left +
+	    sections->ranges.left + sections->rnglists.left;
+	struct walk walk = { .sections = *sections,
+		.steps = STEPS_BASE + STEPS_A_BYTE * bytes };
+	size_t room = 0;
+	bool sound = begin_walk(&walk, &room);
 
-	for (size_t i = 0; bounded && i < walk.unit_count; i++)
-		bounded = unit_is_bounded(&walk, &walk.units[i]);
-	meta_free(walk.units, walk.unit_room * sizeof(*walk.units));
-	while (walk.codes != NULL) {
-		struct codes *codes = walk.codes;
-
-		walk.codes = codes->next;
-		meta_free(codes, codes->bytes);
-	}
-	return bounded;
+	for (size_t i = 0; sound && i < walk.unit_count; i++)
+		sound = unit_is_sound(&walk, &walk.units[i]);
+	end_walk(&walk, room);
+	return sound;
 }

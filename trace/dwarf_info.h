@@ -1,24 +1,33 @@
 /*
  * Entries of DWARF, the section .debug_info. libbacktrace reads nested entries,
- * and entries that others refer to for their names, by recursion without a
- * bound. Corrupt ones would overflow the stack.
+ * and the entries that others refer to for their names, by recursion without a
+ * bound. It reads the abbreviations of each unit and the ranges of each entry
+ * again, and adds indexes and offsets that may wrap around. Corrupt entries end
+ * the process, or take hours.
  */
 #ifndef TRACE_DWARF_INFO_H
 #define TRACE_DWARF_INFO_H
 
 #include "trace/dwarf_bytes.h"
 
-/* The deepest nesting of entries, and the most references that may be followed
- * for one name. Compilers nest some dozens, and make chains of two. */
+/* How deep entries may be nested, and how many references may be followed for a
+ * name. Compilers nest some dozens, and make chains of two. */
 enum { DWARF_DEPTH_MAX = 256, DWARF_CHAIN_MAX = 16 };
 
+/* Sections; one that is not there has no bytes. */
+struct dwarf_sections {
+	struct rest info;
+	struct rest abbrevs;
+	struct rest line; /* after dwarf_line_repair() */
+	struct rest ranges;
+	struct rest rnglists;
+};
+
 /*
- * Does reading all entries stay within these bounds? False also without memory.
- * Entries that the reader never reaches, because it refuses something before
- * them, do not count.
- *
- * @param abbrevs  the section .debug_abbrev
+ * True if all entries are as compilers write them, within these bounds, and the
+ * reader takes time in proportion to the sections. False also without memory.
+ * The bytes are in the machine's byte order.
  */
-bool dwarf_info_is_bounded(struct rest info, struct rest abbrevs);
+bool dwarf_info_is_sound(const struct dwarf_sections *sections);
 
 #endif

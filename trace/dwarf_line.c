@@ -1,6 +1,6 @@
 /*
- * Repairs corrupt line tables before libbacktrace reads them. Every number here
- * may be wrong, because it comes from a file.
+ * Corrupt line tables, made harmless before libbacktrace reads them. Every
+ * number here may be wrong: it comes from a file.
  */
 #include "trace/dwarf_line.h"
 
@@ -8,10 +8,33 @@
 
 #include "trace/dwarf_bytes.h"
 
-/* ---- The tables -------------------------------------------------------- */
+/* ---- Headers ------------------------------------------------------------- */
 
-/* Skip one list of version 5: the forms of an entry, the number of entries, and
- * the entries, each of at least one byte. False if the list is cut. */
+/* What is read of a table's header. */
+struct header {
+	uint64_t version;
+	struct form_sizes sizes;
+	uint64_t opcode_base;
+	const unsigned char *opcode_lengths; /* from the first opcode, 1, on */
+};
+
+/* Skip a value of a list. The reader adds an index of a text to an offset, and
+ * follows a form that stands in front of its value by recursion. */
+static bool
+rest_skip_value(
+    struct rest *rest, uint64_t form, const struct form_sizes *sizes)
+{
+	struct rest at = *rest;
+	uint64_t index;
+
+	if (form == FORM_INDIRECT || !rest_skip_form(rest, form, sizes))
+		return false;
+	return form != FORM_STRX ||
+	    (rest_uleb(&at, &index) && index < DWARF_INDEX_MAX);
+}
+
+/* Skip one list of version 5: the forms of an entry, the number of entries and
+ * the entries, of at least a byte each. False if they are not all there. */
 static bool
 rest_skip_entries(struct rest *rest, const struct form_sizes *sizes)
 {
@@ -31,7 +54,7 @@ rest_skip_entries(struct rest *rest, const struct form_sizes *sizes)
 		return false;
 	for (; entries > 0; entries--)
 		for (uint64_t i = 0; i < form_count; i++)
-			if (!rest_skip_form(rest, forms[i], sizes))
+			if (!rest_skip_value(rest, forms[i], sizes))
 				return false;
 	return true;
 }
@@ -45,39 +68,146 @@ make_divisor(unsigned char *table, size_t size, size_t at)
 	return true;
 }
 
-/* Bytes of the version at the start of a table. */
+/* Bytes of the version in front of a table. */
 enum { VERSION = 2 };
 
-/*
- * Check the two lists of a version 5 table, which begin after the lengths of
- * the opcodes. `at` is the offset of opcode_base; all opcodes but the first
- * have a length.
- */
+/* Skip texts up to an empty one, each with so many numbers behind it. */
 static bool
-lists_fit(const unsigned char *table, size_t size, size_t at, bool wide)
+rest_skip_names(struct rest *rest, int numbers)
 {
-	struct form_sizes sizes = { .offset = wide ? WIDE_LENGTH : LENGTH };
-	struct rest rest = { table, size };
-	uint64_t opcodes;
+	uint64_t number;
 
-	if (!rest_skip(&rest, at) || !rest_number(&rest, 1, &opcodes))
+	while (rest->left > 0 && rest->at[0] != 0) {
+		if (!rest_skip_string(rest))
+			return false;
+		for (int i = 0; i < numbers; i++)
+			if (!rest_uleb(rest, &number))
+				return false;
+	}
+	return rest_skip(rest, 1);
+}
+
+/* Check the lengths of opcodes, of which there are one fewer than opcode_base
+ * says, and the lists of folders and files. */
+static bool
+lists_fit(struct rest *rest, struct header *header)
+{
+	/* A folder, the time and the length of a file. */
+	enum { NUMBERS = 3 };
+
+	if (!rest_number(rest, 1, &header->opcode_base) ||
+	    header->opcode_base == 0)
 		return false;
-	/* The size of an address follows the version. */
-	sizes.address = table[VERSION];
-	return opcodes > 0 && rest_skip(&rest, opcodes - 1) &&
-	    rest_skip_entries(&rest, &sizes) &&
-	    rest_skip_entries(&rest, &sizes);
+	header->opcode_lengths = rest->at;
+	if (!rest_skip(rest, header->opcode_base - 1))
+		return false;
+	if (header->version < 5)
+		return rest_skip_names(rest, 0) &&
+		    rest_skip_names(rest, NUMBERS);
+	if (!rest_skip_entries(rest, &header->sizes)) /* folders */
+		return false;
+	return rest_skip_entries(rest, &header->sizes); /* files */
+}
+
+/* ---- Programs ------------------------------------------------------------ */
+
+static bool
+skip_extended(struct rest *rest)
+{
+	enum { END_SEQUENCE = 1, SET_ADDRESS, DEFINE_FILE, SET_DISCRIMINATOR };
+	uint64_t length;
+	uint64_t opcode;
+	uint64_t number;
+
+	if (!rest_uleb(rest, &length) || length == 0 ||
+	    !rest_number(rest, 1, &opcode))
+		return false;
+	switch (opcode) {
+	case END_SEQUENCE:
+		return true;
+	case SET_ADDRESS:
+		return rest_skip(rest, sizeof(void *));
+	case DEFINE_FILE:
+		/* The reader believes that there is a folder. */
+		return false;
+	case SET_DISCRIMINATOR:
+		return rest_uleb(rest, &number);
+	default:
+		return rest_skip(rest, length - 1);
+	}
+}
+
+static bool
+skip_standard(struct rest *rest, const struct header *header, uint64_t opcode)
+{
+	/* How many numbers stand behind the opcodes that the reader knows. */
+	static const unsigned char known[] = { 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0,
+		1 };
+	enum { FIXED_ADVANCE_PC = 9 };
+	uint64_t number;
+	unsigned numbers = opcode <= sizeof(known) ?
+	    known[opcode - 1] :
+	    header->opcode_lengths[opcode - 1];
+
+	if (opcode == FIXED_ADVANCE_PC)
+		return rest_skip(rest, 2);
+	for (; numbers > 0; numbers--)
+		if (!rest_uleb(rest, &number))
+			return false;
+	return true;
+}
+
+static bool
+program_is_sound(struct rest rest, const struct header *header)
+{
+	uint64_t opcode;
+
+	while (rest_number(&rest, 1, &opcode))
+		if (opcode < header->opcode_base &&
+		    !(opcode == 0 ? skip_extended(&rest) :
+				    skip_standard(&rest, header, opcode)))
+			return false;
+	return true;
+}
+
+/* ---- Tables -------------------------------------------------------------- */
+
+/* True if the reader may have a table, from the version on, of which line_range
+ * is in front of `at`. */
+static bool
+is_sound(const unsigned char *table, size_t size, size_t at, bool wide)
+{
+	struct header header = { .version = rest_number_at(table, VERSION),
+		.sizes = { .offset = wide ? WIDE_LENGTH : LENGTH,
+		    .address = sizeof(void *) } };
+	/* Version 5 has the sizes of an address and of a selector there. */
+	size_t sizes = header.version == 5 ? 2 : 0;
+	struct rest rest = { table, size };
+	struct rest head;
+	uint64_t length;
+
+	if (sizes > 0 && size >= VERSION + sizes &&
+	    (table[VERSION] != sizeof(void *) || table[VERSION + 1] != 0))
+		return false;
+	if (!rest_skip(&rest, VERSION + sizes) ||
+	    !rest_number(&rest, header.sizes.offset, &length))
+		return false;
+	head = (struct rest){ rest.at, (size_t)length };
+	if (!rest_skip(&rest, length) ||
+	    !rest_skip(&head, at - (size_t)(head.at - table)))
+		return false;
+	return lists_fit(&head, &header) && program_is_sound(rest, &header);
 }
 
 /*
  * Repair one table, which begins with its version; true if that changes it.
- * `wide`: its lengths have 64 bits. Versions other than 2 to 5 and a header
- * that is cut need no repair, because the reader refuses them.
+ * `wide`: its lengths have 64 bits. The reader refuses other versions than 2 to
+ * 5, and a header that is cut.
  */
 static bool
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	/* Version 5 has the sizes of an address and of a selector here. */
+	/* Version 5 has the sizes of an address and of a selector there. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
 	bool changed = false;
@@ -95,9 +225,9 @@ repair_table(unsigned char *table, size_t size, bool wide)
 	/* maximum_operations_per_instruction */
 	if (version >= 4)
 		changed = make_divisor(table, size, at++);
-	/* line_range, after default_is_stmt and line_base */
+	/* line_range, behind default_is_stmt and line_base */
 	changed |= make_divisor(table, size, at + 2);
-	if (version == 5 && !lists_fit(table, size, at + 3, wide)) {
+	if (!is_sound(table, size, at + 3, wide)) {
 		memset(table, 0, VERSION);
 		changed = true;
 	}

@@ -342,6 +342,24 @@ read_debug(const struct elf_file *file, const struct elf_debug_section *debug,
 	return good;
 }
 
+/* Let no text be so long that comparing very many takes minutes. */
+static void
+cut_texts(unsigned char *bytes, size_t size)
+{
+	enum { TEXT_MAX = 64 << 10 };
+
+	while (size > TEXT_MAX) {
+		unsigned char *end = memrchr(bytes, 0, TEXT_MAX);
+
+		if (end == NULL) {
+			end = bytes + TEXT_MAX - 1;
+			*end = 0;
+		}
+		size -= (size_t)(end + 1 - bytes);
+		bytes = end + 1;
+	}
+}
+
 /* Read all sections of debug information that lie in the part. */
 static bool
 read_all_debug(const struct elf_file *file, uint64_t offset,
@@ -363,9 +381,16 @@ read_all_debug(const struct elf_file *file, uint64_t offset,
 	if (found[ELF_DEBUG_LINE].left > 0)
 		dwarf_line_repair(bytes + (found[ELF_DEBUG_LINE].at - bytes),
 		    found[ELF_DEBUG_LINE].left);
-	return found[ELF_DEBUG_INFO].left == 0 ||
-	    dwarf_info_is_bounded(
-		found[ELF_DEBUG_INFO], found[ELF_DEBUG_ABBREV]);
+	if (found[ELF_DEBUG_STR].left > 0)
+		cut_texts(bytes + (found[ELF_DEBUG_STR].at - bytes),
+		    found[ELF_DEBUG_STR].left);
+	struct dwarf_sections sections = { .info = found[ELF_DEBUG_INFO],
+		.abbrevs = found[ELF_DEBUG_ABBREV],
+		.line = found[ELF_DEBUG_LINE],
+		.ranges = found[ELF_DEBUG_RANGES],
+		.rnglists = found[ELF_DEBUG_RNGLISTS] };
+
+	return sections.info.left == 0 || dwarf_info_is_sound(&sections);
 }
 
 /* ---- Parts --------------------------------------------------------------- */

@@ -115,6 +115,16 @@ end_unit(struct text *info, size_t start)
 	memcpy(info->bytes + start, &length, sizeof(length));
 }
 
+static bool
+sound_by(const unsigned char *info, size_t size, const unsigned char *codes,
+    size_t codes_size)
+{
+	struct dwarf_sections sections = { .info = { info, size },
+		.abbrevs = { codes, codes_size } };
+
+	return dwarf_info_is_sound(&sections);
+}
+
 /* In memory of their own, so that tools see what is read beyond. */
 static bool
 bounded(const unsigned char *info, size_t size)
@@ -126,8 +136,7 @@ bounded(const unsigned char *info, size_t size)
 	EXPECT_NOT_NULL(codes);
 	memcpy(copy, info, size);
 	memcpy(codes, abbrevs, sizeof(abbrevs));
-	bool is = dwarf_info_is_bounded((struct rest){ copy, size },
-	    (struct rest){ codes, sizeof(abbrevs) });
+	bool is = sound_by(copy, size, codes, sizeof(abbrevs));
 
 	free(copy);
 	free(codes);
@@ -294,24 +303,33 @@ TEST(entries_are_nested_to_a_bound)
 	}
 }
 
-/* The reader stops there. */
-TEST(what_the_reader_does_not_come_to_does_not_count)
+TEST(entries_that_the_reader_refuses_are_not_sound)
 {
 	struct text info = { .size = 0 };
 	size_t unit = begin_unit(&info);
 	size_t at = info.size;
 
 	put(&info, ODD, 1); /* of a form that nobody knows */
+	end_unit(&info, unit);
+	EXPECT(!is_bounded(&info));
+	info.bytes[at] = 99; /* of no abbreviation */
+	EXPECT(!is_bounded(&info));
+	info.bytes[at] = 0;
+	EXPECT(is_bounded(&info));
+	info.bytes[unit + 4] = 6; /* of an unknown version */
+	EXPECT(!is_bounded(&info));
+}
+
+/* The reader of functions goes on there. */
+TEST(entries_behind_the_end_of_a_unit_count)
+{
+	struct text info = { .size = 0 };
+	size_t unit = begin_unit(&info);
+
+	put(&info, 0, 2);
 	put_specification(&info, (uint32_t)info.size);
 	end_unit(&info, unit);
-	EXPECT(is_bounded(&info));
-	info.bytes[at] = 99; /* of no abbreviation */
-	EXPECT(is_bounded(&info));
-	info.bytes[at] = 0; /* after the end of the unit's children */
-	put(&info, 0, 1);
 	EXPECT(!is_bounded(&info));
-	info.bytes[unit + 4] = 6; /* of an unknown version */
-	EXPECT(is_bounded(&info));
 }
 
 TEST(references_to_nothing_are_bounded)
@@ -341,12 +359,8 @@ TEST(odd_codes_are_not_bounded)
 
 	end_unit(&info, begin_unit(&info));
 	EXPECT(is_bounded(&info));
-	struct rest all = { info.bytes, info.size };
-
-	EXPECT(
-	    !dwarf_info_is_bounded(all, (struct rest){ twice, sizeof(twice) }));
-	EXPECT(
-	    !dwarf_info_is_bounded(all, (struct rest){ high, sizeof(high) }));
+	EXPECT(!sound_by(info.bytes, info.size, twice, sizeof(twice)));
+	EXPECT(!sound_by(info.bytes, info.size, high, sizeof(high)));
 }
 
 TEST(sections_that_are_cut_anywhere_are_read_within_their_bytes)
@@ -364,23 +378,22 @@ TEST(sections_that_are_cut_anywhere_are_read_within_their_bytes)
 	for (size_t size = 0; size <= info.size; size++) {
 		uint32_t length = (uint32_t)size - 4;
 
-		EXPECT(bounded(info.bytes, size));
+		EXPECT_EQ(
+		    bounded(info.bytes, size), size == 0 || size == info.size);
 		if (size < 5)
 			continue;
 		/* The unit is cut, too. */
 		struct text cut = info;
 
 		memcpy(cut.bytes, &length, sizeof(length));
-		EXPECT(bounded(cut.bytes, size));
+		bounded(cut.bytes, size);
 	}
 	for (size_t size = 0; size < sizeof(abbrevs); size++) {
 		unsigned char *codes = malloc(size + 1);
 
 		EXPECT_NOT_NULL(codes);
 		memcpy(codes, abbrevs, size);
-		EXPECT(dwarf_info_is_bounded(
-		    (struct rest){ info.bytes, info.size },
-		    (struct rest){ codes, size }));
+		EXPECT(!sound_by(info.bytes, info.size, codes, size));
 		free(codes);
 	}
 }
@@ -403,13 +416,11 @@ TEST(attributes_that_take_no_bytes_have_a_bound)
 	for (int i = 0; i < ENTRIES; i++)
 		put(&info, BASE, 1);
 	end_unit(&info, unit);
-	EXPECT(!dwarf_info_is_bounded((struct rest){ info.bytes, info.size },
-	    (struct rest){ codes.bytes, codes.size }));
+	EXPECT(!sound_by(info.bytes, info.size, codes.bytes, codes.size));
 	/* One of them is not too many. */
 	info.size = unit;
 	unit = begin_unit(&info);
 	put(&info, BASE, 1);
 	end_unit(&info, unit);
-	EXPECT(dwarf_info_is_bounded((struct rest){ info.bytes, info.size },
-	    (struct rest){ codes.bytes, codes.size }));
+	EXPECT(sound_by(info.bytes, info.size, codes.bytes, codes.size));
 }

@@ -26,8 +26,8 @@ put(struct section *section, uint64_t value, size_t size)
 	section->size += size;
 }
 
-/* Add a table with these divisors. The program behind it is of bytes that are
- * no header. */
+/* Add a table with these divisors, empty lists and a program of special
+ * opcodes. */
 static void
 add_table(struct section *section, unsigned version, bool wide,
     unsigned char max_ops, unsigned char line_range)
@@ -41,15 +41,20 @@ add_table(struct section *section, unsigned version, bool wide,
 	put(section, version, 2);
 	if (version == 5)
 		put(section, 8, 2);
-	put(section, 6, wide ? 8 : 4);
+	/* The header, with two empty lists. */
+	put(section, (version >= 4 ? 6 : 5) + (version == 5 ? 4 : 2),
+	    wide ? 8 : 4);
 	put(section, 1, 1);
 	if (version >= 4)
 		put(section, max_ops, 1);
 	put(section, 0xfb01, 2);
 	put(section, line_range, 1);
 	put(section, 1, 1);
-	for (int i = 0; i < PROGRAM; i++)
-		put(section, 0, 1);
+	size_t begin_of_program = section->size;
+
+	put(section, 0, version == 5 ? 4 : 2);
+	while (section->size < begin_of_program + PROGRAM)
+		put(section, 2, 1);
 	uint64_t length = section->size - begin;
 
 	memcpy(section->bytes + begin - (wide ? 8 : 4), &length, wide ? 8 : 4);
@@ -186,6 +191,7 @@ table_with_lists(bool wide, const unsigned char *lists, size_t size)
 	EXPECT_LE(section.size + size, ROOM);
 	memcpy(section.bytes + section.size, lists, size);
 	section.size += size;
+	section.bytes[wide ? 16 : 8] = (unsigned char)(6 + size);
 	uint64_t length = section.size - (wide ? 12 : 4);
 
 	memcpy(section.bytes + (wide ? 4 : 0), &length, wide ? 8 : 4);
@@ -273,4 +279,77 @@ TEST(lengths_of_opcodes_that_are_cut_are_refused)
 		memset(after.bytes + 4, 0, 2);
 		expect_repaired(&before, &after);
 	}
+}
+
+/* ---- Lists of other versions, and programs ------------------------------- */
+
+/* Repair a table of version 4 with these bytes from the list of folders on, of
+ * which `header` are of the header; true if it stays as it is. */
+static bool
+stays(size_t header, const unsigned char *bytes, size_t size)
+{
+	/* Of opcode_base 4: the first three have so many numbers. */
+	static const unsigned char lengths[] = { 0, 1, 1 };
+	struct section section = { .size = 0 };
+	struct section repaired;
+
+	add_table(&section, 4, false, 1, 14);
+	section.size -= PROGRAM;
+	section.bytes[section.size - 1] = 1 + sizeof(lengths);
+	memcpy(section.bytes + section.size, lengths, sizeof(lengths));
+	section.size += sizeof(lengths);
+	EXPECT_LE(section.size + size, ROOM);
+	memcpy(section.bytes + section.size, bytes, size);
+	section.size += size;
+	section.bytes[0] = (unsigned char)(section.size - 4);
+	section.bytes[6] = (unsigned char)(6 + sizeof(lengths) + header);
+	repaired = section;
+	dwarf_line_repair(repaired.bytes, repaired.size);
+	if (memcmp(repaired.bytes, section.bytes, ROOM) == 0)
+		return true;
+	EXPECT_EQ(repaired.bytes[4], 0);
+	return false;
+}
+
+#define EXPECT_STAYS(does, header, ...)                                        \
+	do {                                                                   \
+		static const unsigned char bytes[] = { __VA_ARGS__ };          \
+		EXPECT_EQ(stays(header, bytes, sizeof(bytes)), does);          \
+	} while (0)
+
+/* The reader counts names beyond the header, and writes where it has no room.
+ */
+TEST(lists_of_names_end_in_the_header)
+{
+	EXPECT_STAYS(true, 2, 0, 0, 1);
+	EXPECT_STAYS(true, 9, '/', 0, 0, 'a', 0, 1, 2, 3, 0, 1);
+	EXPECT_STAYS(false, 8, '/', 0, 0, 'a', 0, 1, 2, 3, 0, 1);
+	EXPECT_STAYS(false, 1, 0, 0, 1);
+	EXPECT_STAYS(false, 0, 0, 0, 1);
+	EXPECT_STAYS(false, 2, '/', '/', 0, 0, 0);
+	EXPECT_STAYS(false, 3, 0, 'a', 0, 0x80, 0x80, 0x80);
+	EXPECT_STAYS(false, 100, 0, 0, 1);
+}
+
+/* The reader takes it for granted that there is a folder. */
+TEST(a_program_that_defines_a_file_is_refused)
+{
+	EXPECT_STAYS(false, 2, 0, 0, 0, 6, 3, 'a', 0, 0, 0, 0);
+	/* Behind all that may stand in front. */
+	EXPECT_STAYS(true, 2, 0, 0, 4, 200, 1, 2, 0x80, 1, 3, 5, 0, 9, 2, 0, 0,
+	    0, 0, 0, 0, 0, 0, 0, 2, 4, 7, 0, 3, 0x80, 1, 2, 0, 1, 1);
+	EXPECT_STAYS(false, 2, 0, 0, 4, 200, 1, 2, 0x80, 1, 3, 5, 0, 9, 2, 0, 0,
+	    0, 0, 0, 0, 0, 0, 0, 2, 4, 7, 0, 3, 0x80, 1, 2, 0, 1, 1, 0, 6, 3,
+	    'a', 0, 0, 0, 0);
+}
+
+TEST(a_program_that_is_cut_is_refused)
+{
+	EXPECT_STAYS(true, 2, 0, 0);
+	EXPECT_STAYS(false, 2, 0, 0, 2);
+	EXPECT_STAYS(false, 2, 0, 0, 2, 0x80);
+	EXPECT_STAYS(false, 2, 0, 0, 0);
+	EXPECT_STAYS(false, 2, 0, 0, 0, 0);
+	EXPECT_STAYS(false, 2, 0, 0, 0, 9, 2, 1, 2, 3, 4, 5, 6, 7);
+	EXPECT_STAYS(false, 2, 0, 0, 0, 9, 0x80, 1);
 }
