@@ -55,8 +55,8 @@ ask_device(struct arena *arena)
 	if (code != CUDA_SUCCESS)
 		return driver_status(
 		    code, "cuDeviceGetAttribute(device %d)", arena->device);
-	arena->can_map = supported;
-	if (!arena->can_map) {
+	arena->traits = supported ? traits_expandable : traits_segments;
+	if (!arena->traits.can_map) {
 		arena->granularity = SEGMENT_STEP;
 		return WEIR_OK;
 	}

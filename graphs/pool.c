@@ -14,6 +14,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/keep.h"
+#include "allocator/memory/source.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
@@ -108,8 +109,7 @@ static unsigned
 arena_flags_of(unsigned flags)
 {
 	return ((flags & WEIR_POOL_USE_ON_OOM) != 0 ? ARENA_SERVES_OOM : 0) |
-	    ((flags & WEIR_POOL_NO_SPLIT) != 0 ? ARENA_NO_SPLIT : 0) |
-	    ((flags & WEIR_POOL_SEGMENTS) != 0 ? ARENA_SEGMENTS : 0);
+	    ((flags & WEIR_POOL_NO_SPLIT) != 0 ? ARENA_NO_SPLIT : 0);
 }
 
 static enum weir_status
@@ -160,10 +160,12 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
 	if (pool == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
-	struct source own = {
-		.take = source_take, .give = source_give, .closure = pool
-	};
-	const struct source *given = NULL;
+	struct source own = { .traits = &traits_segments,
+		.take = source_take,
+		.give = source_give,
+		.closure = pool };
+	const struct source *given =
+	    (flags & WEIR_POOL_SEGMENTS) != 0 ? &source_driver : NULL;
 	if (source != NULL) {
 		pool->source = *source;
 		own.name = source->name;

@@ -32,7 +32,7 @@ registrable_check(int device)
 	struct arena *main;
 	enum weir_status status = arena_get(device, &main);
 
-	if (status == WEIR_OK && !main->can_map)
+	if (status == WEIR_OK && !main->traits.can_map)
 		return status_set(WEIR_ENOTSUP,
 		    "weir_pool_create: device %d cannot map memory, which "
 		    "WEIR_POOL_REGISTRABLE needs",
@@ -165,5 +165,6 @@ registrable_give(void *closure, int device, CUdeviceptr addr, size_t size)
 }
 
 const struct source source_registrable = { .name = "cuMemCreate",
+	.traits = &traits_segments,
 	.take = registrable_take,
 	.give = registrable_give };

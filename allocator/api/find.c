@@ -53,7 +53,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 	if (block == NULL || block_state(block) != BLOCK_ACTIVE)
 		return false;
 	out->device = block->arena->device;
-	out->host = arena_is_host(block->arena);
+	out->host = block->arena->traits.is_page_locked;
 	out->requested_bytes = block->requested;
 	out->of_no_stream = heap_owns(block->arena->any_heap, block->pool);
 	return true;

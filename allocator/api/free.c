@@ -46,20 +46,20 @@ lock_to_free(struct block *block, const void *ptr) UNCHECKED
 	history_enter(WEIR_HISTORY_ALL);
 	block = find_lock(block, ptr);
 	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
-		!arena_is_host(block->arena) ?
+		block->arena->traits.is_observed ?
 	    observe_free(block) :
 	    block;
 }
 
 /* Release the lock after a free. An arena without an owner gives back its free
- * memory; host memory gives back segments that may not stay unused. */
+ * memory; one with a limit on unused memory what passes that. */
 static inline QUICK void
 leave_freed(struct arena *arena) UNCHECKED
 {
 	const struct options *options;
 	bool unowned = arena->owners == 0;
 
-	if (arena_is_host(arena) && options_get(&options) == WEIR_OK)
+	if (arena->traits.has_idle_limit && options_get(&options) == WEIR_OK)
 		reclaim_tidy(arena, options);
 	lock_leave(&arena->lock);
 	if (unowned)
@@ -185,7 +185,7 @@ host_free_rare(void *ptr) UNCHECKED
 		tcache_free_host(ptr, &block) == TCACHE_TAKEN))
 		return WEIR_OK;
 	block = lookup_exact(address(ptr));
-	if (block != NULL && !arena_is_host(block->arena) &&
+	if (block != NULL && !block->arena->traits.is_page_locked &&
 	    block_state(block) == BLOCK_ACTIVE)
 		return status_set(WEIR_EINVAL,
 		    "weir_host_free(%p): it is memory of device %d, not of the "
@@ -304,7 +304,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		goto put;
 	}
 	struct arena *arena = block->arena;
-	if (arena_is_host(arena))
+	if (!arena->traits.has_streams)
 		status = status_set(WEIR_EINVAL,
 		    "weir_free_async(%p): host memory is of no stream; "
 		    "weir_host_record() and weir_host_free() it",

@@ -5,7 +5,8 @@
  *
  * Each kind of host memory of a device is an arena over another source of
  * pages. Best fit, pending uses, trim, statistics, checks and thread caches
- * work as for device memory. The differences:
+ * work as for device memory. traits_page_locked has the differences; the main
+ * ones:
  *
  * - Its blocks belong to no stream, and its free memory serves any request at
  * once, because the host cannot be ordered after a stream without a wait. A

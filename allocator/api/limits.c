@@ -20,7 +20,7 @@ trim_one(int device, size_t keep)
 		guard_look_at_all(main, NULL);
 
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
-		if (!arena_is_host(a))
+		if (arena_is_counted(a))
 			sum += reclaim_trim(a, &keep);
 	/* Also give back memory of unowned arenas that could not be given back
 	 * when their last block was freed. */

@@ -45,14 +45,6 @@ check_size(size_t size)
 	return size - 1 < WEIR_SIZE_MAX ? WEIR_OK : refuse_size(size);
 }
 
-/* Is a block of this heap device-scope? Host memory is not: only streams that
- * were recorded use it. */
-static inline bool
-is_used_everywhere(const struct stream_heap *heap)
-{
-	return heap == heap->arena->any_heap && !arena_is_host(heap->arena);
-}
-
 /* Allocate a block with guard zones, without a cache. */
 static __attribute__((noinline)) enum weir_status
 allocate_guarded(struct stream_heap *heap, const struct options *options,
@@ -65,7 +57,7 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	enum weir_status status = idle ?
 	    ladder_allocate_idle(heap, options, whole, &block) :
 	    ladder_allocate(
-		heap, options, whole, is_used_everywhere(heap), &block);
+		heap, options, whole, heap_is_device_scope(heap), &block);
 	if (status == WEIR_OK)
 		status = guard_cut(options, size, &block);
 	if (status != WEIR_OK)
@@ -152,7 +144,7 @@ serve_heap(struct stream_heap *heap, struct cache *cache,
 	struct block *block;
 
 	heap->pins++;
-	enum weir_status status = is_used_everywhere(heap) ?
+	enum weir_status status = heap_is_device_scope(heap) ?
 	    allocate_device_scope(heap, cache, options, size, idle, &block) :
 	    allocate_block(
 		heap, cache, options, size, idle ? IDLE : ANYWHERE, &block);
@@ -222,7 +214,7 @@ allocate_from(struct arena *arena, struct stream *stream,
 	if (arena_is_counted(arena) && arena != arena->main)
 		tcache_enter_elsewhere(arena->main);
 	enter_arena(arena);
-	if (arena_is_host(arena))
+	if (arena->traits.has_idle_limit)
 		reclaim_tidy(arena, options);
 	if (arena->forgotten)
 		status = status_set(WEIR_ECONTEXT,
@@ -294,7 +286,7 @@ allocate_hard(struct arena *arena, struct stream *stream,
 	arena_empty_unowned(arena);
 	if (status == WEIR_ENOMEM) {
 		oom_report(arena, stream, size, rounded);
-		if (!arena_is_host(arena))
+		if (arena->traits.is_observed)
 			write_oom_snapshot();
 	}
 	return status;

@@ -37,7 +37,7 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 	if (block == NULL)
 		return false;
 	struct arena *arena = block->arena;
-	struct stream *stream = record->host == arena_is_host(arena) ?
+	struct stream *stream = record->host == arena->traits.is_page_locked ?
 	    use_known(&arena->waiting, handle) :
 	    NULL;
 	bool known = stream != NULL && stream != block->pool->owner->stream;
@@ -70,11 +70,12 @@ record_call(const struct record *record, const void *ptr, weir_stream handle)
 		goto put;
 	}
 	struct arena *arena = block->arena;
-	if (record->host && !arena_is_host(arena))
+	if (record->host && !arena->traits.is_page_locked)
 		status = status_set(WEIR_EINVAL,
 		    "%s(%p): it is memory of device %d, not of the host",
 		    record->call, ptr, arena->device);
-	else if (block->pool->owner->stream != stream || arena_is_host(arena))
+	else if (block->pool->owner->stream != stream ||
+	    !arena->traits.has_streams)
 		status = record_use(record, block, stream);
 	lock_leave(&arena->lock);
 put:

@@ -237,7 +237,7 @@ reset_host_totals(struct arena *main, enum reset what)
 }
 
 static enum weir_status
-reset(int device, bool host, enum reset what)
+reset(int device, enum account account, enum reset what)
 {
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
@@ -246,9 +246,9 @@ reset(int device, bool host, enum reset what)
 	if (arena == NULL)
 		return WEIR_OK;
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
-		if (arena_is_host(a) == host)
+		if (a->traits.account == account)
 			reset_arena(a, what);
-	if (host)
+	if (account == ACCOUNT_HOST)
 		reset_host_totals(arena, what);
 	return WEIR_OK;
 }
@@ -256,23 +256,23 @@ reset(int device, bool host, enum reset what)
 enum weir_status
 weir_stats_reset_peak(int device)
 {
-	return reset(device, false, RESET_PEAKS);
+	return reset(device, ACCOUNT_DEVICE, RESET_PEAKS);
 }
 
 enum weir_status
 weir_host_stats_reset_peak(int device)
 {
-	return reset(device, true, RESET_PEAKS);
+	return reset(device, ACCOUNT_HOST, RESET_PEAKS);
 }
 
 enum weir_status
 weir_stats_reset_accumulated(int device)
 {
-	return reset(device, false, RESET_SUMS);
+	return reset(device, ACCOUNT_DEVICE, RESET_SUMS);
 }
 
 enum weir_status
 weir_host_stats_reset_accumulated(int device)
 {
-	return reset(device, true, RESET_SUMS);
+	return reset(device, ACCOUNT_HOST, RESET_SUMS);
 }

@@ -193,23 +193,24 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
     const struct options *options)
 {
 	struct stream *stream = heap->stream;
-	bool host = arena_is_host(heap->arena);
-	/* A cap (pinned_idle_mb) counts cached blocks too, so there are
+	const struct traits *traits = &heap->arena->traits;
+	bool for_all = traits->has_streams && stream->handle == WEIR_STREAM_ANY;
+	/* A limit on unused memory counts cached blocks too, so there are
 	 * none. */
-	bool keeps = options->tcache > 0 &&
-	    (host ? options->pinned_idle == OPTION_UNLIMITED :
-		    stream->handle != WEIR_STREAM_ANY);
+	bool keeps = options->tcache > 0 && !for_all &&
+	    (!traits->has_idle_limit ||
+		options->pinned_idle == OPTION_UNLIMITED);
 
 	atomic_init(&cache->handle, tcache_key(heap));
 	cache->device = stream->device;
 	cache->granule = heap->arena->granule;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
-	cache->rounding = options->rounds && !host ? options : NULL;
+	cache->rounding =
+	    options->rounds && traits->has_rounding ? options : NULL;
 	cache->keeps = keeps;
-	cache->complete =
-	    options->tcache > 0 && !host && stream->handle == WEIR_STREAM_ANY;
-	cache->traced = keeps && !host && emit_is_wanted();
+	cache->complete = options->tcache > 0 && for_all;
+	cache->traced = keeps && traits->is_observed && emit_is_wanted();
 	cache->usual = keeps && tcache_asymmetric && cache->rounding == NULL &&
 		!cache->traced ?
 	    usual_key(heap, cache->context) :
@@ -259,7 +260,7 @@ static void
 make_cache(
     struct tcache *t, struct stream_heap *heap, const struct options *options)
 {
-	bool host = arena_is_host(heap->arena);
+	bool by_stream = heap->arena->traits.has_streams;
 	unsigned way_of_handle = tcache_way(tcache_key(heap));
 	unsigned way = heap->index % TCACHE_WAYS;
 	struct cache **by_handle = &t->by_handle[way_of_handle];
@@ -267,10 +268,10 @@ make_cache(
 
 	/* A cache for WEIR_STREAM_ANY, which keeps no freed blocks, must not
 	 * replace another. */
-	if (!host && heap->stream->handle == WEIR_STREAM_ANY &&
+	if (by_stream && heap->stream->handle == WEIR_STREAM_ANY &&
 	    (is_place_used(t, *by_handle) || is_place_used(t, *by_heap)))
 		return;
-	if ((!host && !make_place(t, by_handle, heap->arena)) ||
+	if ((by_stream && !make_place(t, by_handle, heap->arena)) ||
 	    !make_place(t, by_heap, heap->arena))
 		return;
 	struct cache *cache = cache_new(t);
@@ -284,7 +285,7 @@ make_cache(
 	heap->arena->keeping += cache->keeps;
 	list_push_back(&t->caches, &cache->own_link);
 	list_push_back(&t->awake, &cache->awake);
-	if (!host)
+	if (by_stream)
 		*by_handle = cache;
 	*by_heap = cache;
 }
@@ -316,7 +317,7 @@ is_cacheable(const struct stream_heap *heap, const struct options *options)
 	    heap->arena->stats.oversize_allocations.current != 0 ||
 	    heap->ended || ended || os_forked())
 		return false;
-	if (arena_is_host(heap->arena))
+	if (!heap->arena->traits.has_streams)
 		return true;
 	return heap->arena == heap->arena->main && !is_avoided(stream) &&
 	    (stream->thread == 0 || stream->thread == os_thread_id());

@@ -152,7 +152,7 @@ tcache_refill_bin(
 	size_t n = rounded / WEIR_GRANULE;
 
 	if (n > TCACHE_BINS || !tcache_is_alive(cache) ||
-	    arena_is_host(cache->arena))
+	    !cache->arena->traits.refills_caches)
 		return;
 	struct bin *bin = &cache->bins[n];
 	unsigned count = refill_count(cache, n);

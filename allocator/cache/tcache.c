@@ -427,7 +427,7 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 	if (!taken)
 		return false;
 	t->last = cache;
-	if (arena_is_host(cache->arena))
+	if (!cache->arena->traits.has_streams)
 		t->last_host = cache;
 	if (__builtin_expect(cache->dozes, 0))
 		counts_stir(cache);

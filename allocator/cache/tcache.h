@@ -205,13 +205,13 @@ tcache_find(int device, weir_stream handle)
 	return cache;
 }
 
-/* The key of a cache for this heap: the stream's handle; for host memory the
- * address of the arena, which is no stream's handle. */
+/* The key of a cache for this heap: the stream's handle; for memory of no
+ * stream the address of the arena, which is no stream's handle. */
 static inline weir_stream
 tcache_key(const struct stream_heap *heap)
 {
-	return arena_is_host(heap->arena) ? (weir_stream)heap->arena :
-					    heap->stream->handle;
+	return heap->arena->traits.has_streams ? heap->stream->handle :
+						 (weir_stream)heap->arena;
 }
 
 /* Count a block that is allocated. False, with nothing counted, if that would

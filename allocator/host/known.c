@@ -27,8 +27,7 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 	lock_enter(&lock);
 	struct arena *arena = host_arena_peek(device, kind);
 	if (arena == NULL) {
-		status =
-		    arena_make(main, host_source(kind), ARENA_HOST, &arena);
+		status = arena_make(main, host_source(kind), 0, &arena);
 		if (status == WEIR_OK) {
 			arena->any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(

@@ -450,7 +450,8 @@ host_source(unsigned kind)
 		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
 #define SOURCE(call, bytes, kind)                                              \
 	{                                                                      \
-		.name = (call), .granule = (bytes), .take = source_allocate,   \
+		.name = (call), .traits = &traits_page_locked,                 \
+		.granule = (bytes), .take = source_allocate,                   \
 		.give = source_free, .forget = forget_pages,                   \
 		.closure = &kinds[kind]                                        \
 	}

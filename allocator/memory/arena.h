@@ -45,17 +45,18 @@ arena_flags(const struct arena *arena)
 	return atomic_load_explicit(&arena->flags, memory_order_relaxed);
 }
 
-static inline bool
-arena_is_host(const struct arena *arena)
-{
-	return (arena_flags(arena) & ARENA_HOST) != 0;
-}
-
 /* Does the arena count for the device's totals and limit? */
 static inline bool
 arena_is_counted(const struct arena *arena)
 {
-	return (arena_flags(arena) & (ARENA_UNCOUNTED | ARENA_HOST)) == 0;
+	return arena->traits.account == ACCOUNT_DEVICE;
+}
+
+/* Is a block of the heap device-scope, so that all streams may use it? */
+static inline bool
+heap_is_device_scope(const struct stream_heap *heap)
+{
+	return heap == heap->arena->any_heap && heap->arena->traits.has_streams;
 }
 
 /* Does the heap get its memory in expandable segments? Then its free memory,
@@ -65,7 +66,7 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 {
 	const struct arena *arena = heap->arena;
 
-	return options->expandable_segments && arena->can_map &&
+	return options->expandable_segments && arena->traits.can_map &&
 	    heap != arena->any_heap &&
 	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
 }
@@ -89,8 +90,9 @@ static inline size_t
 arena_class(
     const struct arena *arena, const struct options *options, size_t size)
 {
-	return arena_is_host(arena) ? size_of_granule(arena->granule, size) :
-				      size_class(options, size);
+	return arena->traits.has_rounding ?
+	    size_class(options, size) :
+	    size_of_granule(arena->granule, size);
 }
 
 /* The kind of pool for a size class. */

@@ -107,7 +107,7 @@ static inline void
 emit_allocated(const struct block *block)
 {
 	if (observed(WEIR_TRACE_MEMORY_ALLOCATION) &&
-	    !arena_is_host(block->arena))
+	    block->arena->traits.is_observed)
 		observe(emit_trace(block, WEIR_TRACE_MEMORY_ALLOCATION));
 }
 

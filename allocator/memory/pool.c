@@ -49,9 +49,9 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 		return !plain;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->run == rounded;
-	if (arena_is_host(block->arena)) {
+	if (block->arena->traits.cut_max != 0) {
 		bool shared = block->segment->shared;
-		return shared == (rounded <= HOST_SHARED_MAX) &&
+		return shared == (rounded <= block->arena->traits.cut_max) &&
 		    (shared || size_host_serves(block->run, rounded));
 	}
 	return size_serves(options, block->run, rounded);
@@ -97,7 +97,7 @@ splits(const struct block *block, size_t size, const struct options *options,
 
 	if (segment->expandable)
 		return size > rounded;
-	if (arena_is_host(block->arena) && !segment->shared)
+	if (block->arena->traits.cut_max != 0 && !segment->shared)
 		return false;
 	return size_splits(options, block->pool->kind, false, size, rounded);
 }

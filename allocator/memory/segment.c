@@ -200,7 +200,7 @@ segment_size_for(
 {
 	if ((arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return rounded;
-	if (!arena_is_host(arena))
+	if (arena->traits.cut_max == 0)
 		return size_segment(options, rounded);
 	return size_host_segment(rounded, arena->shared_bytes, os_page_size());
 }
@@ -229,7 +229,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	if (status != WEIR_OK)
 		goto drop_segment;
 	segment->mapped_bytes = size;
-	segment->shared = arena_is_host(arena) && rounded <= HOST_SHARED_MAX;
+	segment->shared = rounded <= arena->traits.cut_max;
 	arena->shared_bytes += segment->shared ? size : 0;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
@@ -261,7 +261,8 @@ segment_grow_driver(struct pool *pool, const struct options *options,
 	    grow_by_segment(pool, options, rounded, size, need);
 
 	if (status != WEIR_ENOMEM || !exact || least >= size ||
-	    arena_is_host(arena) || (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
+	    arena->traits.cut_max != 0 ||
+	    (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return status;
 	return grow_by_segment(pool, options, rounded, least, need);
 }
@@ -576,5 +577,5 @@ allocator_owns_host(CUdeviceptr addr)
 {
 	const struct arena *arena = segment_owner(addr);
 
-	return arena != NULL && arena_is_host(arena);
+	return arena != NULL && arena->traits.is_page_locked;
 }

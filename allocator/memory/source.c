@@ -23,5 +23,8 @@ driver_give(void *closure, int device, CUdeviceptr addr, size_t size)
 }
 
 const struct source source_driver = {
-	.name = "cuMemAlloc", .take = driver_take, .give = driver_give
+	.name = "cuMemAlloc",
+	.traits = &traits_segments,
+	.take = driver_take,
+	.give = driver_give,
 };

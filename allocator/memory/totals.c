@@ -126,11 +126,9 @@ device_live(const struct arena *arena)
 size_t
 device_limit(const struct arena *arena)
 {
-	if (arena_is_host(arena))
+	if (arena->traits.account == ACCOUNT_HOST)
 		return atomic_load_explicit(
 		    &arena->main->host_limit, memory_order_relaxed);
-	if (!arena_is_counted(arena))
-		return SIZE_MAX;
 	return atomic_load_explicit(&arena->main->limit, memory_order_relaxed);
 }
 
@@ -182,7 +180,8 @@ arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
 	return status_set(WEIR_ENOMEM,
 	    "%zu bytes beyond the %zu held pass the limit of "
 	    "%zu %s device %d",
-	    size, bytes, limit, arena_is_host(arena) ? "for" : "on",
+	    size, bytes, limit,
+	    arena->traits.account == ACCOUNT_HOST ? "for" : "on",
 	    arena->device);
 }
 

@@ -55,6 +55,7 @@
 #include "allocator/cache/depot.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/sizes.h"
+#include "allocator/memory/traits.h"
 #include "allocator/policy/policy.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -241,8 +242,9 @@ enum { DEVICES_MAX = 128 };
  * lock held and the arena's context current.
  */
 struct source {
-	const char *name; /* in errors */
-	size_t granule;   /* of small blocks; 0: WEIR_GRANULE */
+	const char *name;            /* in errors */
+	const struct traits *traits; /* of an arena over it */
+	size_t granule;              /* of small blocks; 0: WEIR_GRANULE */
 	/* Allocate memory at a multiple of 512; sets the status on failure. */
 	enum weir_status (*take)(
 	    void *closure, int device, size_t size, CUdeviceptr *out);
@@ -256,25 +258,22 @@ struct source {
 	void *closure;
 };
 
-/* The traits of an arena; bits. */
+/* How an arena is used; bits. What its memory is, its traits say. */
 enum arena_flags {
 	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
-	ARENA_UNCOUNTED = 2,  /* neither in the device's totals nor its limit */
-	ARENA_SERVES_OOM = 4, /* its free memory serves the last need */
-	ARENA_HOST = 8,       /* page-locked host memory: Note [Host memory] */
-	ARENA_SEGMENTS = 16,  /* driver segments only, never expandable */
+	ARENA_SERVES_OOM = 2, /* its free memory serves the last need */
 };
 
 struct totals;
 
 struct arena {
 	/* Constant. */
+	struct traits traits; /* a copy */
 	int device;
 	CUcontext context;  /* the primary context */
 	size_t granularity; /* bytes of the smallest mapping */
 	size_t total_bytes; /* of the device, or of the host */
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
-	bool can_map;       /* memory can come in expandable segments */
 	struct arena *main; /* the device's own arena; perhaps this one */
 	struct arena *next; /* the next of the device's other arenas */
 

@@ -520,7 +520,7 @@ check_device(struct arena *main, struct check *check)
 		struct weir_stats all = stats_all(&a->stats, &a->tally);
 		if (arena_is_counted(a))
 			stats_add_current(&sums, &all);
-		else if (arena_is_host(a))
+		else
 			stats_add_current(&host_sums, &all);
 		tcache_go(a);
 		lock_leave(&a->lock);

@@ -79,7 +79,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		return;
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		if (arena_is_host(a)) {
+		if (a->traits.account == ACCOUNT_HOST) {
 			tcache_report(a);
 			stats_add_counters(&counters, &a->stats);
 			counters.pending_bytes += stats_pending_bytes(a, NULL);

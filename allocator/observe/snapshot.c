@@ -180,17 +180,16 @@ look_at_segments(const struct wish *wish, struct arena_copy *copy)
 	}
 }
 
-/* Did the caller ask for this arena? Host memory belongs to no private pool and
- * no stream. */
+/* Did the caller ask for this arena? Memory of no stream belongs to no private
+ * pool either. */
 static bool
 is_wanted(const struct wish *wish, const struct arena *arena)
 {
-	if (arena_is_host(arena))
+	if (!arena->traits.has_streams)
 		return !wish->of_pool && !wish->of_stream;
-	return arena_is_counted(arena) &&
-	    (!wish->of_pool ||
-		(wish->graph == arena->pool.graph &&
-		    wish->user == arena->pool.user));
+	return !wish->of_pool ||
+	    (wish->graph == arena->pool.graph &&
+		wish->user == arena->pool.user);
 }
 
 /* Copy the state of an arena. Later changes belong to the next snapshot. */
@@ -271,7 +270,9 @@ compare_segments(const void *a, const void *b)
 static size_t
 count_of(const struct arena_copy *copy, bool host)
 {
-	return arena_is_host(copy->arena) == host ? copy->segment_count : 0;
+	return copy->arena->traits.is_page_locked == host ?
+	    copy->segment_count :
+	    0;
 }
 
 /* Call act() for each segment of all arenas of a device, by address. */

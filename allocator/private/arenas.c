@@ -29,13 +29,15 @@
 
 /* ---- Making ------------------------------------------------------------ */
 
-/* Take an arena that is out of use, or NULL. */
+/* Take an arena with these traits that is out of use, or NULL. Traits are read
+ * without the lock, so they never change, and memory of other traits needs
+ * another arena. */
 static struct arena *
-reuse_arena(struct arena *main)
+reuse_arena(struct arena *main, const struct traits *traits)
 {
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		bool idle = !a->in_use;
+		bool idle = !a->in_use && a->traits.name == traits->name;
 		if (idle) {
 			a->in_use = true;
 			a->owners = 1;
@@ -48,12 +50,14 @@ reuse_arena(struct arena *main)
 }
 
 static enum weir_status
-make_other_arena(struct arena *main, struct arena **out)
+make_other_arena(
+    struct arena *main, const struct traits *traits, struct arena **out)
 {
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for an arena of device %d", main->device);
+	arena->traits = *traits;
 	arena->device = main->device;
 	arena->context = main->context;
 	arena->granularity = main->granularity;
@@ -79,16 +83,18 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	static atomic_uint made; /* so far; the number names the pool */
 	struct totals *totals = NULL;
 	enum weir_status status = WEIR_OK;
-	struct arena *arena = reuse_arena(main);
+	const struct traits *traits =
+	    source != NULL ? source->traits : &main->traits;
+	struct arena *arena = reuse_arena(main, traits);
 	if (arena == NULL)
-		status = make_other_arena(main, &arena);
+		status = make_other_arena(main, traits, &arena);
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&main->lock);
-	if ((flags & ARENA_HOST) != 0) {
+	if (traits->account == ACCOUNT_HOST) {
 		status = totals_begin_host(main);
 		totals = main->host_totals;
-	} else if ((flags & ARENA_UNCOUNTED) == 0) {
+	} else {
 		status = totals_begin(main);
 		totals = main->totals;
 	}
@@ -96,18 +102,16 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	lock_leave(&main->lock);
 	lock_enter(&arena->lock);
 	arena->source = source != NULL ? *source : source_driver;
-	arena->own_source = source != NULL;
-	arena->can_map =
-	    main->can_map && source == NULL && (flags & ARENA_SEGMENTS) == 0;
+	arena->own_source = source != NULL && source != &source_driver;
 	arena->granule =
 	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
 	atomic_store(&arena->flags, flags);
-	arena->waiting.in_captures = (flags & ARENA_HOST) == 0;
+	arena->waiting.in_captures = traits->has_streams;
 	arena->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
 	arena->totals = totals;
 	arena->total_bytes =
-	    (flags & ARENA_HOST) != 0 ? os_memory_bytes() : main->total_bytes;
+	    traits->is_page_locked ? os_memory_bytes() : main->total_bytes;
 	arena->forgotten = forgotten;
 	if (status != WEIR_OK)
 		arena->in_use = false;
@@ -271,9 +275,7 @@ shed_waiting(struct arena *arena, size_t want)
 static bool
 may_shed_for(const struct arena *arena, const struct arena *other)
 {
-	if (arena_is_host(arena))
-		return other != arena && arena_is_host(other);
-	return other != arena && arena_is_counted(other);
+	return other != arena && other->traits.account == arena->traits.account;
 }
 
 size_t

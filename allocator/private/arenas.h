@@ -10,7 +10,8 @@
  * Make an empty arena on a device, with one owner. Holds no lock.
  *
  * @param main the device's own arena
- * @param source  NULL: the driver, and expandable segments
+ * @param source  of its segments, which has the arena's traits; NULL: as for
+ *                the device's own arena
  * @param flags   of enum arena_flags
  * @return WEIR_EHOSTMEM
  */

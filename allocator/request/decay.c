@@ -3,8 +3,8 @@
  *
  * Note [Decay]
  *
- * Every DECAY_REQUESTS requests under the arena's lock (each request, for host
- * memory, which are few), weir reads the clock, and each quarter of `decay_ms`
+ * Once in so many requests under the arena's lock as its traits say
+ * (decay_requests), weir reads the clock, and each quarter of `decay_ms`
  * it keeps the tick (streams/order.h) of that moment. Memory that was freed at
  * or before a tick that is `decay_ms` old, and has been free since, was not
  * needed in all that time. Whole handles under such memory go back to the
@@ -71,7 +71,8 @@ decay_run(struct arena *arena, const struct options *options)
 		return;
 	uint64_t tick =
 	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
-	if (arena_is_host(arena)) /* otherwise cached blocks would stay */
+	if (arena->traits
+		.drains_caches) /* otherwise cached blocks would stay */
 		tcache_drain(arena);
 	keep_tick(decay, now_ns);
 	if (tick == 0)
@@ -79,10 +80,8 @@ decay_run(struct arena *arena, const struct options *options)
 	reclaim_refresh(arena);
 	size_t bytes = reclaim_shed_old(arena, tick);
 	decay->bytes += bytes;
-	if (bytes > 0 &&
-	    arena_is_host(arena)) /* reclaim_bound() starts again from here */
-		arena->most_live =
-		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
+	if (bytes > 0)
+		reclaim_bound_again(arena);
 }
 
 void

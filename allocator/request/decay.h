@@ -6,11 +6,15 @@
 
 #include "allocator/memory/arena.h"
 
-enum { DECAY_REQUESTS = 64 };
+/* Is it time to call decay_run()? */
+static inline bool
+decay_is_due(const struct arena *arena)
+{
+	return (arena->served & (arena->traits.decay_requests - 1)) == 0;
+}
 
 /* Give back memory that has not been used for long: Note [Decay]. May release
- * and retake the lock. Called once in DECAY_REQUESTS requests, and at each
- * request of host memory. */
+ * and retake the lock. */
 void decay_run(struct arena *arena, const struct options *options);
 /* Note that new memory is needed: memory that decayed was perhaps given back
  * too soon. */

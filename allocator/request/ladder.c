@@ -62,9 +62,9 @@
 #include "base/status.h"
 #include "trace/served.h"
 
-/* After so many requests of host memory that no cache serves, all cached blocks
- * go to the pool and merge there; otherwise the pool would stay cut up around
- * them. */
+/* After so many requests that no cache serves, all cached blocks go to the pool
+ * and merge there, where the arena drains caches; otherwise the pool would stay
+ * cut up around them. */
 enum { REQUESTS_A_DRAIN = 128 };
 
 static inline QUICK void
@@ -148,7 +148,7 @@ note_live(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
-	if (arena_is_host(arena)) /* reclaim_bound() notes it for host memory */
+	if (arena->traits.is_bounded) /* reclaim_bound() notes it */
 		return arena->most_live;
 	if (live < peak)
 		live = peak;
@@ -300,7 +300,8 @@ drain(const struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	return r->options->prefer == PREFER_MEMORY || arena_is_host(arena) ?
+	return r->options->prefer == PREFER_MEMORY ||
+		arena->traits.drains_caches ?
 	    tcache_drain(arena) :
 	    tcache_drain_idle(&r->heap->pool[r->kind], r->has_pressure);
 }
@@ -309,9 +310,7 @@ drain(const struct request *r)
 static bool
 is_device_scope(const struct request *r)
 {
-	const struct arena *arena = r->heap->arena;
-
-	return r->heap == arena->any_heap && !arena_is_host(arena);
+	return heap_is_device_scope(r->heap);
 }
 
 /* Serve the request from the best run that its stream may use at once: blocks
@@ -397,7 +396,7 @@ grow_ahead(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	if (arena_is_host(arena))
+	if (arena->traits.is_bounded)
 		reclaim_bound(arena, r->options, r->rounded);
 	else
 		reclaim_collect(arena, r->options);
@@ -503,9 +502,10 @@ ladder_upkeep(struct arena *arena, const struct options *options)
 		reclaim_refresh(arena);
 		reclaim_shed(arena, SIZE_MAX);
 	}
-	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena))
+	if (decay_is_due(arena))
 		decay_run(arena, options);
-	if (arena->served % REQUESTS_A_DRAIN == 0 && arena_is_host(arena))
+	if (arena->served % REQUESTS_A_DRAIN == 0 &&
+	    arena->traits.drains_caches)
 		tcache_drain(arena);
 }
 

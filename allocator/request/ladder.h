@@ -60,8 +60,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	size_t rounded = arena_class(arena, options, size);
 	enum pool_kind kind = arena_kind(arena, rounded);
 
-	if (arena->served % DECAY_REQUESTS == 0 || arena_is_host(arena) ||
-	    options->reclaim_always)
+	if (decay_is_due(arena) || options->reclaim_always)
 		ladder_upkeep(arena, options);
 	fences_upkeep(heap);
 	if (kind == POOL_LARGE)

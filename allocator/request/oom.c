@@ -261,7 +261,7 @@ enum weir_status
 oom_report(struct arena *arena, struct stream *stream, size_t requested,
     size_t rounded)
 {
-	if (arena_is_host(arena))
+	if (arena->traits.account == ACCOUNT_HOST)
 		return report_host(arena, requested);
 
 	char few[FEW];

@@ -411,7 +411,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	shed(arena, held - bound, search.seqs / search.count);
 }
 
-/* ---- Host memory -------------------------------------------------------- */
+/* ---- Memory with a bound, or a limit on what is unused ------------------ */
 
 static size_t
 unused_bytes(const struct arena *arena)
@@ -439,6 +439,14 @@ reclaim_bound(
 		spare = HOST_SPARE_LEAST;
 	if (held > arena->most_live + spare)
 		shed(arena, held - arena->most_live - spare, UINT64_MAX);
+}
+
+void
+reclaim_bound_again(struct arena *arena)
+{
+	if (arena->traits.is_bounded)
+		arena->most_live =
+		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
 }
 
 void
@@ -592,9 +600,7 @@ reclaim_trim(struct arena *arena, size_t *keep)
 		if (bytes == 0 && !wait_stream(arena))
 			break;
 	}
-	if (arena_is_host(arena)) /* reclaim_bound() starts again from here */
-		arena->most_live =
-		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
+	reclaim_bound_again(arena);
 	segment_unmap_vacated(arena, SIZE_MAX);
 	/* Free addresses without memory, also those that the driver refused to
 	 * free before. */

@@ -33,12 +33,15 @@ void reclaim_look(struct arena *arena);
 /* Collect garbage: garbage_collection_threshold. */
 void reclaim_collect(struct arena *arena, const struct options *options);
 
-/* Host memory: before more is allocated for a request, give back memory that is
- * held beyond the peak of requested bytes and an eighth of it. */
+/* Memory with a bound: before more is allocated for a request, give back memory
+ * that is held beyond the peak of requested bytes and an eighth of it. */
 void reclaim_bound(
     struct arena *arena, const struct options *options, size_t rounded);
 
-/* Host memory: give back unused memory beyond pinned_idle_mb. */
+/* Memory has been given back: if it has a bound, the peak starts again. */
+void reclaim_bound_again(struct arena *arena);
+
+/* Give back unused memory beyond the limit on it, pinned_idle_mb. */
 void reclaim_tidy(struct arena *arena, const struct options *options);
 
 /* Give back at least `want` bytes of complete free memory, the longest unused

@@ -351,21 +351,6 @@ TEST(arenas_of_their_own_are_in_the_snapshot_under_their_pool_id)
 	expect_healthy();
 }
 
-TEST(memory_that_is_not_the_devices_is_left_out)
-{
-	struct arena *arena;
-	void *block;
-
-	start(WEIR_HISTORY_NONE);
-	EXPECT_OK(arena_make(main_arena(), NULL, ARENA_UNCOUNTED, &arena));
-	EXPECT_OK(allocator_malloc_in(arena, 3 * MIB, NULL, &block));
-	json_t *json = snapshot();
-	EXPECT_EQ(segment_count(json), 0);
-	EXPECT_EQ(json_array_size(trace_of(json, 0)), 0);
-	give(block);
-	arena_drop(arena);
-}
-
 /* The device's segments and events are as they are without it. */
 TEST(page_locked_memory_is_told_apart)
 {

@@ -244,20 +244,6 @@ TEST(room_is_waited_for_when_it_is_in_use_by_queued_work)
 	expect_healthy();
 }
 
-TEST(an_uncounted_arena_is_outside_the_device_s_limit_and_statistics)
-{
-	struct arena *arena = make(NULL, ARENA_UNCOUNTED);
-	weir_stream stream = new_stream();
-
-	EXPECT_OK(weir_limit_set(0, 4 * MIB));
-	void *ptr = take_in(arena, 16 * MIB, stream);
-	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
-	EXPECT_EQ(held(arena), 16 * MIB);
-	take(4 * MIB, stream);
-	give(ptr);
-	expect_healthy();
-}
-
 TEST(a_trim_keeps_so_many_bytes_of_all_arenas_together)
 {
 	struct arena *arena = make(NULL, 0);
@@ -309,6 +295,7 @@ pages_give(void *closure, int device, CUdeviceptr addr, size_t size)
 
 static struct pages pages;
 static const struct source pages_source = { .name = "pages",
+	.traits = &traits_segments,
 	.take = pages_take,
 	.give = pages_give,
 	.closure = &pages };
@@ -378,9 +365,10 @@ weir_give(void *closure, int device, CUdeviceptr addr, size_t size)
 
 TEST(a_source_that_gives_memory_of_weir_is_refused)
 {
-	static const struct source own = {
-		.name = "own", .take = weir_take, .give = weir_give
-	};
+	static const struct source own = { .name = "own",
+		.traits = &traits_segments,
+		.take = weir_take,
+		.give = weir_give };
 	struct arena *arena = make(&own, 0);
 	void *ptr = NULL;
 
@@ -439,11 +427,11 @@ TEST(nothing_of_an_arena_that_is_kept_goes_or_moves)
 
 TEST(an_arena_that_nobody_owns_gives_back_at_once_and_is_used_again)
 {
-	struct arena *arena = make(NULL, 0);
+	struct arena *arena = make(&source_driver, 0);
 	weir_stream stream = new_stream();
 
 	give(take_in(arena, 4 * MIB, stream));
-	EXPECT_EQ(held(arena), 4 * MIB);
+	EXPECT_GE(held(arena), 4 * MIB);
 	uint64_t taken = stats().num_device_alloc;
 	finish(stream);
 	arena_drop(arena);

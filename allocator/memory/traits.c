@@ -1,0 +1,43 @@
+/*
+ * The tables of traits.
+ */
+#include "allocator/memory/traits.h"
+
+#include "allocator/memory/sizes.h"
+
+_Static_assert(sizeof(struct traits) <= 64, "one line of a processor's cache");
+
+/* How often decay looks at the clock for device memory. */
+enum { DEVICE_DECAY_REQUESTS = 64 };
+
+const struct traits traits_expandable = {
+	.name = "expandable",
+	.can_map = true,
+	.account = ACCOUNT_DEVICE,
+	.has_streams = true,
+	.is_observed = true,
+	.has_rounding = true,
+	.decay_requests = DEVICE_DECAY_REQUESTS,
+	.refills_caches = true,
+};
+
+const struct traits traits_segments = {
+	.name = "segments",
+	.account = ACCOUNT_DEVICE,
+	.has_streams = true,
+	.is_observed = true,
+	.has_rounding = true,
+	.decay_requests = DEVICE_DECAY_REQUESTS,
+	.refills_caches = true,
+};
+
+const struct traits traits_page_locked = {
+	.name = "page-locked",
+	.is_page_locked = true,
+	.account = ACCOUNT_HOST,
+	.cut_max = HOST_SHARED_MAX,
+	.is_bounded = true,
+	.has_idle_limit = true,
+	.decay_requests = 1,
+	.drains_caches = true,
+};

@@ -1,0 +1,99 @@
+/*
+ * What differs between the memory of arenas.
+ *
+ * Expandable device memory, driver segments and page-locked host memory are
+ * served by the same code. Where memory of one sort has to be treated in
+ * another way, the code reads a trait of the arena. A trait is one difference,
+ * and is named for it: the code asks whether blocks are ordered by streams, and
+ * not which memory it has. So new memory is a new table here, and no new
+ * branch.
+ *
+ * Each arena has a copy of its table, which never changes while the arena
+ * exists. The copy fits in one line of a processor's cache, so that a request
+ * follows no pointer for it. The flags of an arena (enum arena_flags) are
+ * apart, because they differ between arenas of the same memory and may change.
+ */
+#ifndef ALLOCATOR_MEMORY_TRAITS_H
+#define ALLOCATOR_MEMORY_TRAITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A device has two sets of totals, with a limit each. */
+enum account { ACCOUNT_DEVICE, ACCOUNT_HOST };
+
+struct traits {
+	const char *name; /* unique */
+
+	/* ---- What the memory is ---- */
+
+	/* It can come in expandable segments, so that free memory is mapped
+	 * where a request needs it. Memory of a source cannot: the source gives
+	 * and takes whole segments. The option expandable_segments must be on
+	 * as well: heap_maps(). */
+	bool can_map;
+	/* It lies in page-locked memory of the host. The calls of <weir/host.h>
+	 * serve such addresses only, and those of <weir/weir.h> say so. */
+	bool is_page_locked;
+	/* Whose totals and limit it counts for. Page-locked memory takes
+	 * nothing from the device. */
+	enum account account;
+
+	/* ---- Who may use it ---- */
+
+	/* A block belongs to the stream that it was allocated for, and the
+	 * stream's order says when it may be used again. The host is ordered
+	 * after no stream, so page-locked blocks belong to none: they wait only
+	 * for uses that were recorded. Nor do captures, routes and private
+	 * pools concern them. */
+	bool has_streams;
+	/* Callbacks are called for its blocks, and for a request that it cannot
+	 * serve. Like PyTorch's, they report device memory. */
+	bool is_observed;
+
+	/* ---- Sizes ---- */
+
+	/* Options round requests up (roundup_power2_divisions and others). They
+	 * are PyTorch's, for device memory; without them a request is rounded
+	 * to the granule. */
+	bool has_rounding;
+	/* A request above this has a segment of its own size that is not cut,
+	 * because a part of a registration cannot be given back to the system.
+	 * 0: options say which segments are cut. */
+	size_t cut_max;
+
+	/* ---- What stays unused ---- */
+
+	/* Held memory is bounded by the peak of live bytes (reclaim_bound()):
+	 * page-locked memory is taken from all programs of the machine, so it
+	 * goes back without garbage collection being asked for. */
+	bool is_bounded;
+	/* Unused memory has a limit of its own, pinned_idle_mb. Blocks that
+	 * threads cache count as unused, so under this limit none are cached.
+	 */
+	bool has_idle_limit;
+	/* Decay looks at the clock once in so many requests, a power of two.
+	 * Reading the clock is dear beside a device request. Page-locked
+	 * requests are few, so that memory would stay too long. */
+	unsigned decay_requests;
+
+	/* ---- Thread caches ---- */
+
+	/* Cached blocks return to the pools at times, to merge with neighbours
+	 * there: page-locked memory in small blocks cannot be joined by mapping
+	 * it elsewhere, and would exceed its bound. In device memory, what a
+	 * thread uses stays cached: tcache.h, Note [What is in use stays]. */
+	bool drains_caches;
+	/* A cache that lacks a size gets several blocks of it at once. With a
+	 * bound on unused memory that would be too much. */
+	bool refills_caches;
+};
+
+/* Memory of the device, mapped bit by bit where the options allow it. */
+extern const struct traits traits_expandable;
+/* Memory of the device in segments of the driver, or of another source. */
+extern const struct traits traits_segments;
+/* Page-locked memory of the host. */
+extern const struct traits traits_page_locked;
+
+#endif
