@@ -75,8 +75,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ledger_size = (size_t)about.st_size;
 	ledger = ledger_map(file);
 	fuzz_expect(ledger != NULL, "ledger_map");
-	uint32_t slot = ledger_take_process(ledger, getpid());
-	uint32_t thread = ledger_take_thread(ledger, getpid());
+	uint32_t slot = ledger_acquire_process(ledger, getpid());
+	uint32_t thread = ledger_acquire_thread(ledger, getpid());
 	atomic_store(&ledger_process(ledger, slot)->threads, thread);
 	scribble(&steps);
 	for (uint32_t i = 0; i < 4; i++) {

@@ -699,7 +699,7 @@ TEST(the_text_says_how_to_learn_more_and_warns)
 	struct command_result result = start(&how);
 
 	EXPECT_STR_HAS(
-	    result.err, "4.00 MiB   in 2 blocks; --leaks tells from where\n");
+	    result.err, "4.00 MiB   in 2 blocks; --leaks shows the stacks\n");
 	command_free(&result);
 	how.program = "runtime_barrier";
 	how.argument = "free";

@@ -94,7 +94,7 @@ begin_process(void)
 	if (ledger == NULL)
 		ledger = ledger_open(getenv(LEDGER_VARIABLE));
 	if (ledger != NULL)
-		slot = ledger_take_process(ledger, getpid());
+		slot = ledger_acquire_process(ledger, getpid());
 	if (slot != 0) {
 		struct ledger_process *made = ledger_process(ledger, slot);
 
@@ -118,7 +118,7 @@ take_own(void)
 	     own = next_thread(own))
 		;
 	if (own == NULL && process != &lonely) {
-		slot = ledger_take_thread(ledger, getpid());
+		slot = ledger_acquire_thread(ledger, getpid());
 		own = slot == 0 ? NULL : ledger_thread(ledger, slot);
 		if (own != NULL) {
 			atomic_store(

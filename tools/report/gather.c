@@ -1,5 +1,5 @@
 /*
- * From counters to a report: in the process itself, or after its end.
+ * Making a report from counters, in the process itself or after its end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* ---- Sums -------------------------------------------------------------- */
 
 static void
-add_all(ledger_count *to, const ledger_count *from, size_t bytes, int sign)
+add_tally(ledger_count *to, const ledger_count *from, size_t bytes, int sign)
 {
 	for (size_t i = 0; i < bytes / sizeof(*to); i++)
 		ledger_add(&to[i],
@@ -24,22 +24,23 @@ ledger_sum(struct ledger *ledger, const struct ledger_process *process,
 	uint32_t next = atomic_load(&process->threads);
 
 	memset(sum, 0, sizeof(*sum));
-	/* A chain that another process has made a circle ends too. */
+	/* The bound ends a chain that another process has made circular. */
 	for (int n = 0; n < LEDGER_SLOTS && thread != NULL; n++) {
-		add_all((ledger_count *)sum,
+		add_tally((ledger_count *)sum,
 		    (const ledger_count *)&thread->tally, sizeof(*sum), 1);
 		thread = ledger_thread(ledger, next);
 		if (thread != NULL)
 			next = atomic_load(&thread->next);
 	}
-	add_all((ledger_count *)sum->held,
+	add_tally((ledger_count *)sum->held,
 	    (const ledger_count *)process->forgotten,
 	    sizeof(process->forgotten), -1);
 }
 
-/* A counter as a number that is shown. While threads go on, one may have been
- * seen to free what another was not yet seen to allocate; and what other
- * processes have written may be anything: sums of these stay below 2^63. */
+/* Clamp a counter to a range from 0. It may be negative, because the reader may
+ * see a free of one running thread before the allocation of another. It may
+ * have any value that another process wrote; the upper bound keeps sums below
+ * 2^63. */
 static uint64_t
 at_least_none(int64_t n)
 {
@@ -104,7 +105,7 @@ gather_entries(struct report *report, const struct tally *sum)
 }
 
 static weir_stream
-stream_of(uintptr_t key)
+stream_of_key(uintptr_t key)
 {
 	if ((key & 0xff) > (uintptr_t)WEIR_STREAM_PER_THREAD ||
 	    key >> 8 > LEDGER_DEVICES)
@@ -129,8 +130,8 @@ gather_streams(struct report *report, const struct ledger_process *process,
 			.device = others ?
 			    -1 :
 			    atomic_load(&process->streams[i].device),
-			.stream =
-			    stream_of(atomic_load(&process->streams[i].key)),
+			.stream = stream_of_key(
+			    atomic_load(&process->streams[i].key)),
 			.requests = requests,
 			.hits =
 			    at_least_none(ledger_now(&stream->hits)) + quick,
@@ -139,7 +140,7 @@ gather_streams(struct report *report, const struct ledger_process *process,
 	}
 }
 
-/* Numbers of other processes may be any. */
+/* A sum that may wrap around: another process may have written any number. */
 static int64_t
 wrapping_sum(int64_t a, int64_t b)
 {
@@ -162,12 +163,12 @@ gather_memory(struct report *report, const struct ledger_process *process,
 	report->live_bytes = at_least_none(bytes);
 	report->peak_live_bytes =
 	    at_least_none(ledger_now(&process->peaks[LEDGER_LIVE]));
-	/* Blocks that share pages share the last page too. */
+	/* The last page of shared pages counts as a whole. */
 	report->uncached_bytes = (uint64_t)ledger_multiple(LEDGER_PAGE,
 	    at_least_none(ledger_now(&process->peaks[LEDGER_UNCACHED])));
 }
 
-/* Over all devices; peaks are added up. */
+/* Sum up the arenas of all devices, and their peaks. */
 static void
 gather_arenas(struct report *report, const struct ledger_process *process)
 {

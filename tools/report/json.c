@@ -5,8 +5,8 @@
 
 #include "tools/report/report.h"
 
-/* A JSON string. Bytes that are not ASCII are taken for Latin-1: a program's
- * name may hold anything, and the file must stay readable. */
+/* Write a JSON string. Bytes that are not ASCII are read as Latin-1, because a
+ * program's name may have any bytes, and the file must be valid JSON. */
 static void
 write_string(FILE *file, const char *text)
 {
@@ -50,7 +50,7 @@ write_calls(FILE *file, const struct report *report)
 	fprintf(file, "\n  },\n");
 }
 
-/* The calls of each entry, or the time in them. */
+/* Write the calls of each entry point, or their times. */
 static void
 write_entries(
     FILE *file, const char *key, const struct report *report, bool times)
@@ -133,7 +133,7 @@ write_sites(FILE *file, const char *key, const struct report *report,
 	fprintf(file, "\n  ],\n");
 }
 
-/* By name, so that a reader can tell them apart. */
+/* Write the warnings. Each has a name, by which a program can recognise it. */
 static void
 write_warnings(FILE *file, const struct report *report)
 {

@@ -18,16 +18,17 @@ union slot {
 	struct ledger_thread thread;
 };
 
-/* The owners of slots lie apart, so that a search touches no slot. */
+/* The owners of slots are in an array of their own, so that a search touches no
+ * slot. */
 struct ledger {
 	char magic[16];
 	char version[32];
 	uint64_t slot_bytes;
 	uint64_t n_slots;
-	_Atomic uint32_t next;               /* where to look for a free slot */
+	_Atomic uint32_t next;               /* begin of the next search */
 	_Atomic(pid_t) owners[LEDGER_SLOTS]; /* 0: free */
 	_Atomic uint32_t kinds[LEDGER_SLOTS];
-	union slot slots[LEDGER_SLOTS]; /* that of number 0 is never used */
+	union slot slots[LEDGER_SLOTS]; /* slot 0 is never used */
 };
 
 static const char magic[16] = "weir ledger";
@@ -35,7 +36,7 @@ static const char magic[16] = "weir ledger";
 /* ---- Making it --------------------------------------------------------- */
 
 static void
-begin(struct ledger *ledger)
+begin_ledger(struct ledger *ledger)
 {
 	memcpy(ledger->magic, magic, sizeof(magic));
 	strncpy(ledger->version, weir_version(), sizeof(ledger->version) - 1);
@@ -45,7 +46,7 @@ begin(struct ledger *ledger)
 }
 
 static struct ledger *
-map(int fd, int flags)
+map_ledger(int fd, int flags)
 {
 	void *place = mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE,
 	    flags | MAP_NORESERVE, fd, 0);
@@ -65,10 +66,10 @@ ledger_make(void)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
 		0)
 		goto failed;
-	ledger = map(fd, MAP_SHARED);
+	ledger = map_ledger(fd, MAP_SHARED);
 	if (ledger == NULL)
 		goto failed;
-	begin(ledger);
+	begin_ledger(ledger);
 	munmap(ledger, sizeof(*ledger));
 	return fd;
 
@@ -98,7 +99,7 @@ ledger_map(int fd)
 	    about.st_uid != geteuid() ||
 	    (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
 		return NULL;
-	ledger = map(fd, MAP_SHARED);
+	ledger = map_ledger(fd, MAP_SHARED);
 	if (ledger != NULL && !is_ours(ledger)) {
 		munmap(ledger, sizeof(*ledger));
 		ledger = NULL;
@@ -119,9 +120,9 @@ ledger_open(const char *path)
 		close(fd);
 	}
 	if (ledger == NULL) {
-		ledger = map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
+		ledger = map_ledger(-1, MAP_PRIVATE | MAP_ANONYMOUS);
 		if (ledger != NULL)
-			begin(ledger);
+			begin_ledger(ledger);
 	}
 	return ledger;
 }
@@ -129,13 +130,13 @@ ledger_open(const char *path)
 /* ---- Slots ------------------------------------------------------------- */
 
 static bool
-is_gone(pid_t pid)
+process_has_ended(pid_t pid)
 {
 	return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 static struct ledger_process *
-process_of(struct ledger *ledger, pid_t pid)
+slot_of_process(struct ledger *ledger, pid_t pid)
 {
 	for (uint32_t i = 1; i < LEDGER_SLOTS; i++)
 		if (atomic_load(&ledger->owners[i]) == pid &&
@@ -144,23 +145,26 @@ process_of(struct ledger *ledger, pid_t pid)
 	return NULL;
 }
 
-/* No thread counts there any more, and no reader may read it. */
+/* True if a slot may be reused: its process has ended, and the report of the
+ * process is written. */
 static bool
-is_left(struct ledger *ledger, uint32_t i, pid_t pid)
+is_reusable(struct ledger *ledger, uint32_t i, pid_t pid)
 {
 	const struct ledger_process *process;
 
-	if (!is_gone(pid))
+	if (!process_has_ended(pid))
 		return false;
 	process = atomic_load(&ledger->kinds[i]) == SLOT_PROCESS ?
 	    &ledger->slots[i].process :
-	    process_of(ledger, pid);
+	    slot_of_process(ledger, pid);
 	return process == NULL || atomic_load(&process->reported);
 }
 
-/* A slot belongs to the negative number of its new process until it is zero. */
+/* Acquire a slot whose owner is `found`. The owner is the negative number of
+ * the new process until all bytes of the slot are 0. False if another process
+ * has acquired the slot. */
 static bool
-claim(struct ledger *ledger, uint32_t i, pid_t found, pid_t pid,
+claim_slot(struct ledger *ledger, uint32_t i, pid_t found, pid_t pid,
     enum slot_kind kind)
 {
 	if (!atomic_compare_exchange_strong(&ledger->owners[i], &found, -pid))
@@ -173,7 +177,7 @@ claim(struct ledger *ledger, uint32_t i, pid_t found, pid_t pid,
 }
 
 static uint32_t
-take_free(struct ledger *ledger, pid_t pid, enum slot_kind kind)
+acquire_free_slot(struct ledger *ledger, pid_t pid, enum slot_kind kind)
 {
 	uint32_t from = atomic_load(&ledger->next);
 
@@ -181,31 +185,31 @@ take_free(struct ledger *ledger, pid_t pid, enum slot_kind kind)
 		uint32_t i = (from + n) % LEDGER_SLOTS;
 
 		if (i != 0 && atomic_load(&ledger->owners[i]) == 0 &&
-		    claim(ledger, i, 0, pid, kind))
+		    claim_slot(ledger, i, 0, pid, kind))
 			return i;
 	}
 	return 0;
 }
 
 static uint32_t
-take(struct ledger *ledger, pid_t pid, enum slot_kind kind)
+acquire_slot(struct ledger *ledger, pid_t pid, enum slot_kind kind)
 {
-	uint32_t found = take_free(ledger, pid, kind);
+	uint32_t found = acquire_free_slot(ledger, pid, kind);
 
 	for (uint32_t i = 1; i < LEDGER_SLOTS && found == 0; i++) {
 		pid_t owner = atomic_load(&ledger->owners[i]);
 
-		if (owner > 0 && is_left(ledger, i, owner) &&
-		    claim(ledger, i, owner, pid, kind))
+		if (owner > 0 && is_reusable(ledger, i, owner) &&
+		    claim_slot(ledger, i, owner, pid, kind))
 			found = i;
 	}
 	return found;
 }
 
 uint32_t
-ledger_take_process(struct ledger *ledger, pid_t pid)
+ledger_acquire_process(struct ledger *ledger, pid_t pid)
 {
-	/* The program of the process before an exec. */
+	/* Free the slots that the process had before an exec. */
 	for (uint32_t i = 1; i < LEDGER_SLOTS; i++) {
 		pid_t owner = pid;
 
@@ -213,13 +217,13 @@ ledger_take_process(struct ledger *ledger, pid_t pid)
 			atomic_compare_exchange_strong(
 			    &ledger->owners[i], &owner, 0);
 	}
-	return take(ledger, pid, SLOT_PROCESS);
+	return acquire_slot(ledger, pid, SLOT_PROCESS);
 }
 
 uint32_t
-ledger_take_thread(struct ledger *ledger, pid_t pid)
+ledger_acquire_thread(struct ledger *ledger, pid_t pid)
 {
-	return take(ledger, pid, SLOT_THREAD);
+	return acquire_slot(ledger, pid, SLOT_THREAD);
 }
 
 static bool

@@ -1,6 +1,6 @@
 /*
- * The calls a report counts by name: hooks of the program's, and entries of
- * the driver that weir calls itself.
+ * The calls that a report counts by name: the hooks that the program calls, and
+ * the driver's entry points that weir calls.
  */
 #ifndef TOOLS_REPORT_NAMES_H
 #define TOOLS_REPORT_NAMES_H
@@ -10,7 +10,7 @@
 #include "driver/abi.h"
 #include "tools/preload/hooks.h"
 
-/* The entries. */
+/* The driver's entry points. */
 enum {
 #define COUNT_ENTRY(name, version, required, params) COUNT_##name,
 	DRIVER_ENTRIES(COUNT_ENTRY)
@@ -18,10 +18,10 @@ enum {
 	    COUNT_ENTRIES
 };
 
-/* "cuMemAlloc", for an index below COUNT_ENTRIES. */
+/* The name of an entry point, such as "cuMemAlloc". i < COUNT_ENTRIES. */
 const char *count_name(size_t i);
 
-/* "cuMemAlloc_v2": the hook's name as the driver exports it. */
+/* The hook's name as the driver exports it, such as "cuMemAlloc_v2". */
 const char *hook_name(enum hook_id id);
 
 #endif

@@ -12,22 +12,22 @@
 
 #include "tools/report/names.h"
 
-/* Streams beyond these are counted together, in the last. */
+/* The most streams of a report. The last one counts all further streams. */
 enum { REPORT_STREAMS = 64 };
 
 struct report_stream {
 	int device;         /* -1: streams that are counted together */
 	weir_stream stream; /* WEIR_STREAM_ANY: cuMemAlloc() */
 	uint64_t requests;
-	uint64_t hits; /* of these, answered with no call of the driver */
+	uint64_t hits; /* requests answered without a call of the driver */
 	uint64_t bytes;
 };
 
-/* Calls of a hook, as the program made them. */
+/* The program's calls of a hook. */
 struct report_calls {
 	uint64_t seen;
-	uint64_t served; /* of these, by weir */
-	uint64_t saved;  /* of these, with no call of the driver */
+	uint64_t served; /* calls that weir served */
+	uint64_t saved;  /* calls served without a call of the driver */
 };
 
 struct report_entry {
@@ -35,13 +35,12 @@ struct report_entry {
 	uint64_t ns;
 };
 
-/* How the process ended, as far as its report is concerned. */
+/* The end of the process. */
 enum report_end {
-	REPORT_EXIT,   /* it writes the report itself */
-	REPORT_STATUS, /* it ended with a status, and without running handlers
-			*/
+	REPORT_EXIT,   /* the process writes the report itself */
+	REPORT_STATUS, /* with a status, without running exit handlers */
 	REPORT_SIGNAL,
-	REPORT_LOST, /* unknown: it was not a child of the reader */
+	REPORT_LOST, /* unknown: the process was no child of the reader */
 };
 
 struct report {
@@ -50,12 +49,13 @@ struct report {
 	enum report_end end;
 	int code; /* the status or the signal */
 	bool serving;
-	bool library; /* the numbers are those of the program's own libweir */
+	bool
+	    library; /* the numbers are of the libweir that the program links */
 	struct report_calls calls[HOOK_COUNT];
 	uint64_t allocations_served;
 	uint64_t frees_served;
 	uint64_t calls_saved;
-	/* Driver calls of weir: all, and by entry. */
+	/* Driver calls of weir: the sum, and by entry point. */
 	uint64_t driver_calls;
 	uint64_t driver_ns;
 	struct report_entry entries[COUNT_ENTRIES];
@@ -70,34 +70,39 @@ struct report {
 	uint64_t barriers; /* watch_barriers() */
 	struct report_stream streams[REPORT_STREAMS];
 	size_t n_streams;
-	/* See sites.c; NULL where nobody has asked. The report's own. */
+	/* See sites.c. NULL if the user did not ask for them. The report owns
+	 * the lists. */
 	void (*describe)(uint32_t stack,
-	    void (*tell)(void *user, const char *line), void *user);
+	    void (*write)(void *user, const char *line), void *user);
 	struct site_list *leaks;
 	struct site_list *top;
 };
 
-/* "legacy default", "0x5581..."; into `text`. */
+/* Write the name of a stream, such as "legacy default" or "0x5581...". Returns
+ * `text`. */
 const char *report_stream_name(
     const struct report_stream *stream, char *text, size_t size);
 
+/* Write a report as JSON. */
 void report_write_json(FILE *file, const struct report *report);
-/* For people; with escapes of a terminal if `colour`. */
+/* Write a report as text for people. With `colour`, use terminal escapes. */
 void report_write_text(FILE *file, const struct report *report, bool colour);
 
 /*
- * Write it where WEIR_REPORT says: "-" is stderr, as text; else a file, as
- * JSON, with the process for "%p" in its name. The file is the user's alone, is
- * replaced when it is complete, and no link there is followed.
+ * Write a report to the destination of WEIR_REPORT: "-" is stderr, as text.
+ * Another destination is the name of a file, as JSON; "%p" in the name stands
+ * for the process id. Only the user may read the file. A file of this name is
+ * replaced when the new one is complete. A symbolic link is not followed.
  *
- * @return WEIR_OK; WEIR_EINVAL, WEIR_EHOSTMEM: it cannot be written, told
+ * @return WEIR_OK; or WEIR_EINVAL or WEIR_EHOSTMEM if the report cannot be
+ *         written, and weir_last_error() says why
  */
 enum weir_status report_write(
     const char *destination, const struct report *report);
 
 /* ---- Sites ------------------------------------------------------------- */
 
-/* Where memory comes from: all calls that led to an allocation. */
+/* A stack of calls that allocated, with the sums of its allocations. */
 struct site {
 	struct site *next;
 	uint32_t stack;
@@ -105,16 +110,16 @@ struct site {
 	uint64_t blocks; /* live */
 	uint64_t bytes_at_peak;
 	uint64_t blocks_at_peak;
-	uint64_t peak; /* the number of the peak that those are of */
+	uint64_t peak; /* number of the peak of these two figures */
 	uint64_t all_bytes;
 	uint64_t all_blocks;
 };
 
-/* Sites by falling importance. */
+/* Sites, the most important ones first. */
 struct site_list {
 	size_t n;
-	size_t n_all;   /* there were more */
-	uint64_t bytes; /* of all, those not in the list too */
+	size_t n_all;   /* number of all sites, also those not in the list */
+	uint64_t bytes; /* of all sites */
 	uint64_t blocks;
 	struct site sites[];
 };

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "tools/report/report.h"
 
-/* The report, and how to write it. */
+/* The file of a report, and the escapes for its colours. */
 struct page {
 	FILE *file;
 	const char *bold;
@@ -30,7 +30,7 @@ heading(const struct page *page, const char *text)
 	fprintf(page->file, "%s%s%s\n", page->bold, text, page->plain);
 }
 
-/* The last column, with no blanks at a line's end. */
+/* End a row with a note. A row without a note ends without blanks. */
 static void
 end_row(const struct page *page, const char *note)
 {
@@ -38,7 +38,7 @@ end_row(const struct page *page, const char *note)
 }
 
 static void
-write_row(
+print_count(
     const struct page *page, const char *name, uint64_t value, const char *note)
 {
 	fprintf(page->file, "  %-20s %12" PRIu64, name, value);
@@ -46,7 +46,7 @@ write_row(
 }
 
 static void
-write_size(
+print_size(
     const struct page *page, const char *name, uint64_t bytes, const char *note)
 {
 	char text[32];
@@ -56,7 +56,7 @@ write_size(
 	end_row(page, note);
 }
 
-/* "870 ns", "12.3 us", "4.56 s". */
+/* Write a duration, such as "870 ns", "12.3 us" or "4.56 s". */
 static const char *
 format_time(uint64_t ns, char *text, size_t size)
 {
@@ -78,60 +78,60 @@ percent(uint64_t part, uint64_t whole)
 }
 
 static void
-write_memory(const struct page *page, const struct report *report)
+print_report_memory(const struct page *page, const struct report *report)
 {
 	char blocks[64];
 
 	heading(page, "memory");
-	write_size(page, "peak live", report->peak_live_bytes,
-	    "the most the program had at once");
-	write_size(page, "peak held", report->peak_held_bytes,
-	    "the most weir had for it");
+	print_size(page, "peak live", report->peak_live_bytes,
+	    "the most the program used at once");
+	print_size(page, "peak held", report->peak_held_bytes,
+	    "the most weir held from the driver");
 	if (!report->library)
-		write_size(page, "without caching", report->uncached_bytes,
-		    "the least the driver alone would have had");
+		print_size(page, "without caching", report->uncached_bytes,
+		    "the least the driver alone would hold");
 	snprintf(blocks, sizeof(blocks), "in %" PRIu64 " block%s%s",
 	    report->live_blocks, report->live_blocks == 1 ? "" : "s",
-	    report->leaks == NULL ? "; --leaks tells from where" : "");
-	write_size(page, "live at exit", report->live_bytes,
+	    report->leaks == NULL ? "; --leaks shows the stacks" : "");
+	print_size(page, "live at exit", report->live_bytes,
 	    report->live_blocks == 0 ? "" : blocks);
 }
 
 static void
-write_calls(const struct page *page, const struct report *report)
+print_calls(const struct page *page, const struct report *report)
 {
 	uint64_t served = report->allocations_served + report->frees_served;
 	char time[32];
 	char note[64];
 
 	heading(page, "calls");
-	write_row(page, "allocations served", report->allocations_served, "");
-	write_row(page, "frees served", report->frees_served, "");
+	print_count(page, "allocations served", report->allocations_served, "");
+	print_count(page, "frees served", report->frees_served, "");
 	snprintf(note, sizeof(note), "%.1f %% of both, with no driver call",
 	    percent(report->calls_saved, served));
 	if (!report->library)
-		write_row(page, "saved", report->calls_saved, note);
+		print_count(page, "saved", report->calls_saved, note);
 	snprintf(note, sizeof(note), "in %s",
 	    format_time(report->driver_ns, time, sizeof(time)));
 	if (!report->library)
-		write_row(
+		print_count(
 		    page, "driver calls of weir", report->driver_calls, note);
-	write_row(page, "waits of the host", report->host_waits, "");
-	write_row(page, "waits in streams", report->gpu_waits, "");
-	write_row(page, "out of memory", report->ooms, "");
+	print_count(page, "host waits", report->host_waits, "");
+	print_count(page, "GPU waits", report->gpu_waits, "");
+	print_count(page, "out of memory", report->ooms, "");
 }
 
-/* The entries that took most of the time, and their share in it. */
+/* Print the entry points that took most time. */
 static void
-write_driver_calls(const struct page *page, const struct report *report)
+print_driver_calls(const struct page *page, const struct report *report)
 {
 	enum { ROWS = 5 };
-	bool told[COUNT_ENTRIES] = { false };
+	bool printed[COUNT_ENTRIES] = { false };
 
 	if (report->driver_calls == 0)
 		return;
 	fprintf(page->file, "%s%-36s %11s %12s%s\n", page->bold,
-	    "driver calls that took most", "calls", "time", page->plain);
+	    "longest driver calls", "calls", "time", page->plain);
 	for (int row = 0; row < ROWS; row++) {
 		const struct report_entry *most = NULL;
 		char time[32];
@@ -140,7 +140,7 @@ write_driver_calls(const struct page *page, const struct report *report)
 		for (size_t i = 0; i < COUNT_ENTRIES; i++) {
 			const struct report_entry *entry = &report->entries[i];
 
-			if (told[i] || entry->calls == 0 ||
+			if (printed[i] || entry->calls == 0 ||
 			    (most != NULL && entry->ns <= most->ns))
 				continue;
 			most = entry;
@@ -148,7 +148,7 @@ write_driver_calls(const struct page *page, const struct report *report)
 		}
 		if (most == NULL)
 			return;
-		told[which] = true;
+		printed[which] = true;
 		fprintf(page->file, "  %-34s %11" PRIu64 " %12s\n",
 		    count_name(which), most->calls,
 		    format_time(most->ns, time, sizeof(time)));
@@ -156,7 +156,7 @@ write_driver_calls(const struct page *page, const struct report *report)
 }
 
 static void
-write_streams(const struct page *page, const struct report *report)
+print_report_streams(const struct page *page, const struct report *report)
 {
 	bool devices = false;
 
@@ -166,7 +166,7 @@ write_streams(const struct page *page, const struct report *report)
 		devices = devices ||
 		    report->streams[i].device != report->streams[0].device;
 	fprintf(page->file, "%s%-22s %12s %12s %8s %12s%s\n", page->bold,
-	    "streams", "requests", "hits", "", "asked for", page->plain);
+	    "streams", "requests", "hits", "", "requested", page->plain);
 	for (size_t i = 0; i < report->n_streams; i++) {
 		const struct report_stream *stream = &report->streams[i];
 		char name[32];
@@ -190,7 +190,7 @@ write_streams(const struct page *page, const struct report *report)
 /* ---- Sites ------------------------------------------------------------- */
 
 static void
-write_frame(void *user, const char *line)
+print_frame(void *user, const char *line)
 {
 	const struct page *page = user;
 	char plain[1024];
@@ -199,9 +199,9 @@ write_frame(void *user, const char *line)
 	fprintf(page->file, "      %s\n", plain);
 }
 
-/* "3 blocks, 6.00 MiB". */
+/* Print an amount, such as "3 blocks, 6.00 MiB". */
 static void
-write_amount(const struct page *page, uint64_t blocks, uint64_t bytes)
+print_amount(const struct page *page, uint64_t blocks, uint64_t bytes)
 {
 	char text[32];
 
@@ -210,25 +210,25 @@ write_amount(const struct page *page, uint64_t blocks, uint64_t bytes)
 }
 
 static void
-write_leaks(struct page *page, const struct report *report)
+print_leaks(struct page *page, const struct report *report)
 {
 	const struct site_list *list = report->leaks;
 
 	if (list == NULL)
 		return;
 	fprintf(page->file, "%snot freed: %s", page->bold, page->plain);
-	write_amount(page, list->blocks, list->bytes);
+	print_amount(page, list->blocks, list->bytes);
 	fprintf(page->file, "\n");
 	for (size_t i = 0; i < list->n; i++) {
 		fprintf(page->file, "  ");
-		write_amount(page, list->sites[i].blocks, list->sites[i].bytes);
+		print_amount(page, list->sites[i].blocks, list->sites[i].bytes);
 		fprintf(page->file, " allocated by\n");
-		report->describe(list->sites[i].stack, write_frame, page);
+		report->describe(list->sites[i].stack, print_frame, page);
 	}
 }
 
 static void
-write_top(struct page *page, const struct report *report)
+print_top_sites(struct page *page, const struct report *report)
 {
 	const struct site_list *list = report->top;
 
@@ -240,31 +240,31 @@ write_top(struct page *page, const struct report *report)
 		const struct site *site = &list->sites[i];
 
 		fprintf(page->file, "  ");
-		write_amount(page, site->blocks_at_peak, site->bytes_at_peak);
+		print_amount(page, site->blocks_at_peak, site->bytes_at_peak);
 		fprintf(page->file, "; in all ");
-		write_amount(page, site->all_blocks, site->all_bytes);
+		print_amount(page, site->all_blocks, site->all_bytes);
 		fprintf(page->file, ", by\n");
-		report->describe(site->stack, write_frame, page);
+		report->describe(site->stack, print_frame, page);
 	}
 }
 
 static void
-write_warnings(const struct page *page, const struct report *report)
+print_warnings(const struct page *page, const struct report *report)
 {
 	if (report->barriers == 0)
 		return;
 	fprintf(page->file,
 	    "%swarning:%s %" PRIu64
-	    " time%s nothing but a cudaFree() followed copies to the host,\n"
-	    "  and it does not wait here. If the program reads the copies, let "
-	    "it wait for\n"
-	    "  the stream, or set WEIR_PRELOAD_FREE=strict.\n",
+	    " time%s only a cudaFree() followed copies to the host,\n"
+	    "  and under weir it does not wait. If the program reads the "
+	    "copies, let it wait\n"
+	    "  for the stream, or set WEIR_PRELOAD_FREE=strict.\n",
 	    page->alarm, page->plain, report->barriers,
 	    report->barriers == 1 ? "" : "s");
 }
 
 static void
-write_end(const struct page *page, const struct report *report)
+print_end(const struct page *page, const struct report *report)
 {
 	const char *name =
 	    report->end == REPORT_SIGNAL ? sigabbrev_np(report->code) : NULL;
@@ -277,14 +277,14 @@ write_end(const struct page *page, const struct report *report)
 		    report->code, page->plain);
 	else if (report->end == REPORT_STATUS)
 		fprintf(page->file,
-		    "%sended with status %d and no exit handlers%s\n",
+		    "%sended with status %d, without exit handlers%s\n",
 		    page->alarm, report->code, page->plain);
 	else if (report->end == REPORT_LOST)
-		fprintf(page->file, "%sended with no exit handlers%s\n",
+		fprintf(page->file, "%sended without exit handlers%s\n",
 		    page->alarm, page->plain);
 }
 
-/* Did a call come by that weir serves, or would have? */
+/* True if the program made a call that weir serves. */
 static bool
 asks_for_memory(const struct report *report)
 {
@@ -309,12 +309,12 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 		asks_for_memory(report) ?
 				  " (served nothing: see the messages above)" :
 				  " (it asked the driver for no memory)");
-	write_end(&page, report);
-	write_memory(&page, report);
-	write_calls(&page, report);
-	write_driver_calls(&page, report);
-	write_streams(&page, report);
-	write_top(&page, report);
-	write_leaks(&page, report);
-	write_warnings(&page, report);
+	print_end(&page, report);
+	print_report_memory(&page, report);
+	print_calls(&page, report);
+	print_driver_calls(&page, report);
+	print_report_streams(&page, report);
+	print_top_sites(&page, report);
+	print_leaks(&page, report);
+	print_warnings(&page, report);
 }

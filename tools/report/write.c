@@ -1,5 +1,5 @@
 /*
- * Where a report goes.
+ * Writing a report to its destination.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,7 @@
 #include "tools/report/report.h"
 #include "trace/out.h"
 
-/* Escapes only where they are seen: on a terminal, and not if NO_COLOR is set.
- */
+/* True if stderr is a terminal, and NO_COLOR is not set. */
 static bool
 colour_wanted(void)
 {
@@ -23,8 +22,8 @@ colour_wanted(void)
 	return isatty(STDERR_FILENO) && (plain == NULL || *plain == '\0');
 }
 
-/* The file of a process: "%p" in its name is the process. NULL without memory.
- * The caller frees it. */
+/* The name of the file of a process: "%p" becomes the process id. The caller
+ * frees it. NULL without memory. */
 static char *
 file_name(const char *destination, long pid)
 {
@@ -40,7 +39,7 @@ file_name(const char *destination, long pid)
 }
 
 static enum weir_status
-fail(const char *path, int error)
+fail_path(const char *path, int error)
 {
 	char text[128];
 
@@ -48,7 +47,7 @@ fail(const char *path, int error)
 	    strerror_r(error, text, sizeof(text)));
 }
 
-/* Write to a descriptor, which is closed. */
+/* Write the report to a descriptor, and close it. */
 static enum weir_status
 write_to(int fd, const char *path, const struct report *report)
 {
@@ -59,7 +58,7 @@ write_to(int fd, const char *path, const struct report *report)
 	if (file == NULL) {
 		if (fd >= 0)
 			close(fd);
-		return fail(path, error);
+		return fail_path(path, error);
 	}
 	report_write_json(file, report);
 	failed = fflush(file) != 0 || ferror(file) != 0;
@@ -68,12 +67,12 @@ write_to(int fd, const char *path, const struct report *report)
 		failed = true;
 		error = errno;
 	}
-	return failed ? fail(path, error) : WEIR_OK;
+	return failed ? fail_path(path, error) : WEIR_OK;
 }
 
-/* A pipe or device is written to as it is; nothing can take its place. */
+/* True for a pipe or a device, which no file may replace. */
 static bool
-is_no_file(const char *path)
+is_not_regular(const char *path)
 {
 	struct stat about;
 
@@ -84,12 +83,12 @@ is_no_file(const char *path)
 }
 
 static enum weir_status
-write_file(const char *path, const struct report *report)
+write_report_file(const char *path, const struct report *report)
 {
 	struct out *out;
 	enum weir_status status;
 
-	if (is_no_file(path))
+	if (is_not_regular(path))
 		return write_to(
 		    open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY), path, report);
 	status = out_open(path, &out);
@@ -116,7 +115,7 @@ report_write(const char *destination, const struct report *report)
 	if (path == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "%s: no host memory to name it", destination);
-	status = write_file(path, report);
+	status = write_report_file(path, report);
 	free(path);
 	return status;
 }
