@@ -1,9 +1,12 @@
 /*
  * Debug information and symbols of a loaded library, which libbacktrace reads
- * for stack.c. The input is a list of patches, {offset of 2 bytes, byte}, to
- * those sections of stack_fixture.so that the loader does not map. Each address
- * has at most as many places as are asked for, each with texts that end; no
- * memory beyond the bound is used. The section headers are patched too.
+ * for stack_names.c. The input is a number of patches, and then patches, each
+ * {offset of 2 bytes, byte}, to those sections of stack_fixture.so that the
+ * loader does not map, and to the section headers. Behind that many patches the
+ * sections of debug information are compressed, and further patches change
+ * what is compressed, too; 0: no section is compressed. Each address has at
+ * most as many places as are asked for, each with texts that end; no memory
+ * beyond the bound is used.
  *
  * libbacktrace keeps what it has read for ever, so each input is a process of
  * its own. libFuzzer does not see what that process reaches: inputs are
@@ -20,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/fuzz/fuzz.h"
 #include "trace/stack.h"
@@ -32,7 +36,8 @@ enum {
 	RESIDENT_KB = 256 << 10,
 };
 
-static unsigned char fixture[FIXTURE_BYTES];
+/* The file, and room for what is compressed. */
+static unsigned char fixture[2 * FIXTURE_BYTES];
 static size_t fixture_size;
 
 static void
@@ -46,8 +51,8 @@ read_fixture(void)
 	FILE *file = fopen(path, "rb");
 
 	fuzz_expect(file != NULL, "no stack_fixture.so beside the program");
-	fixture_size = fread(fixture, 1, sizeof(fixture), file);
-	fuzz_expect(fixture_size > 0 && fixture_size < sizeof(fixture),
+	fixture_size = fread(fixture, 1, FIXTURE_BYTES, file);
+	fuzz_expect(fixture_size > 0 && fixture_size < FIXTURE_BYTES,
 	    "stack_fixture.so has another size than expected");
 	fclose(file);
 }
@@ -68,20 +73,72 @@ loaded_bytes(void)
 	return end;
 }
 
+/* Put what zlib makes of a section behind the end, and let the header lead
+ * there. */
 static void
-patch(int fd, struct fuzz_steps *steps)
+compress_section(ElfW(Shdr) * section)
+{
+	ElfW(Chdr)
+	    head = { .ch_type = ELFCOMPRESS_ZLIB, .ch_size = section->sh_size };
+	unsigned char *to = fixture + fixture_size;
+	unsigned long size = sizeof(fixture) - fixture_size;
+
+	if (section->sh_offset > fixture_size ||
+	    section->sh_size > fixture_size - section->sh_offset ||
+	    size <= sizeof(head))
+		return;
+	size -= sizeof(head);
+	memcpy(to, &head, sizeof(head));
+	if (compress(to + sizeof(head), &size, fixture + section->sh_offset,
+		section->sh_size) != Z_OK)
+		return;
+	section->sh_offset = fixture_size;
+	section->sh_size = sizeof(head) + size;
+	section->sh_flags |= SHF_COMPRESSED;
+	fixture_size += section->sh_size;
+}
+
+/* Compress all sections that are named .debug_ as the fixture has them. */
+static void
+compress_sections(const ElfW(Ehdr) * head)
+{
+	size_t at = head->e_shoff;
+	ElfW(Shdr) names;
+	ElfW(Shdr) section;
+
+	memcpy(&names, fixture + at + head->e_shstrndx * sizeof(names),
+	    sizeof(names));
+	for (int i = 1; i < head->e_shnum; i++) {
+		unsigned char *header =
+		    fixture + at + (size_t)i * sizeof(section);
+		size_t name;
+
+		memcpy(&section, header, sizeof(section));
+		name = names.sh_offset + section.sh_name;
+		if (name > fixture_size ||
+		    strncmp((char *)fixture + name, ".debug_", 7) != 0)
+			continue;
+		compress_section(&section);
+		memcpy(header, &section, sizeof(section));
+	}
+}
+
+/* Change the file in memory; the head of it stays. */
+static void
+patch(struct fuzz_steps *steps)
 {
 	const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)fixture;
 	size_t loaded = loaded_bytes();
+	unsigned before = fuzz_byte(steps);
 
 	fuzz_expect(head->e_shoff > loaded, "the fixture has no sections");
-	while (fuzz_more(steps)) {
+	for (unsigned i = 1; fuzz_more(steps) || i == before; i++) {
 		size_t at = loaded +
 		    (size_t)fuzz_number(steps, 2) % (fixture_size - loaded);
-		unsigned char value = (unsigned char)fuzz_byte(steps);
 
-		fuzz_expect(pwrite(fd, &value, 1, (off_t)at) == 1,
-		    "the file cannot be changed");
+		fixture[at] = (unsigned char)fuzz_byte(steps);
+		if (i == before)
+			compress_sections(head);
 	}
 }
 
@@ -124,7 +181,10 @@ child(struct fuzz_steps *steps)
 	const char *function = dlsym(library, "fixture_outer");
 
 	fuzz_expect(function != NULL, "the fixture has no function");
-	patch(fd, steps);
+	patch(steps);
+	fuzz_expect(
+	    pwrite(fd, fixture, fixture_size, 0) == (ssize_t)fixture_size,
+	    "the file cannot be changed");
 	for (int i = 1; i <= 32; i += 3)
 		describe(function + i);
 	_exit(0);
