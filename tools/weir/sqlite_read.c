@@ -37,6 +37,7 @@ struct walk {
 	int place[SQLITE_COLUMNS]; /* of each column in a record, or -1 */
 	int rowid_column;          /* column whose value is the rowid, or -1 */
 	size_t column_count;       /* of the query */
+	size_t cell_bytes;         /* of the rows of this page so far */
 };
 
 static bool
@@ -224,6 +225,7 @@ local_bytes(const struct sqlite *db, uint64_t payload)
 static bool
 read_leaf_cell(struct walk *walk, struct bytes cell)
 {
+	const unsigned char *start = cell.at;
 	uint64_t payload;
 	uint64_t rowid;
 	size_t local;
@@ -236,6 +238,9 @@ read_leaf_cell(struct walk *walk, struct bytes cell)
 	if (local > here || (local < payload && local + 4 > here))
 		return damaged(walk->db, "a row is cut off");
 	cell.end = cell.at + local;
+	walk->cell_bytes += (size_t)(cell.end - start);
+	if (walk->cell_bytes > walk->db->usable)
+		return damaged(walk->db, "a page has rows that overlap");
 	if (local < payload)
 		return read_long_record(walk, cell, payload, (int64_t)rowid);
 	return read_sqlite_record(walk, cell, (int64_t)rowid);
@@ -255,6 +260,7 @@ read_cells(struct walk *walk, const unsigned char *page, size_t at, int depth)
 
 	if (cells + 2 * count > db->usable)
 		return damaged(db, "a page has more rows than fit");
+	walk->cell_bytes = 0;
 	for (size_t i = 0; i < count; i++) {
 		size_t cell = big_endian(page + cells + 2 * i, 2);
 

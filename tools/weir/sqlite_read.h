@@ -3,8 +3,8 @@
  *
  * The reader knows rowid tables in UTF-8, and no indexes, views or journals. It
  * trusts nothing in the database and runs nothing: it visits each page of a
- * table at most once, and long values take no more memory than the file has
- * bytes.
+ * table at most once, the rows of a page take no more bytes than the page has,
+ * and long values take no more memory than the file has bytes.
  */
 #ifndef TOOLS_WEIR_SQLITE_READ_H
 #define TOOLS_WEIR_SQLITE_READ_H
