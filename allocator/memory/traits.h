@@ -28,12 +28,13 @@ struct traits {
 	/* ---- What the memory is ---- */
 
 	/* It can come in expandable segments, so that free memory is mapped
-	 * where a request needs it. Memory of a source cannot: the source gives
-	 * and takes whole segments. The option expandable_segments must be on
-	 * as well: heap_maps(). */
+	 * where a request needs it. A source allocates and frees whole
+	 * segments, so its memory cannot. The option expandable_segments must
+	 * be on as well: heap_maps(). */
 	bool can_map;
-	/* It lies in page-locked memory of the host. The calls of <weir/host.h>
-	 * serve such addresses only, and those of <weir/weir.h> say so. */
+	/* It lies in page-locked memory of the host. weir_host_free() and
+	 * weir_host_record() refuse other memory, and snapshots list it
+	 * apart. */
 	bool is_page_locked;
 	/* Whose totals and limit it counts for. Page-locked memory takes
 	 * nothing from the device. */
