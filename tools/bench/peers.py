@@ -1,13 +1,13 @@
-"""Peers of weir-bench that are Python's.
+"""Peers of weir-bench in Python.
 
-    peers.py flags      what g++ needs to compile torch_peer.cpp, one a line
+    peers.py flags      print flags of g++ for torch_peer.cpp, one a line
     peers.py torch      measure PyTorch's allocator, from Python
     peers.py cupy       measure CuPy's memory pool, from Python
 
-The last two say "ready", or why not, then answer each line "SIZE N" of their
-input with the seconds that N pairs of malloc and free of SIZE bytes took. What
-Python itself takes for a round is in that time: the names of these peers say
-so.
+The last two print "ready", or the reason why they cannot run. Then they answer
+each line "SIZE N" of their input with the seconds of N pairs of malloc and free
+of SIZE bytes. This time includes Python's own time for a round, so that the
+names of these peers end in "-python".
 """
 
 import glob
@@ -92,7 +92,7 @@ def cupy_pairs():
     def pairs(size, n):
         with stream:
             for _ in itertools.repeat(None, n):
-                malloc(size)  # what nobody holds is freed at once
+                malloc(size)  # freed at once: nothing holds it
 
     return pairs
 
@@ -101,7 +101,7 @@ def serve(make_pairs):
     try:
         pairs = make_pairs()
         pairs(512, 1)
-    except Exception as error:  # whatever it is, weir-bench is to say it
+    except Exception as error:  # weir-bench prints any reason
         print(f"{type(error).__name__}: {error}".replace("\n", " "))
         return
     print("ready", flush=True)

@@ -1,5 +1,5 @@
 /*
- * Asking the weir command something about a snapshot.
+ * Running the weir command on a snapshot, and reading its answer.
  */
 #include "tests/tools/weir/answer.h"
 

@@ -20,7 +20,7 @@ TEST(good_snapshots_have_no_fault)
 	}
 }
 
-/* How often a fault with this rule and text is in the list. */
+/* The number of faults with this rule and text. */
 static unsigned
 count_faults(const json_t *json, const char *rule, const char *what)
 {
@@ -55,7 +55,7 @@ TEST(each_fault_is_named_by_the_invariant_it_breaks)
 	json_decref(json);
 }
 
-/* One segment of 2048 bytes with these blocks, and these events. */
+/* A snapshot with one segment of 2048 bytes, these blocks and these events. */
 static json_t *
 checked(const char *blocks, const char *events)
 {
@@ -81,7 +81,7 @@ TEST(two_free_blocks_beside_each_other_are_a_fault)
 	json_decref(json);
 }
 
-/* weir keeps them apart, and says so. */
+/* weir keeps such blocks apart, and its snapshots show it. */
 TEST(free_neighbours_of_two_streams_or_in_a_cache_are_no_fault)
 {
 	static const char text[] =

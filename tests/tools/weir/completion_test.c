@@ -1,5 +1,5 @@
 /*
- * Completion in shells, and that the manual has all that shells offer.
+ * Completion in shells, and a manual that has all words that shells offer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ TEST(every_command_is_offered_by_every_shell)
 	}
 }
 
-/* Ask bash for what follows a line: its words, one a line. */
+/* Ask bash for the words that may follow a line. Returns one word a line. */
 static struct command_result
 bash_offers(const char *words, const char *last)
 {
@@ -124,7 +124,7 @@ manual(void)
 	return text;
 }
 
-/* As the manual writes a flag: every '-' is "\-". */
+/* A flag in the form of the manual, in which every '-' is "\-". */
 static void
 expect_flag(const char *text, const char *command, const char *flag)
 {

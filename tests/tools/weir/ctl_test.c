@@ -1,5 +1,5 @@
 /*
- * weir ctl: values of programs that know nothing of weir, while they run.
+ * weir ctl: values of running programs that do not know weir.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/stepped.h"
 
-/* `weir ctl PID A B` prints this and ends well. */
+/* `weir ctl PID A B` prints this and succeeds. */
 static void
 expect_out(const char *a, const char *b, const char *out)
 {

@@ -1,5 +1,5 @@
 /*
- * weir export: other tools read what it writes, and so does weir.
+ * weir export: other tools and weir itself can read its output.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -113,8 +113,8 @@ first_time(void)
 	return time;
 }
 
-/* A trace as PyTorch's profiler writes one: two kernels from 100 us before the
- * snapshot's first event on, of processes 0 and 4711. */
+/* A trace in the form of PyTorch's profiler: two kernels of processes 0 and
+ * 4711, from 100 us before the snapshot's first event on. */
 static const char *
 profile(const char *name, int64_t first_us)
 {
@@ -140,7 +140,8 @@ profile(const char *name, int64_t first_us)
 	return path;
 }
 
-/* The memory in a trace, on its clock: 0 there is 999.5 us before it began. */
+/* The memory is in the trace, on the trace's clock. Time 0 of that clock is
+ * 999.5 us before the first event. */
 static void
 expect_joined(const json_t *json)
 {
@@ -161,7 +162,7 @@ expect_joined(const json_t *json)
 		begins += phase[0] == 'b';
 		if (phase[0] == 'X' || number_at(one, "pid") == 4711)
 			continue;
-		/* Processes that the trace has not. */
+		/* Devices have process numbers that the trace does not use. */
 		EXPECT_GT(number_at(one, "pid"), 4711);
 		if (phase[0] == 'C' && ts < first)
 			first = ts;
@@ -184,7 +185,7 @@ TEST(memory_stands_in_a_profilers_trace_on_its_clock)
 	command_free(&result);
 }
 
-/* Through gzip both ways, and what is written is read again. */
+/* Read the compressed output back. */
 TEST(a_compressed_trace_is_joined_into_a_compressed_file)
 {
 	const char *path = profile("profile.json", first_time());
@@ -210,7 +211,8 @@ TEST(a_compressed_trace_is_joined_into_a_compressed_file)
 	json_decref(json);
 }
 
-/* The database is one of our own making; its session begins 1 ms before. */
+/* The tests have made this database. Its session begins 1 ms before the first
+ * event. */
 TEST(memory_stands_beside_what_nsight_systems_recorded)
 {
 	char *path = test_data("nsys/made_up.sqlite");
@@ -267,7 +269,7 @@ TEST(a_snapshot_is_written_and_read_compressed)
 	command_free(&b);
 }
 
-/* A trace that cannot be joined leaves the file as it was. */
+/* If a trace cannot be joined, the output file stays as it was. */
 TEST(a_trace_of_another_time_is_refused)
 {
 	const char *out = written("old.json", "old\n", 4);
@@ -354,7 +356,7 @@ TEST(what_is_held_at_the_peak_is_told_and_not_what_is_held_at_the_end)
 	command_free(&result);
 }
 
-/* Some recorders have 2^64-1 where they know no line, and some no times. */
+/* Some recorders write 2^64-1 for an unknown line, and some write no times. */
 TEST(lines_and_times_are_written_as_they_were_read)
 {
 	static const char text[] =
@@ -372,7 +374,7 @@ TEST(lines_and_times_are_written_as_they_were_read)
 	EXPECT_STR_HAS(result.out, "\"stream\": -1");
 	EXPECT_NULL(strstr(result.out, "time_us"));
 	command_free(&result);
-	/* No line is shown where there is none. */
+	/* A frame without a line is shown without one. */
 	result = ask(0, "trace", path, NULL, NULL);
 	EXPECT_NULL(strstr(result.out, "4294967295"));
 	command_free(&result);
@@ -418,8 +420,8 @@ TEST(a_snapshot_is_replayed_itself)
 	    "replay", snapshot_data("segments.pickle"), "has no trace");
 }
 
-/* An address that is allocated twice was freed in between; what is freed and
- * was not allocated was there before. */
+/* An address that is allocated twice was freed in between. A block that is
+ * freed and was not allocated is older than the trace. */
 TEST(what_a_trace_lacks_is_put_into_the_csv)
 {
 	static const char text[] =
@@ -523,7 +525,7 @@ TEST(what_cannot_be_written_is_said)
 	command_free(&result);
 }
 
-/* Who has it open goes on with what was there. */
+/* A process that has the old file open still reads the old content. */
 TEST(a_file_is_replaced_when_the_new_one_is_complete)
 {
 	const char *path = written("kept.json", "before", 6);

@@ -1,5 +1,5 @@
 /*
- * weir frag: where memory is reserved and not used.
+ * weir frag: memory that is reserved and not used.
  */
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"

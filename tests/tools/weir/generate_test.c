@@ -1,6 +1,6 @@
 /*
- * weir generate: each kind gives the same trace for the same seed, a trace
- * that holds together, and one that weir plays without a fault.
+ * weir generate: each kind gives the same trace for the same seed. The trace is
+ * consistent, and weir plays it without a fault.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { EVENTS = 6000 };
 
-/* A trace as text. */
+/* Make a trace, as text. */
 static struct command_result
 generate(const char *kind, const char *flag)
 {
@@ -132,8 +132,8 @@ follow(const struct trace *trace, const struct trace_row *row, struct state *s)
 		s->peak = s->live;
 }
 
-/* Every free has its allocation before it and its completion behind it, time
- * does not go back, and the comment's sums are those of the rows. */
+/* Every free follows its allocation and precedes its completion. Time does not
+ * go back. The sums of the comment are those of the rows. */
 static void
 expect_sound(const struct trace *trace, const char *text)
 {
@@ -199,7 +199,8 @@ TEST(uses_elsewhere_outlast_the_free_as_the_host_runs_ahead)
 	}
 }
 
-/* A thread has a temporary stream again and again, under the same number. */
+/* A thread has temporary streams, one after the other, under the same number.
+ */
 TEST(temporary_streams_come_and_go_in_serve)
 {
 	unsigned ends[TRACE_STREAMS_MAX] = { 0 };
@@ -235,7 +236,7 @@ TEST(every_trace_is_played_without_a_fault)
 
 /* ---- The command ----------------------------------------------------- */
 
-/* The sizes that a stream allocates in a round, from a row on, as a text. */
+/* The sizes of a stream's allocations in a round, from a row on, as text. */
 static char *
 sizes_of_round(const struct trace *trace, size_t row, unsigned stream)
 {
@@ -280,7 +281,7 @@ TEST(rounds_repeat_what_each_stream_allocates)
 				first[one] = sizes;
 				continue;
 			}
-			/* The last one may have been cut off. */
+			/* The last round may be incomplete. */
 			EXPECT(strncmp(first[one], sizes, strlen(sizes)) == 0);
 			rounds += strcmp(first[one], sizes) == 0;
 			free(sizes);
@@ -358,8 +359,8 @@ TEST(help_names_every_kind)
 	command_free(&result);
 }
 
-/* Whoever reads the rows stops after the first ones, so that writing takes more
- * than a second. */
+/* The reader stops after the first rows, so that writing takes more than a
+ * second. */
 TEST(a_person_who_waits_sees_how_far_it_is)
 {
 	static const char script[] = "\"$0\" generate serve | "
@@ -371,7 +372,7 @@ TEST(a_person_who_waits_sees_how_far_it_is)
 
 	EXPECT_STR_HAS(text, "\r\033[Kwriting rows: ");
 	EXPECT_STR_HAS(text, " s left");
-	/* The line is gone at the end. */
+	/* The line is removed at the end. */
 	EXPECT_STR_EQ(text + strlen(text) - strlen("\r\033[K"), "\r\033[K");
 	free(text);
 	free(weir);

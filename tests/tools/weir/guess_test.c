@@ -1,5 +1,5 @@
 /*
- * The word that a person meant.
+ * The nearest known word.
  */
 #include "tools/weir/guess.h"
 
@@ -72,7 +72,7 @@ TEST(values_are_no_flags)
 	EXPECT_STR_EQ(unknown("-jn", "--x", NULL, false, text), "");
 	EXPECT_STR_EQ(unknown("--count", "--x", NULL, false, text), "");
 	EXPECT_STR_EQ(unknown("--dev", "--x", NULL, false, text), "");
-	/* These have their value with them, or none. */
+	/* These flags have their value in the same argument, or no value. */
 	EXPECT_STR_EQ(unknown("-n3", "--x", NULL, false, text), "--x");
 	EXPECT_STR_EQ(unknown("--count=3", "--x", NULL, false, text), "--x");
 	EXPECT_STR_EQ(unknown("--sites", "--x", NULL, false, text), "--x");

@@ -1,6 +1,6 @@
 /*
- * Texts in a snapshot that mean harm, in all that the command prints of it:
- * escapes of a terminal, characters that reorder a line, names that are cut.
+ * Hostile texts in a snapshot, in all output of the command: escapes of a
+ * terminal, characters that reorder a line, and names that are cut.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-/* ESC, BEL, DEL, U+009B, U+202E, U+2066, U+2028, and what is harmless. */
+/* ESC, BEL, DEL, U+009B, U+202E, U+2066, U+2028, and harmless characters. */
 #define EVIL                                                                   \
 	"\\u001b[2J\\u0007\\u007f\\u009b31m\\u202eyp\\u2066x\\u2028caf\\u00e9"
 
-/* Names of 2-byte characters, so long that they are cut at each of the widths
- * there are, for both parities. */
+/* Names of 2-byte characters that are cut at each width of the tables, for both
+ * parities. */
 static void
 write_frames(FILE *out, int odd)
 {
@@ -151,7 +151,7 @@ TEST(exports_are_utf8_and_json_has_no_raw_controls)
 		expect_harmless_run("export", path, "--format", formats[i]);
 }
 
-/* JSON keeps the characters, escaped. */
+/* JSON has the characters, escaped. */
 TEST(an_export_has_all_of_a_name)
 {
 	struct command_result result =
@@ -170,7 +170,7 @@ TEST(an_export_has_all_of_a_name)
 	command_free(&result);
 }
 
-/* A trace names itself, in JSON, or is named by its file. */
+/* The name of a trace is in its JSON, or is that of its file. */
 TEST(a_replay_shows_no_escape_of_a_trace_s_name)
 {
 	static const char rows[] = "action,addr,size,stream,time_us\n"

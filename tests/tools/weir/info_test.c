@@ -1,6 +1,6 @@
 /*
- * weir info: with a driver, without one, and --quiet. The driver is the one
- * the tests run on: the simulated device, or a GPU.
+ * weir info: with a driver, without one, and with --quiet. The driver is that
+ * of the tests: the simulated device, or a GPU.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -154,7 +154,7 @@ TEST(without_a_driver_json_holds_the_reason)
 	command_free(&result);
 }
 
-/* A program that is started in this environment would get no memory. */
+/* A program in this environment would get no memory. */
 TEST(wrong_options_are_an_error)
 {
 	static const char why[] = "WEIR_CONF: option prefer: 'spede' is not "

@@ -9,7 +9,7 @@
 #include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/stepped.h"
 
-/* docs/json.md, whole. */
+/* The whole text of docs/json.md. */
 static char *
 manual(void)
 {
@@ -29,8 +29,8 @@ manual(void)
 	return text;
 }
 
-/* The part of docs/json.md about a command: the text for all of them, and the
- * command's row. The caller frees it. */
+/* The part of docs/json.md on a command: the text for all commands, and the row
+ * of the command. The caller frees it. */
 static char *
 manual_of(const char *command)
 {
@@ -52,7 +52,7 @@ manual_of(const char *command)
 	return both;
 }
 
-/* Names that come from files and drivers are no keys of ours. */
+/* True for objects whose keys are names from files and drivers. */
 static bool
 holds_names(const char *key)
 {
@@ -82,7 +82,7 @@ expect_keys(const char *command, const json_t *json, const char *text)
 	}
 }
 
-/* Each object that a command printed, one after the other. */
+/* Read the objects that a command printed one after the other. */
 static void
 expect_output(const char *command, const char *out, bool has_version)
 {

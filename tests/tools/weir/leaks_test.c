@@ -32,7 +32,7 @@ TEST(a_cache_that_grows_each_step_is_suspected)
 	command_free(&result);
 }
 
-/* Six allocations through one stack, then others: `name` and `file` are of a
+/* Six allocations with one stack, then others. `name` and `file` are those of a
  * frame of the six. */
 static json_t *
 built_up_once(const char *name, const char *file)
@@ -98,7 +98,8 @@ TEST(without_stacks_nothing_can_be_told)
 	command_free(&result);
 }
 
-/* `rounds` allocations of one stack, each freed or not by its letter. */
+/* Make `rounds` allocations of one stack. A letter says for each whether it is
+ * freed. */
 static const char *
 rounds(const char *letters)
 {
@@ -160,7 +161,7 @@ TEST(what_is_mostly_freed_is_no_leak)
 	EXPECT_EQ(suspects("kfkfkfkf"), 0);
 	EXPECT_EQ(suspects("kkfkkfkk"), 1);
 	EXPECT_EQ(suspects("ffffffff"), 0);
-	/* All in one go, and then no more. */
+	/* All allocations are together, and none follows. */
 	EXPECT_EQ(suspects("kkkkffffffffffffffffffff"), 0);
 	EXPECT_EQ(suspects("kk"), 0);
 }

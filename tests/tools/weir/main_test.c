@@ -1,6 +1,5 @@
 /*
- * The command as a whole: its help, its version, and what it makes of a name
- * it does not know.
+ * The command as a whole: its help, its version, and unknown names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 #include <weir/weir.h>
 
-/* All commands but help itself. */
+/* All commands except help. */
 static const char *const names[] = { "run", "watch", "ctl", "show", "stats",
 	"top", "oom", "frag", "leaks", "trace", "diff", "merge", "check",
 	"export", "view", "replay", "generate", "options", "info", "completion",
@@ -18,7 +17,7 @@ static const char *const names[] = { "run", "watch", "ctl", "show", "stats",
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
-/* A terminal of 24 lines, one of which is the prompt's, and 80 columns. */
+/* A terminal with 80 columns and 24 lines, one of which has the prompt. */
 enum { SCREEN_LINES = 23, SCREEN_COLUMNS = 80 };
 
 static void
@@ -66,7 +65,7 @@ TEST(help_lists_every_command_on_stdout)
 	}
 }
 
-/* In whatever way it is asked for. */
+/* The help fits in both ways of asking for it. */
 TEST(each_help_fits_one_screen)
 {
 	unsetenv("ARGP_HELP_FMT");
@@ -162,7 +161,7 @@ TEST(a_value_and_a_program_s_arguments_are_no_flags)
 	struct command_result result =
 	    command_weir("run", "-q", "--sim", "echo", "--jsno", NULL);
 
-	/* A sanitized library does not run in echo. */
+	/* echo cannot load a sanitized library. */
 	EXPECT_NULL(strstr(result.err, "has no flag"));
 	command_free(&result);
 	result = command_weir("top", "--by", "--jsno", "x", NULL);

@@ -1,5 +1,5 @@
 /*
- * weir merge: ranks beside each other, and all of them as one snapshot.
+ * weir merge: the comparison of ranks, and one snapshot of all of them.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-/* A rank that holds `bytes` by one stack, and 512 by another. */
+/* A rank with `bytes` of one stack, and 512 of another. */
 static const char *
 rank(const char *name, unsigned bytes)
 {
@@ -115,7 +115,7 @@ TEST(a_rank_that_cannot_be_read_is_named)
 	command_free(&result);
 }
 
-/* A rank may lack a device that another has: it holds nothing there. */
+/* A rank that lacks a device of another rank holds nothing of it. */
 TEST(a_device_that_no_rank_has_is_refused)
 {
 	const char *one = rank("one.json", 1024);

@@ -1,6 +1,6 @@
 /*
- * Databases of Nsight Systems, made into traces. The database is one of our own
- * making (tests/data/nsys/make.py).
+ * Conversion of databases of Nsight Systems to traces. The tests have made the
+ * database (tests/data/nsys/make.py).
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ database(size_t *length)
 	return bytes;
 }
 
-/* Read from a copy of exactly this length, so that a sanitizer sees a read
- * beyond its end. */
+/* Read a copy of exactly this length, so that a sanitizer finds a read after
+ * its end. */
 static const char *
 fault_of(const char *bytes, size_t length)
 {
@@ -126,7 +126,7 @@ TEST(work_stands_on_its_device_and_stream)
 	free(bytes);
 }
 
-/* It lies in several pages. */
+/* The table has several pages. */
 TEST(a_long_name_is_whole)
 {
 	size_t length;
@@ -162,8 +162,8 @@ TEST(calls_and_ranges_stand_on_their_thread)
 	free(bytes);
 }
 
-/* Nsight Systems records a graph as one piece of work unless it is told to
- * record its nodes. */
+/* Nsight Systems records a graph as one piece of work, or, with an option, as
+ * its nodes. */
 TEST(a_graph_stands_on_its_stream)
 {
 	size_t length;
@@ -178,7 +178,7 @@ TEST(a_graph_stands_on_its_stream)
 	EXPECT(is_number(graph, "dur", 0.5));
 	EXPECT_EQ(
 	    number_of(json_object_get(graph, "args"), "correlation"), 210);
-	/* The others have no times. */
+	/* The other rows have no times. */
 	EXPECT_NULL(event_at(events, "cuda_graph", 1));
 	json_decref(events);
 	free(bytes);
@@ -251,7 +251,7 @@ TEST(a_database_of_others_is_refused)
 	free(bytes);
 }
 
-/* Some say what is wrong, in none is anything read beyond the end. */
+/* Damage may cause an error, but never a read after the end. */
 TEST(a_cut_database_is_survived)
 {
 	size_t length;
@@ -281,7 +281,7 @@ TEST(a_damaged_database_is_survived)
 	free(bytes);
 }
 
-/* A page that is its own child, and a chain of pages that has no end. */
+/* A page that is its own child, and a chain of pages without an end. */
 TEST(a_database_that_refers_to_itself_is_refused)
 {
 	static const unsigned char interior[] = { 5, 0, 0, 0, 0, 0, 0, 0, 0, 0,

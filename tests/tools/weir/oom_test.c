@@ -1,5 +1,5 @@
 /*
- * weir oom: each cause is found where it holds, and not where it does not.
+ * weir oom: each cause is listed if it applies, and only then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-/* The bytes of a cause, or 0 if it is not told. */
+/* The bytes of a cause; 0 if it is not listed. */
 static uint64_t
 cause(const json_t *json, const char *name)
 {
@@ -96,8 +96,8 @@ TEST(the_explanation_is_text_for_people)
 	command_free(&result);
 }
 
-/* A failure, and what PROGRAM did afterwards: `later` are events, `blocks` what
- * is there in the end, `settings` more of the whole. */
+/* A failure, and the program's later events. `blocks` are the blocks at the
+ * end, and `settings` other parts of the snapshot. */
 static const char *
 failed_before(const char *later, const char *blocks, const char *settings)
 {
@@ -137,7 +137,7 @@ TEST(a_failure_is_judged_at_its_moment)
 	const char *path = failed_before(all_is_free, "", "");
 	json_t *json = ask_json(0, "oom", path, NULL, NULL);
 
-	/* 4 MiB lie between the two blocks, 4 behind them. */
+	/* 4 MiB are free between the two blocks, and 4 MiB after them. */
 	EXPECT_EQ(number_at(json, "later_events"), 5);
 	EXPECT_EQ(cause(json, "fits"), 0);
 	EXPECT_EQ(cause(json, "fragmentation"), 8 << 20);

@@ -1,6 +1,6 @@
 /*
- * weir watch --openmetrics: what is written is OpenMetrics to the letter, and
- * is served to this machine alone.
+ * weir watch --openmetrics: the output is valid OpenMetrics, and only this
+ * machine can read it.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -113,7 +113,8 @@ some(void)
 			device->stream_count = 4;
 			device->streams_all = 9;
 			device->streams[0].live_bytes = 1;
-			device->streams[1].stream = 1; /* legacy too */
+			device->streams[1].stream =
+			    1; /* the legacy stream too */
 			device->streams[1].live_bytes = 2;
 			device->streams[2].stream = UINT64_MAX;
 			device->streams[3].stream = 0x48000000;
@@ -170,7 +171,8 @@ TEST(without_processes_there_are_families_only)
 	free(text);
 }
 
-/* The older form: what node_exporter reads types a counter by its sample. */
+/* Readers of the older form, such as node_exporter, type a counter by the name
+ * of its sample. */
 TEST(the_older_form_types_the_names_of_samples)
 {
 	struct metrics_process *two = some();
@@ -212,7 +214,7 @@ TEST(a_process_is_written_to_stdout)
 	command_free(&result);
 }
 
-/* Another user's collector reads the file; no half of one is ever there. */
+/* Another user's collector reads the file, which is never incomplete. */
 TEST(a_file_is_replaced_and_may_be_read)
 {
 	struct program program;
@@ -297,7 +299,7 @@ serve(const char *pid)
 	return server;
 }
 
-/* The whole answer to these bytes. */
+/* Send these bytes. Returns the whole answer. */
 static const char *
 ask(const struct server *server, const char *request)
 {

@@ -33,7 +33,7 @@ text_at(const json_t *object, const char *key)
 	return text;
 }
 
-/* The list of options in what `weir options --json` prints. */
+/* The list of options in the JSON of `weir options --json`. */
 static json_t *
 options_of(const char *text)
 {
@@ -94,7 +94,7 @@ TEST(every_option_of_the_library_is_told_as_text)
 		EXPECT_STR_HAS(result.out, option.key);
 		EXPECT_STR_HAS(result.out, option.help);
 	}
-	/* No colours where nobody sees them. */
+	/* No escapes if stdout is no terminal. */
 	EXPECT_NULL(strchr(result.out, '\033'));
 	command_free(&result);
 }
@@ -134,7 +134,8 @@ TEST(a_wrong_environment_is_a_failure_that_names_the_key)
 	plain_environment();
 	setenv("WEIR_CONF", "no_such_option:1", 1);
 	result = command_weir("options", NULL);
-	EXPECT_EQ(result.status, 2); /* as the manual says of wrong options */
+	EXPECT_EQ(result.status,
+	    2); /* the exit status that the manual states for wrong options */
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, "no_such_option");
 	command_free(&result);

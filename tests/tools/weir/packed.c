@@ -1,6 +1,6 @@
 /*
- * Written without regard to how it was packed: by zlib's own reader, and a
- * table of base64 that is looked through.
+ * A reader of packed data that is independent of the packer: zlib's own reader,
+ * and a search in a table for base64.
  */
 #include "tests/tools/weir/packed.h"
 

@@ -1,6 +1,5 @@
 /*
- * Packed bytes can be unpacked, whatever their size and the pieces they came
- * in.
+ * Packed bytes can be unpacked, for any size and any size of the pieces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 static struct packer packer;
 
-/* Pack `size` bytes in pieces of `step` and read them again. */
+/* Pack `size` bytes in pieces of `step`, and unpack them. */
 static void
 round_trip(const unsigned char *bytes, size_t size, size_t step)
 {
@@ -44,7 +43,7 @@ TEST(bytes_of_any_number_come_back)
 	uint32_t random = 1;
 
 	EXPECT_NOT_NULL(bytes);
-	/* Half of it can be made smaller, half cannot. */
+	/* Half of the bytes can be compressed, the other half cannot. */
 	for (size_t i = 0; i < MOST; i++) {
 		random = random * 1664525 + 1013904223;
 		bytes[i] = i % 8192 < 4096 ? (unsigned char)(random >> 24) : 7;

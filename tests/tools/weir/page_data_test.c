@@ -1,6 +1,6 @@
 /*
- * The data of a page hold all of a snapshot: each column is read again, as the
- * page's script does it, and compared with the snapshot.
+ * The data of a page contain the whole snapshot. Each column is read as the
+ * page's script reads it, and is compared with the snapshot.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/snapshot_sites.h"
 
-/* The data of a page, read again. */
+/* The data of a page after reading. */
 struct data {
 	unsigned char *bytes;
 	size_t size;
@@ -79,7 +79,7 @@ rows(const struct data *data, const char *name)
 	return (size_t)json_integer_value(json_array_get(column, 2));
 }
 
-/* One number of a column. */
+/* A number of a column. */
 static double
 at(const struct data *data, const char *name, size_t row)
 {
@@ -102,7 +102,7 @@ at(const struct data *data, const char *name, size_t row)
 	return real;
 }
 
-/* The stream that a number in a column stands for. */
+/* The stream that a number of a column stands for. */
 static uint64_t
 stream_at(const struct data *data, const char *name, size_t row)
 {
@@ -261,7 +261,7 @@ TEST(addresses_that_are_too_far_apart_are_refused)
 	snapshot_free(snapshot);
 }
 
-/* The last of the segments is taken for one of page-locked memory. */
+/* The last segment is made one of page-locked memory. */
 TEST(page_locked_memory_is_of_a_device_behind_the_others)
 {
 	struct snapshot *snapshot = load("snapshots/train4.pickle");

@@ -1,6 +1,6 @@
 /*
- * Page-locked host memory in snapshots: shown beside that of devices, and added
- * to none of it.
+ * Page-locked host memory in snapshots: it is shown beside that of devices, and
+ * is in none of their sums.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-/* A device with 2 MiB, and 4 MiB of page-locked memory on its behalf, half of
- * which is in use; in PyTorch's form. */
+/* A device with 2 MiB, and 4 MiB of page-locked memory for it, half of which is
+ * in use, in PyTorch's form. */
 static const char *
 snapshot(void)
 {

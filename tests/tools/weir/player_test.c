@@ -1,6 +1,6 @@
 /*
- * Playing a trace, where that is seen from within the process only: how it is
- * played is tested by replay_test.c.
+ * Playing a trace: facts that only a caller in the same process can see.
+ * replay_test.c tests the rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ TEST(who_asks_for_decay_gets_it)
 	expect_decay("7");
 }
 
-/* The block belongs to stream 1 then, and serves stream 1 at once, although
+/* The block belongs to stream 1 then. It serves stream 1 at once, although
  * stream 0 is busy for longer than the trace lasts. */
 TEST(a_block_is_freed_on_the_stream_of_its_free_row)
 {

@@ -1,6 +1,6 @@
 /*
- * The line of progress: on a terminal only, and gone at the end; and the
- * commands that show it.
+ * The line of progress appears on a terminal only, and is removed at the end.
+ * And the commands that show it.
  */
 #include "tools/weir/progress.h"
 
@@ -13,7 +13,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* Send stderr to a terminal; the end that reads it. */
+/* Connect stderr to a terminal. Returns the end that reads it. */
 static int
 stderr_to_terminal(void)
 {
@@ -32,7 +32,7 @@ stderr_to_terminal(void)
 
 enum { TEXT_SIZE = 256 };
 
-/* Read the terminal's output up to a word. */
+/* Read the terminal's output until a word. */
 static void
 read_until(int terminal, const char *last, char text[TEXT_SIZE])
 {
@@ -69,7 +69,8 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 	char text[TEXT_SIZE];
 
 	progress_begin(&progress, 0);
-	progress_part(&progress, "reading", 0, 8); /* not begun: no speed */
+	progress_part(&progress, "reading", 0,
+	    8); /* no work is done, so that the speed is unknown */
 	EXPECT(!progress.shown);
 	progress_part(&progress, "reading", 2, 8);
 	read_until(terminal, "left", text);
@@ -77,7 +78,7 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 	progress_end(&progress);
 }
 
-/* A path, or the name that a trace has for itself, may be of anybody. */
+/* A path, or the name of a trace, may contain hostile text. */
 TEST(no_control_of_a_name_comes_to_the_terminal)
 {
 	int terminal = stderr_to_terminal();
@@ -151,7 +152,7 @@ TEST(a_line_does_not_cut_output_on_the_terminal)
 
 /* ---- Commands ---------------------------------------------------------- */
 
-/* A snapshot of enough blocks and events for a line; the caller frees it. */
+/* A snapshot with enough blocks and events for a line. The caller frees it. */
 static char *
 large_snapshot(size_t *length)
 {
@@ -181,8 +182,9 @@ large_snapshot(size_t *length)
 	return text;
 }
 
-/* The output of `weir ARGUMENTS SNAPSHOT >out` on a terminal, if the snapshot
- * comes through a pipe more than a second after the command opened it. */
+/* The output of `weir ARGUMENTS SNAPSHOT >out` on a terminal. The snapshot
+ * arrives through a pipe, more than a second after the command has opened it.
+ */
 static char *
 written_by(const char *arguments, const char *out)
 {
@@ -205,7 +207,7 @@ written_by(const char *arguments, const char *out)
 	return written;
 }
 
-/* The line is there, and gone at the end. */
+/* The line appears, and is removed at the end. */
 static void
 expect_line(const char *arguments, const char *out, const char *line)
 {

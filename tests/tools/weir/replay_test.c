@@ -1,7 +1,7 @@
 /*
- * weir replay: figures of traces that are known, and every way it can fail.
+ * weir replay: the figures of known traces, and all failures.
  *
- * Expected sums of the recorded traces were counted from their rows; see
+ * The expected sums of the recorded traces were counted from their rows; see
  * tests/data/README.md. Traces of a few rows are written here.
  */
 #include <jansson.h>
@@ -61,7 +61,8 @@ trace_of(const char *rows)
 	return path;
 }
 
-/* Replay one trace with --check, and a flag or NULL; it must go well. */
+/* Replay one trace with --check and a flag, or NULL. The replay must succeed.
+ */
 static json_t *
 replayed_with(const char *path, const char *flag)
 {
@@ -87,7 +88,7 @@ replayed(const char *rows)
 	return json;
 }
 
-/* Device memory in time is exact on the simulated device only. */
+/* Device memory over time is exact on the simulated device only. */
 static bool
 simulated(const json_t *json)
 {
@@ -181,7 +182,7 @@ TEST(driver_calls_are_those_of_weir_by_entry_point)
 	EXPECT(json_is_object(calls));
 	EXPECT_GE(number(calls, "cuMemCreate"), 1);
 	EXPECT_EQ(number(calls, "cuMemCreate"), number(calls, "cuMemMap"));
-	/* The replay's own calls of the driver are not counted. */
+	/* The replay's own calls of the driver do not count. */
 	EXPECT_NULL(json_object_get(calls, "cuLaunchKernel"));
 	EXPECT_NULL(json_object_get(calls, "cuMemGetInfo"));
 	json_decref(json);
@@ -209,7 +210,7 @@ TEST(map_calls_are_those_of_the_driver)
 
 TEST(late_map_calls_come_after_the_first_tenth_of_the_rows)
 {
-	/* The third row of twenty is the first that is late. */
+	/* Row 3 of 20 is the first late row. */
 	json_t *early = replayed("a,1000,20971520,0,0\n"
 				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
 				 "k,0,1,0,1\nk,0,1,0,1\nk,0,1,0,1\n"
@@ -241,7 +242,7 @@ TEST(the_duration_ends_with_the_last_work)
 	EXPECT_LT(number(json, "duration_us"), 80000);
 	if (simulated(json)) {
 		EXPECT_LT(number(json, "duration_us"), 65100);
-		/* The program's own order is no wait of weir's. */
+		/* The program's own order does not count as a wait of weir. */
 		EXPECT_EQ(number(json, "gpu_wait_us"), 0);
 		EXPECT_EQ(number(json, "gpu_stall_us"), 0);
 	} else {
@@ -279,7 +280,7 @@ TEST(a_wait_stalls_a_stream_and_delays_the_work_behind_it)
 
 TEST(work_keeps_the_using_stream_busy_where_there_is_any)
 {
-	/* The work ends long before the completion that was recorded. */
+	/* The work ends long before the recorded completion. */
 	json_t *json = replayed("a,1000,20971520,0,0\n"
 				"k,0,5000,1,0\n"
 				"r,1000,20971520,1,1000\n"
@@ -306,7 +307,7 @@ TEST(a_stream_ends_and_its_number_comes_again)
 	json_t *json = replayed_with(path, "--touch");
 
 	EXPECT_EQ(number(json, "allocs"), 2);
-	/* The first stream's memory serves the second. */
+	/* The first stream's memory serves the second stream. */
 	EXPECT_EQ(number(json, "peak_active_bytes"), 20 * MIB);
 	EXPECT_EQ(number(json, "mismatches"), 0);
 	json_decref(json);
@@ -402,7 +403,8 @@ TEST(many_uses_at_once_end_each_at_its_own_time)
 		    "f,%x,2097152,0,%u\n",
 		    0x1000 * (i + 1), i, 0x1000 * (i + 1), 1 + i, i,
 		    0x1000 * (i + 1), i);
-	/* Last in, first out: no order that one timer could follow. */
+	/* The uses end in the reverse of their order, which one timer cannot
+	 * follow. */
 	for (unsigned i = USES; i-- > 0;)
 		length += (size_t)sprintf(rows + length, "c,%x,2097152,0,%u\n",
 		    0x1000 * (i + 1), 100000 - i);
@@ -482,7 +484,7 @@ TEST(speed_moves_the_rows_and_their_uses_together)
 	free(path);
 }
 
-/* The first row is a fifth of a second late on the average. */
+/* The first row is a fifth of a second late on average. */
 TEST(rows_are_late_at_random_by_no_more_than_is_asked_for)
 {
 	char *path = trace_of("a,1000,20971520,0,0\n"
@@ -522,7 +524,7 @@ TEST(what_is_written_to_blocks_stays_until_their_free)
 		json_t *calls = json_object_get(json, "driver_calls");
 
 		EXPECT_EQ(number(json, "mismatches"), 0);
-		/* Looking is not weir's doing. */
+		/* Calls that verify patterns do not count as calls of weir. */
 		EXPECT_NULL(json_object_get(calls, "cuLaunchKernel"));
 		json_decref(json);
 		free(path);
@@ -538,7 +540,7 @@ TEST(without_touch_nothing_is_said_of_content)
 	json_decref(json);
 }
 
-/* Requests that fail at that limit. */
+/* The number of requests that fail at this limit. */
 static uint64_t
 ooms_at(const char *path, uint64_t limit)
 {
@@ -560,8 +562,8 @@ TEST(a_trace_runs_at_the_limit_that_fits_and_not_below)
 	uint64_t fit = number(json, "fit_bytes");
 
 	EXPECT_GE(fit, number(json, "peak_live_bytes"));
-	/* Near a limit memory comes in smaller pieces than without one, and so
-	 * lies elsewhere: that may take a little more. */
+	/* Near a limit, memory arrives in smaller pieces than without one, and
+	 * lies at other addresses. This may need a little more. */
 	uint64_t held = number(json, "peak_held_bytes");
 	EXPECT_LE(fit, held + held / 100);
 	EXPECT_EQ(fit % (2 * MIB), 0);
@@ -583,7 +585,7 @@ TEST(a_search_on_a_terminal_shows_how_far_it_is)
 
 	EXPECT_STR_HAS(text, "\r\033[Kfit: limit ");
 	EXPECT_STR_HAS(text, ", trial 3 of about ");
-	/* The line is gone at the end. */
+	/* The line is removed at the end. */
 	EXPECT_STR_EQ(text + strlen(text) - strlen("\r\033[K"), "\r\033[K");
 	free(text);
 	free(path);
@@ -619,7 +621,8 @@ TEST(the_limit_that_fits_is_in_the_table)
 
 /* ---- Efficiency ------------------------------------------------------ */
 
-/* At least so much of what is held at the peak is alive then, in per cent. */
+/* Live bytes must be at least this share of the held bytes at their peak, in
+ * percent. */
 static void
 expect_efficiency(const char *name, const char *flag, double percent)
 {
@@ -648,8 +651,8 @@ TEST(several_streams_hold_little_more_if_memory_is_preferred)
 	expect_efficiency("fsdp_prefetch.csv.xz", "--conf=prefer:memory", 90);
 }
 
-/* It waits for all there is, at the place where least is left over, and need
- * not map so much together that the program goes on calling the driver. */
+/* weir waits for all free memory and uses the place that leaves least. It need
+ * not map so much memory that the program keeps calling the driver. */
 TEST(memory_that_is_preferred_is_seldom_mapped_once_the_program_runs)
 {
 	char *path = test_data("fsdp_prefetch.csv.xz");
@@ -663,7 +666,7 @@ TEST(memory_that_is_preferred_is_seldom_mapped_once_the_program_runs)
 
 /* ---- Again -------------------------------------------------------------- */
 
-/* Figures of one replay, but for the time it took. */
+/* The figures of one replay, without its time on the host. */
 static char *
 figures(const char *trace, const char *layout)
 {
@@ -687,8 +690,8 @@ figures(const char *trace, const char *layout)
 	return text;
 }
 
-/* A replay depends on its trace only, not on where the memory of the process
- * lies, which is different each time. */
+/* A replay depends on its trace only, and not on the addresses of the process,
+ * which are different each time. */
 TEST(a_replay_gives_the_same_figures_each_time)
 {
 	static const char *const layouts[] = { "exec \"$0\" replay --json $1",
@@ -770,7 +773,7 @@ TEST(text_is_a_table_with_a_line_a_trace)
 	EXPECT_STR_HAS(result.out, "\nrows ");
 	EXPECT_STR_HAS(result.out, "5.66 GiB");
 	EXPECT_NULL(strchr(result.out, '\033'));
-	/* Details are for a trace alone. */
+	/* Details are printed for a single trace only. */
 	EXPECT_NULL(strstr(result.out, "peak pending"));
 	command_free(&result);
 	result = command_weir("replay", one, NULL);
@@ -782,8 +785,8 @@ TEST(text_is_a_table_with_a_line_a_trace)
 
 /* ---- How requests were served ---------------------------------------- */
 
-/* The second block waits for what stream 1 does with the first. The third is
- * larger, so that weir looks at everything and sees that the wait is over. */
+/* The second block waits for stream 1's work on the first. The third block is
+ * larger, so that weir polls all events and sees that the wait is over. */
 static const char waiting[] = "a,1000,20971520,0,0\n"
 			      "k,0,50000,1,0\n"
 			      "r,1000,20971520,1,0\n"
@@ -859,7 +862,7 @@ TEST(every_request_was_served_in_one_way)
 	    sum_of_ways(json, "measured_waits"), number(json, "gpu_waits"));
 	EXPECT_EQ(json_array_size(json_object_get(json, "costliest")), 3);
 	json_decref(json);
-	/* It is played as without. */
+	/* The playback is the same as without --explain. */
 	json_t *other = replayed_with(path, NULL);
 	json = replayed_with(path, "--explain");
 	EXPECT_EQ(
@@ -918,9 +921,10 @@ TEST(people_see_the_ways_and_the_costliest_requests)
 
 TEST(a_request_at_another_address_than_in_the_round_before_is_counted)
 {
-	/* The second round takes the blocks in the same order. In the third
-	 * one block of the round before is still there, so that its request
-	 * goes elsewhere; the last has another size and is not compared. */
+	/* The second round gets the same addresses as the first. In the third
+	 * round one block of the round before is still live, so that its
+	 * request gets another address; the last request has another size and
+	 * is not compared. */
 	json_t *json = replayed("n,0,0,0,0\n"
 				"a,1000,4194304,0,1\n"
 				"a,2000,6291456,0,1\n"
@@ -963,7 +967,7 @@ TEST(a_trace_without_rounds_has_no_share_of_moved_requests)
 	json_decref(json);
 }
 
-/* Once it has settled, whatever the times. */
+/* The addresses settle for any times of the rows. */
 TEST(a_program_of_one_stream_gets_the_same_addresses_in_each_round)
 {
 	static const char *const late[] = { NULL, "--late=300",

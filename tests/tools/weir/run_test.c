@@ -1,6 +1,5 @@
 /*
- * weir run: what the program finds in its environment, and what happens when
- * it cannot be started.
+ * weir run: the environment of the program, and the failures to start it.
  */
 #include <jansson.h>
 #include <limits.h>
@@ -26,11 +25,12 @@ plain_environment(void)
 	unsetenv("WEIR_REPORT");
 	unsetenv("PYTORCH_CUDA_ALLOC_CONF");
 	unsetenv("PYTORCH_ALLOC_CONF");
-	/* A sanitizer's runtime comes with the program, so not first. */
+	/* A sanitizer's runtime is loaded with the program, and so not first.
+	 */
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
 }
 
-/* The program that shows what it is given. */
+/* A program that prints what it gets. */
 static const char *
 show(void)
 {
@@ -42,7 +42,7 @@ show(void)
 	return path;
 }
 
-/* A part of the build as the command names it: with no links in its path. */
+/* A part of the build in the command's form: a path without links. */
 static char *
 real_build(const char *part)
 {
@@ -55,7 +55,7 @@ real_build(const char *part)
 	return real;
 }
 
-/* Valgrind puts libraries of its own before all others. */
+/* Valgrind puts its own libraries before all others. */
 static void
 expect_preload(const char *found, const char *expected)
 {
@@ -158,7 +158,7 @@ TEST(a_driver_that_is_named_is_kept)
 
 TEST(the_command_finds_its_libraries_without_proc)
 {
-	/* Before anything is allocated, which a skipped test would lose. */
+	/* This is before any allocation, which a skipped test would leak. */
 	if (test_is_watched())
 		SKIP("what watches the command needs /proc");
 	char *library = real_build("lib/libweir_preload.so");
@@ -213,14 +213,16 @@ TEST(an_absolute_report_stays_as_it_is)
 	command_free(&result);
 }
 
-/* The value of a variable that a program finds under `weir run` with flags. */
+/* The value of a variable in the environment of a program that `weir run`
+ * starts with flags. */
 static char *
 found_after(const char *flag, const char *other, const char *variable)
 {
 	struct command_result result;
 	char *found;
 
-	/* The first NULL ends the arguments, so flags come from the front. */
+	/* The first NULL ends the arguments, so that the flags are filled from
+	 * the front. */
 	if (other != NULL)
 		result = command_weir(
 		    "run", "--sim", flag, other, show(), variable, NULL);
@@ -322,7 +324,7 @@ TEST(a_program_that_is_linked_with_weir_is_reported_with_its_numbers)
 	free(program);
 }
 
-/* weir's own calls of the driver are not served by weir once more. */
+/* weir's own calls of the driver are not served by weir again. */
 TEST(a_linked_program_is_served_once_in_segments_of_the_driver)
 {
 	struct command_result result;
@@ -339,8 +341,7 @@ TEST(a_linked_program_is_served_once_in_segments_of_the_driver)
 	free(program);
 }
 
-/* None of its calls is one that weir serves, and so one by which the preload
- * would begin. */
+/* weir serves none of its calls, so that no call begins the preload. */
 TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
 {
 	struct command_result result;
@@ -445,7 +446,7 @@ number(const json_t *report, const char *key)
 	return json_integer_value(value);
 }
 
-/* Check the calls that driver_ends has counted by its end. */
+/* Check the calls that driver_ends has counted until its end. */
 static json_t *
 expect_counted(const char *path, const char *ended)
 {
@@ -559,7 +560,7 @@ TEST(a_signal_to_run_ends_the_program_and_the_report_is_there)
 	EXPECT_EQ(waitpid(pid, &status, 0), pid);
 	EXPECT(WIFSIGNALED(status));
 	EXPECT_EQ(WTERMSIG(status), SIGTERM);
-	/* The program has ended: nobody else has the pipe open. */
+	/* The program has ended: no other process has the pipe open. */
 	EXPECT_EQ(read(from[0], said, 1), 0);
 	json_decref(expect_counted(path, "signal"));
 	close(from[0]);
@@ -573,7 +574,8 @@ TEST(a_program_that_is_not_there_is_127)
 	struct command_result result;
 
 	plain_environment();
-	/* In a folder that this user may not look into it could be. */
+	/* With other folders, one that this user cannot search might have the
+	 * program, and the error would be another. */
 	setenv("PATH", "/usr/bin:/bin", 1);
 	result = command_weir("run", "--sim", "no-such-program-here", NULL);
 	EXPECT_EQ(result.status, 127);

@@ -1,5 +1,5 @@
 /*
- * Files that are snapshots in some wrapping, and files that are none.
+ * Snapshots that are compressed, and files that are no snapshots.
  */
 #include <lzma.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ TEST(a_file_that_is_not_there_is_named)
 	expect_refused("show", "/", "Is a directory");
 }
 
-/* Compressed by xz; the caller frees it. */
+/* Compress a text by xz. The caller frees it. */
 static unsigned char *
 packed(const char *path, size_t *length)
 {
@@ -129,7 +129,7 @@ TEST(a_snapshot_may_come_through_a_pipe)
 	free(weir);
 }
 
-/* No control sequence, and nothing on stderr, where there is no terminal. */
+/* Without a terminal there is no control sequence and nothing on stderr. */
 TEST(nothing_but_the_answer_is_printed_to_a_pipe)
 {
 	static const char *const commands[] = { "show", "stats", "top", "oom",
@@ -146,8 +146,8 @@ TEST(nothing_but_the_answer_is_printed_to_a_pipe)
 
 /* ---- Files that ask for much --------------------------------------------- */
 
-/* Write a text under xz, whose header asks for a dictionary of so many bytes;
- * 0: of as many as the lowest preset has. */
+/* Write a text by xz, with a header that asks for a dictionary of this many
+ * bytes; 0 for the size of the lowest preset. */
 static const char *
 packed_to(const char *name, const char *text, size_t length, uint32_t dict)
 {
@@ -167,7 +167,7 @@ packed_to(const char *name, const char *text, size_t length, uint32_t dict)
 	return written(name, packed, packed_length);
 }
 
-/* `head`, `times` of `unit` and `tail`; the caller frees it. */
+/* `head`, then `times` times `unit`, then `tail`. The caller frees the text. */
 static char *
 repeated(const char *head, const char *unit, size_t times, const char *tail)
 {
@@ -183,7 +183,7 @@ repeated(const char *head, const char *unit, size_t times, const char *tail)
 	return text;
 }
 
-/* A file of `head`, `times` of `unit` and `tail`, under xz. */
+/* Write a file of `head`, `times` times `unit` and `tail`, by xz. */
 static const char *
 compressed_to(const char *name, const char *head, const char *unit,
     size_t times, const char *tail)
@@ -195,36 +195,36 @@ compressed_to(const char *name, const char *head, const char *unit,
 	return path;
 }
 
-/* A file of `head`, then `times` of `unit`, under xz. */
+/* Write a file of `head`, then `times` times `unit`, by xz. */
 static const char *
 compressed(const char *name, const char *head, const char *unit, size_t times)
 {
 	return compressed_to(name, head, unit, times, "");
 }
 
-/* The command takes 6 MiB beside its data; the heap may keep some more. */
+/* The command uses 6 MiB besides its data; the heap may keep some more. */
 enum { BESIDE_KIB = 16 << 10 };
 
-/* The most that a child of this process had in memory. */
+/* The peak of memory of a child of this process. */
 static void
 expect_children_below(long limit_kib)
 {
 	struct rusage used;
 
 	EXPECT_EQ(getrusage(RUSAGE_CHILDREN, &used), 0);
-	/* A watching tool's memory is not the reader's. */
+	/* Memory of a checking tool does not count as the reader's. */
 	if (!test_is_watched())
 		EXPECT_LT(used.ru_maxrss, limit_kib + BESIDE_KIB);
 }
 
-/* A small part of the default limit, so that small files pass it. Without a
- * limit they would take 90 to 660 MiB; the trace that is viewed 16 MiB. */
+/* A small part of the default limit, which small files exceed. Without a limit
+ * they would take 90 to 660 MiB; the trace for weir view 16 MiB. */
 #define LIMIT "8M"
 #define ABOVE_LIMIT "it needs more than 8.00 MiB of memory for the first "
 enum { LIMIT_KIB = 8 << 10 };
 
-/* `weir --read-memory=8M COMMAND PATH` must refuse the file for its memory,
- * and not take more. */
+/* `weir --read-memory=8M COMMAND PATH` must refuse the file because of its
+ * memory, and may not take more. */
 static void
 expect_limit(const char *command, const char *path)
 {
@@ -254,12 +254,12 @@ TEST(a_small_file_may_not_take_gigabytes_to_read)
 	    "stats", compressed("stack.xz", "\x80\x02(", "N", 5000000));
 	expect_limit("stats",
 	    compressed("j.xz", "{\"segments\":[", "{\"blocks\":[]},", 1000000));
-	/* The text of the one is too much, the rows of the other. */
+	/* One file has too much text, the other too many rows. */
 	expect_limit("replay", trace_of_works("text.csv.xz", 3000000));
 	expect_limit("replay", trace_of_works("rows.csv.xz", 700000));
 }
 
-/* A segment is given to the JSON library as a whole. */
+/* The JSON library gets a segment as a whole. */
 static const char *
 segment_in_json(const char *name, size_t blocks)
 {
@@ -272,7 +272,7 @@ TEST(a_segment_in_json_has_the_limit_of_the_whole_file)
 	expect_limit("stats", segment_in_json("piece.xz", 300000));
 }
 
-/* It is 256 MiB, and 256 bytes for each byte of a file of 2 KB. */
+/* The limit is 256 MiB, and 256 bytes for each byte of a file of 2 KB. */
 TEST(without_a_users_limit_there_is_the_default_limit)
 {
 	struct command_result result =
@@ -283,7 +283,7 @@ TEST(without_a_users_limit_there_is_the_default_limit)
 	EXPECT_STR_HAS(
 	    result.err, "'weir --read-memory=SIZE COMMAND' allows more");
 	command_free(&result);
-	/* The heap of a million small values keeps some more. */
+	/* The heap keeps some more memory of a million small values. */
 	expect_children_below((256 + 24) << 10);
 }
 
@@ -296,8 +296,9 @@ TEST(one_long_text_has_the_limit_of_the_whole_file)
 	    "stats", compressed("text.xz", head, "aaaaaaaaaaaaaaaa", 6250000));
 }
 
-/* The JSON library would go on with the part of the text that it has, and write
- * beyond it. With these limits its buffer for the text cannot grow. */
+/* Without a check, the JSON library would go on with the part of the text that
+ * it has, and write after its end. With these limits its buffer for the text
+ * cannot grow. */
 TEST(a_text_in_json_that_is_larger_than_the_limit_is_refused)
 {
 	static const char *const limits[] = { "--read-memory=300K",
@@ -315,7 +316,7 @@ TEST(a_text_in_json_that_is_larger_than_the_limit_is_refused)
 	}
 }
 
-/* Its events are made from its rows, and are many times as large. */
+/* Its events are made from its rows, and take many times their memory. */
 TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
 {
 	const char *path =
@@ -330,8 +331,8 @@ TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
 	expect_children_below(LIMIT_KIB);
 }
 
-/* The first comment of a trace is JSON; one that is longer than any of weir's
- * is a comment like any other. */
+/* The first comment of a trace is JSON. A comment that is longer than any of
+ * weir's is ignored. */
 TEST(the_comment_of_a_trace_may_not_take_gigabytes)
 {
 	const char *path =
@@ -345,7 +346,7 @@ TEST(the_comment_of_a_trace_may_not_take_gigabytes)
 	expect_children_below(LIMIT_KIB);
 }
 
-/* A kilobyte that says a million entries. */
+/* A kilobyte that announces a million entries. */
 TEST(what_gzip_has_compressed_has_the_same_budget)
 {
 	const char *path = written("zeros.gz", "", 0);
@@ -366,7 +367,8 @@ TEST(what_gzip_has_compressed_has_the_same_budget)
 
 enum { DICTIONARY = 16 << 20 };
 
-/* A text of so many blanks, with a dictionary that holds them all. */
+/* Write a text of this many blanks, with a dictionary that holds all of them.
+ */
 static const char *
 blanks_in_dictionary(const char *name, const char *head, const char *blank,
     size_t times, const char *tail)
@@ -378,7 +380,7 @@ blanks_in_dictionary(const char *name, const char *head, const char *blank,
 	return path;
 }
 
-/* The reader keeps nothing of the blanks, but the decoder does. */
+/* The reader keeps none of the blanks, but the decoder does. */
 TEST(the_dictionary_of_xz_has_the_limit_of_the_whole_file)
 {
 	expect_limit("stats",
@@ -386,7 +388,7 @@ TEST(the_dictionary_of_xz_has_the_limit_of_the_whole_file)
 		2000000, "],\"device_traces\":[]}"));
 }
 
-/* The text takes 4 MiB, and as much of the dictionary is filled. */
+/* The text takes 4 MiB, and fills as much of the dictionary. */
 TEST(the_dictionary_counts_beside_the_text_of_a_trace)
 {
 	const char *path = blanks_in_dictionary("blank.csv.xz",
@@ -412,8 +414,8 @@ TEST(a_dictionary_counts_as_far_as_it_is_filled)
 	command_free(&result);
 }
 
-/* The header of the block has the dictionary's size, 2 or 3 times a power of
- * two, and its own check. */
+/* The header of the block has the dictionary's size, as 2 or 3 times a power of
+ * two, and a check sum of its own. */
 TEST(a_dictionary_that_is_too_large_is_named)
 {
 	enum { BLOCK = 12, SIZE_384_MIB = 33 };
@@ -462,7 +464,8 @@ time_of_children(void)
 	    (double)used.ru_utime.tv_usec * 1e-6;
 }
 
-/* Seconds to read a trace of so many addresses, the multiples of one number. */
+/* The seconds to read a trace with this many addresses, which are multiples of
+ * one number. */
 static double
 time_to_read(const char *name, uint64_t factor)
 {
@@ -477,7 +480,8 @@ time_to_read(const char *name, uint64_t factor)
 	for (uint64_t i = 0; i < ROWS; i++)
 		at += sprintf(at, "a,%llx,512,0,0\n",
 		    (unsigned long long)i * factor << 9);
-	/* The last row ends it before anything is played. */
+	/* The last row is wrong, so that the replay ends before it plays
+	 * anything. */
 	at = stpcpy(at, "f,1,512,0,0\n");
 	result = command_weir(
 	    "replay", "--sim", written(name, text, (size_t)(at - text)), NULL);
@@ -488,14 +492,14 @@ time_to_read(const char *name, uint64_t factor)
 	return time_of_children() - before;
 }
 
-/* Addresses that fall together in a table whose order is known: each was looked
- * for behind all others. */
+/* In a table with a known hash these addresses would collide, and each search
+ * would compare all of them. */
 TEST(addresses_of_a_trace_cannot_be_chosen_to_collide)
 {
 	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
 	uint64_t inverse = k;
 
-	/* Newton's way to the inverse of an odd number modulo 2^64. */
+	/* Newton's method for the inverse of an odd number modulo 2^64. */
 	for (int i = 0; i < 6; i++)
 		inverse *= 2 - k * inverse;
 	double easy = time_to_read("easy.csv", 1);

@@ -1,5 +1,5 @@
 /*
- * Snapshots in JSON: every way to write one, and where a bad one is bad.
+ * Snapshots in JSON: all ways to write one, and the places of faults.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/support/test.h"
 #include "tools/weir/snapshot_json.h"
 
-/* Gives the text one byte at a time, as the worst of pipes would. */
+/* Return the text one byte at a time, as a slow pipe would. */
 struct drip {
 	const char *text;
 	size_t left;
@@ -220,8 +220,9 @@ TEST(what_is_wrong_in_frames_is_told_by_its_place)
 	    "'line' of a frame is not a number");
 }
 
-/* Each allocation fails once, those of the JSON library, too. It gives no
- * reason then, and it would go on with the part of a word that it has. */
+/* Let each allocation fail once, also those of the JSON library. Without the
+ * reader's own memory functions the library would go on with a part of a token.
+ */
 static void
 expect_no_memory_anywhere(const char *text)
 {

@@ -1,6 +1,6 @@
 /*
- * Going back in a trace: memory at an event is what a snapshot of that moment
- * shows.
+ * Going back in a trace: the memory at an event is that of a snapshot at that
+ * moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +29,8 @@ next_random(void)
 	return state >> 8;
 }
 
-/* Allocate and free at random, small and large, on several streams, used on
- * others too; now and then everything that is not in use goes back. */
+/* Allocate and free at random, small and large, on several streams, with uses
+ * on others. Now and then all unused memory goes back to the driver. */
 static void
 churn(struct live blocks[BLOCKS], const weir_stream streams[STREAMS], int steps)
 {
@@ -79,7 +79,8 @@ compare_ranges(const void *a, const void *b)
 	return one[0] < other[0] ? -1 : one[0] > other[0];
 }
 
-/* The mapped addresses, as ranges that do not touch; how many ranges. */
+/* Collect the mapped addresses as ranges that do not touch. Returns the number
+ * of ranges. */
 static size_t
 mapped(const struct snapshot *s, uint64_t (*out)[2])
 {
@@ -109,7 +110,7 @@ compare_blocks(const void *a, const void *b)
 					       one->address > other->address;
 }
 
-/* The blocks in use, by address; how many. */
+/* Collect the blocks in use, sorted by address. Returns their number. */
 static size_t
 in_use(const struct snapshot *s, struct snapshot_block *out)
 {
@@ -146,12 +147,12 @@ expect_alike(const struct snapshot *moment, const struct snapshot *then)
 		EXPECT_EQ(blocks[1][i].state, blocks[0][i].state);
 		EXPECT_EQ(
 		    blocks[1][i].requested_bytes, blocks[0][i].requested_bytes);
-		/* The trace does not say whether a block was cut. */
+		/* The trace does not show whether a block was split. */
 		EXPECT_LE(blocks[1][i].bytes, blocks[0][i].bytes);
 	}
 }
 
-/* Segments are tiled by their blocks. */
+/* The blocks of a segment tile it. */
 static void
 expect_tiled(const struct snapshot *s)
 {

@@ -1,5 +1,5 @@
 /*
- * An independent reader, in Python, counts the same.
+ * An independent reader in Python gets the same sums.
  */
 #include <stdlib.h>
 #include <unistd.h>

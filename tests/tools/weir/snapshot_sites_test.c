@@ -1,5 +1,5 @@
 /*
- * Allocations are blamed on the program, and on nobody else.
+ * The site of an allocation is a frame of the program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ expect_site(const struct frame *frames, const char *site)
 
 TEST(the_cuda_runtime_carries_no_blame)
 {
-	/* As NVIDIA's runtime looks, with debug information and without. */
+	/* Frames of NVIDIA's runtime, with debug information and without. */
 	expect_site(FRAMES({ "cudaMalloc", "driver/sim/cudart/memory.c", 21 },
 			{ "layer(int)", "/home/u/oomtest.cu", 9 },
 			{ "main", "/home/u/oomtest.cu", 30 },
@@ -102,8 +102,7 @@ TEST(a_framework_in_cplusplus_carries_no_blame)
 	    "net::forward(at::Tensor) (net.cpp:12)");
 }
 
-/* As PyTorch has it from weir's own adapter, which is built on the user's
- * machine. */
+/* Frames of weir's adapter in PyTorch, which is built on the user's machine. */
 TEST(the_adapter_to_pytorch_carries_no_blame)
 {
 	expect_site(

@@ -1,6 +1,6 @@
 /*
- * The stage: its clock and its timers. On a GPU the same in real time, where
- * a timer ends a little late, so times are milliseconds apart.
+ * The stage: its clock and its timers. On a GPU they run in real time, in which
+ * a timer ends a little late, so that the times here are milliseconds apart.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ new_stream(void)
 	return stream;
 }
 
-/* The stream has work until `time_ns` and none 10 ms after. */
+/* True if the stream has work until `time_ns`, and none 10 ms later. */
 static void
 expect_busy_until(struct stage *stage, weir_stream stream, uint64_t time_ns)
 {
@@ -49,7 +49,7 @@ TEST(waiting_ends_at_the_time_and_not_before)
 	stage_wait_until(stage, 50 * MS);
 	EXPECT_GE(stage_now_ns(stage), 50 * MS);
 	EXPECT_LT(stage_now_ns(stage), 80 * MS);
-	/* A wait for a time that has passed returns at once. */
+	/* A wait for a past time returns at once. */
 	stage_wait_until(stage, 10 * MS);
 	EXPECT_LT(stage_now_ns(stage), 80 * MS);
 	stage_close(stage);
@@ -105,7 +105,8 @@ TEST(streams_are_busy_each_for_its_own_time)
 	struct stage *stage = started();
 	weir_stream streams[STREAMS];
 
-	/* The latest first: one timer cannot serve two of them. */
+	/* The latest use is first, so that one timer cannot serve two of them.
+	 */
 	for (int i = 0; i < STREAMS; i++) {
 		streams[i] = new_stream();
 		EXPECT(stage_occupy(
@@ -152,7 +153,8 @@ TEST(more_uses_than_timers_share_them)
 
 	for (uint64_t i = USES; i-- > 0;)
 		EXPECT(stage_busy_stream(stage, 100 * MS + i * MS, &stream));
-	/* All timers are busy longer than the last use, one a little. */
+	/* All timers are busy longer than the last use, one of them only a
+	 * little. */
 	stage_wait_until(stage, 98 * MS);
 	EXPECT_EQ(weir_stream_query(stream), WEIR_ENOTREADY);
 	stage_wait_until(stage, 220 * MS);
@@ -286,7 +288,7 @@ TEST(only_waits_of_weir_count)
 
 	EXPECT_NOT_NULL(block);
 	EXPECT(stage_work(stage, busy, 20 * MS));
-	/* The stage's own, and those of the program. */
+	/* Waits of the stage, and waits of the program. */
 	EXPECT(stage_touch(stage, busy, block, 100, &mark));
 	EXPECT(stage_touch(stage, other, block, 100, &mark));
 	EXPECT(stage_order(stage, new_stream(), busy));
@@ -333,8 +335,8 @@ TEST(what_was_waited_before_the_start_does_not_count)
 
 /* ---- Content --------------------------------------------------------- */
 
-/* Words that differ when the pattern of a block is looked for `shift` bytes
- * behind where it was written. */
+/* The number of words that differ if the pattern of a block is expected `shift`
+ * bytes after its place. */
 static uint64_t
 mismatches(struct stage *stage, const struct stage_block *block,
     uint32_t number, size_t shift)
@@ -387,7 +389,8 @@ TEST(another_block_or_another_place_is_seen)
 	uint64_t all = (3 << 20) / 4;
 
 	EXPECT_NOT_NULL(block.address);
-	/* The simulated device has both ends, and what begins a granule. */
+	/* The simulated device checks both ends, and the words at the begin of
+	 * granules. */
 	if (stage_simulated(stage))
 		all = 16 + 1 + 16;
 	EXPECT_EQ(mismatches(stage, &block, 8, 0), all);
@@ -431,7 +434,8 @@ TEST(another_owner_of_the_end_of_a_block_is_seen)
 	stage_close(stage);
 }
 
-/* The simulated device does not look at each word, but at each byte's order. */
+/* The simulated device does not compare all words, but it checks the order of
+ * all bytes. */
 TEST(a_write_into_the_middle_that_nothing_orders_is_seen)
 {
 	struct stage *stage = started();

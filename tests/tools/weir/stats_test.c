@@ -1,7 +1,6 @@
 /*
- * weir stats: sums and counts of a snapshot whose numbers are known. They were
- * counted by tests/tools/weir/snapshot_oracle.py, which reads pickles by
- * itself.
+ * weir stats: sums and counts of a snapshot with known numbers, which
+ * tests/tools/weir/snapshot_oracle.py has counted with a reader of its own.
  */
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"

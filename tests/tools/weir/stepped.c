@@ -9,8 +9,8 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* Programs start from nothing; a sanitizer's runtime comes with them, so not
- * first, and sleeps at their ends. */
+/* Programs start without options of weir. A sanitizer's runtime is loaded with
+ * them, and so not first, and would sleep at their ends. */
 static void
 plain_environment(void)
 {

@@ -116,7 +116,7 @@ read_comment(char *line)
 	return NULL;
 }
 
-/* NAME="VALUE",...; *at ends behind the closing brace. */
+/* Read NAME="VALUE",... *at is after the closing brace at the end. */
 static const char *
 read_labels(const char **at)
 {

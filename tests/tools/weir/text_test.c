@@ -1,5 +1,5 @@
 /*
- * Sizes in words, both ways.
+ * Sizes as text, in both directions.
  */
 #include "tests/support/test.h"
 #include "tools/weir/tool.h"

@@ -13,8 +13,8 @@ static const char good[] =
     "\"ts\": 9, \"pid\": \"Spans\"}], \"baseTimeNanoseconds\": "
     "1700000000123456789}";
 
-/* On the heap and of just this length, so that a sanitizer sees a read beyond.
- */
+/* A copy on the heap of exactly this length, so that a sanitizer finds a read
+ * after its end. */
 static const char *
 parse(const char *text, size_t length, struct timeline *out)
 {
@@ -81,7 +81,7 @@ TEST(each_cut_of_a_trace_is_a_fault)
 		EXPECT_NOT_NULL(parse(good, n, &timeline));
 }
 
-/* Each byte replaced by each of those that mean something. */
+/* Replace each byte by each of the bytes that have a meaning. */
 TEST(a_damaged_trace_is_survived)
 {
 	static const char bytes[] = "{}[]\",:\\0 e";
@@ -97,7 +97,7 @@ TEST(a_damaged_trace_is_survived)
 		}
 }
 
-/* Deep brackets take no stack, and no more time than their length. */
+/* Deep nesting takes no stack, and time in proportion to the length. */
 TEST(depth_is_no_danger)
 {
 	static const char start[] = "{\"a\":";

@@ -1,5 +1,5 @@
 /*
- * weir top: who holds the memory.
+ * weir top: the holders of memory.
  */
 #include <string.h>
 
@@ -180,7 +180,7 @@ TEST(stacks_of_one_function_are_told_apart_by_their_callers)
 
 	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:1)\n");
 	EXPECT_STR_HAS(result.out, "take (a.c:7), called by main (a.c:2)\n");
-	EXPECT_STR_HAS(result.out, "take (a.c:7)\n"); /* called by nobody */
+	EXPECT_STR_HAS(result.out, "take (a.c:7)\n"); /* no frame calls it */
 	EXPECT_STR_HAS(result.out, "other (a.c:3)\n");
 	command_free(&result);
 #undef BLOCK

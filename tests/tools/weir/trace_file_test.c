@@ -1,5 +1,5 @@
 /*
- * Reading traces: what is in them, and every way they can be damaged.
+ * Reading traces: their content, and all kinds of damage.
  */
 #include <lzma.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define HEADER "action,addr,size,stream,time_us\n"
 
-/* Read a trace from a text; it must be good. */
+/* Read a trace from a text, which must be valid. */
 static void
 read_good(const char *text, struct trace *out)
 {
@@ -24,7 +24,7 @@ read_good(const char *text, struct trace *out)
 	free(path);
 }
 
-/* Read `length` bytes; the error must be `why` behind the path. */
+/* Read `length` bytes. The error must be the path and `why`. */
 static void
 read_bad(const char *text, size_t length, const char *why)
 {
@@ -148,7 +148,7 @@ TEST(a_late_completion_without_records_is_an_unnamed_use)
 	    &trace);
 	EXPECT(trace.blocks[0].unnamed_use);
 	EXPECT_EQ(trace.blocks[0].used_until_us, 40);
-	/* This one's completion was written by the same call as its free. */
+	/* The same call wrote this completion and its free. */
 	EXPECT(!trace.blocks[1].unnamed_use);
 	EXPECT_EQ(trace.blocks[1].used_until_us, 0);
 	trace_drop(&trace);
@@ -353,7 +353,7 @@ TEST(a_file_that_is_not_there_is_named)
 
 /* ---- xz -------------------------------------------------------------- */
 
-/* Compress; the caller frees the result. */
+/* Compress a text. The caller frees the result. */
 static uint8_t *
 compressed(const char *text, size_t *length)
 {
@@ -471,7 +471,7 @@ TEST(waits_work_and_ends_of_streams_are_read)
 	EXPECT_EQ(trace.rows[1].stream, 2);
 	EXPECT_EQ(trace.rows[2].action, 'e');
 	EXPECT_EQ(trace.rows[2].stream, 2);
-	/* The stream that is waited for is one too. */
+	/* The stream that is waited for counts as a stream too. */
 	EXPECT_EQ(trace.stream_count, 7);
 	trace_drop(&trace);
 }

@@ -1,5 +1,6 @@
 /*
- * weir trace: the events of a snapshot, and what was live after each.
+ * weir trace: the events of a snapshot, and the bytes that were live after
+ * each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-/* The nth line of a text, parsed. */
+/* Parse the n-th line of a text. */
 static json_t *
 line_json(const char *text, size_t n)
 {
@@ -56,7 +57,7 @@ TEST(what_is_live_at_the_end_is_what_was_asked_for)
 	EXPECT_EQ(count_lines(result.out), 1);
 	EXPECT_STR_EQ(text_at(last, "action"), "oom");
 	EXPECT_EQ(number_at(last, "device_free_bytes"), 24 << 20);
-	/* 700,000 bytes of the requested are freed and pending. */
+	/* 700,000 of the requested bytes are freed and pending. */
 	EXPECT_EQ(number_at(last, "live_bytes"), 68860488 - 700000);
 	json_decref(last);
 	command_free(&result);
@@ -103,7 +104,8 @@ TEST(a_snapshot_without_a_trace_says_so)
 	command_free(&result);
 }
 
-/* A block whose free is in the trace, and not its allocation, is older. */
+/* A block whose free is in the trace, but not its allocation, is older than the
+ * trace. */
 TEST(blocks_older_than_the_trace_are_counted)
 {
 	static const char text[] =

@@ -1,6 +1,6 @@
 /*
- * weir view: where the page goes, what it is made of, and what is refused. How
- * it looks and behaves is tested in a browser, by tests/viewer.
+ * weir view: the place of the page, its content, and refused inputs.
+ * tests/viewer tests the page in a browser.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ view(const char *name, const char *output, const char *flag)
 	return result;
 }
 
-/* A path of the test's own where nothing is. */
+/* A path of the test's own, at which there is no file. */
 static char *
 free_path(const char *name)
 {
@@ -188,7 +188,7 @@ TEST(a_build_without_the_page_says_so)
 	command_free(&result);
 }
 
-/* The double of a browser notes its arguments. */
+/* The double of a browser records its arguments. */
 static char *
 browser(const char *note)
 {
@@ -218,7 +218,7 @@ TEST(open_starts_a_browser_with_the_page)
 	EXPECT_NOT_NULL(file);
 	EXPECT_NOT_NULL(fgets(given, sizeof(given), file));
 	fclose(file);
-	/* The command says where the page is. */
+	/* The command prints the path of the page. */
 	EXPECT_STR_EQ(given, result.out);
 	EXPECT_STR_HAS(given, "/view.html\n");
 	given[strlen(given) - 1] = '\0';
@@ -267,8 +267,8 @@ static const char good_trace[] = "action,addr,size,stream,time_us\n"
 				 "a,1000,2048,0,5\n"
 				 "c,2000,1024,7,6\n";
 
-/* A free completes at once where nothing else is said; held is what is in use,
- * since the trace does not say it. */
+/* Without `c` rows a free is complete at once. Without rows of segments the
+ * held bytes are the bytes in use. */
 TEST(rows_of_csv_become_events)
 {
 	static const uint8_t wanted[] = { SNAPSHOT_SEGMENT_MAP, SNAPSHOT_ALLOC,
@@ -290,7 +290,7 @@ TEST(rows_of_csv_become_events)
 	free(path);
 }
 
-/* stdin has no name that says what comes. */
+/* stdin has no name that shows the kind of its data. */
 TEST(a_trace_is_read_from_stdin_too)
 {
 	static const char *const scripts[] = {
@@ -374,8 +374,8 @@ TEST(an_earlier_snapshot_that_cannot_be_read_is_told)
 	free(page);
 }
 
-/* Whoever reads the data of the page is slow, so that writing them takes more
- * than a second. */
+/* The reader of the page is slow, so that writing the data takes more than a
+ * second. */
 TEST(a_person_who_waits_sees_how_far_it_is)
 {
 	static const char script[] =

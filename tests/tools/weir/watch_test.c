@@ -1,5 +1,5 @@
 /*
- * weir watch: looking at programs that know nothing of weir, while they run.
+ * weir watch: running programs that do not know weir.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -66,8 +66,8 @@ look(void)
 	return json;
 }
 
-/* True where the system says what `weir run` is: under valgrind every process
- * is valgrind's own program. */
+/* True if the system shows which process is `weir run`. Under valgrind every
+ * process has valgrind's own program. */
 static bool
 is_known_as_weir(const struct program *program)
 {
@@ -85,8 +85,8 @@ is_known_as_weir(const struct program *program)
 	return known;
 }
 
-/* `weir run` stays for the report, and its number is the one that the shell
- * knows. */
+/* `weir run` stays for the report, and the shell knows its number, not the
+ * program's. */
 TEST(a_program_is_found_by_the_number_of_its_weir_run)
 {
 	struct program program;
@@ -170,7 +170,7 @@ TEST(text_names_streams_pools_and_rates)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
-/* The program does not ask for memory, so weir does not ask the device. */
+/* The program requests no memory, so that weir does not query the device. */
 TEST(pending_memory_of_an_idle_program_is_said_to_be_as_of_its_last_request)
 {
 	static const char note[] = "pending memory may be complete by now";
@@ -203,7 +203,8 @@ TEST(pending_memory_of_an_idle_program_is_said_to_be_as_of_its_last_request)
 	free(weir);
 }
 
-/* One that goes on: a line of JSON each time, with rates from the second on. */
+/* A watch that goes on prints a line of JSON each time, with rates from the
+ * second line on. */
 TEST(looking_goes_on_until_the_program_ends)
 {
 	struct program program;
@@ -338,7 +339,7 @@ TEST(a_killed_program_leaves_nothing_that_is_believed)
 	EXPECT_EQ(kill(program.pid, SIGKILL), 0);
 	EXPECT_EQ(waitpid(program.pid, &status, 0), program.pid);
 	expect_no(pid_text, "was watched, and is gone");
-	/* The socket that was left has been removed. */
+	/* The old socket has been removed. */
 	expect_no(pid_text, "there is no process");
 }
 
@@ -416,7 +417,8 @@ TEST(run_keeps_the_history_and_writes_a_snapshot_at_the_end)
 	command_free(&result);
 	result = command_weir("trace", path, "--action", "oom", NULL);
 	EXPECT_EQ(result.status, 0);
-	/* The exercise asks once for more than there is; who did has a name.*/
+	/* The exercise requests once more memory than the device has; the
+	 * snapshot names the caller. */
 	EXPECT_STR_HAS(result.out, "try_limits (cuda.c:");
 	command_free(&result);
 	result = command_weir("check", path, NULL);
@@ -426,7 +428,7 @@ TEST(run_keeps_the_history_and_writes_a_snapshot_at_the_end)
 }
 
 /* A copy that waits, and waits for streams, in the snapshot of a program that
- * knows nothing of weir. */
+ * does not know weir. */
 TEST(run_notes_in_the_history_what_the_program_waits_for)
 {
 	const char *folder = runtime_folder();
@@ -468,7 +470,7 @@ TEST(run_notes_in_the_history_what_the_program_waits_for)
 	free(program);
 }
 
-/* How often a name is an annotation of this stage. */
+/* The number of annotations of this stage with a name. */
 static int
 notes(const json_t *snapshot, const char *name, const char *stage)
 {
