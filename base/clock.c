@@ -1,5 +1,5 @@
 /*
- * The counter that this processor has, and the length of its ticks.
+ * The processor's counter, and the length of its ticks.
  */
 #include "base/clock.h"
 

@@ -1,9 +1,9 @@
 /*
- * A clock that can be read in a few nanoseconds, for marks in time that are
- * made often and looked at seldom.
+ * A clock that can be read in a few nanoseconds, for times that are recorded
+ * often and used seldom.
  *
- * Its ticks are of no known length. Two points, at each of which the time of
- * day was read too, give any tick between them its time.
+ * The length of its ticks is unknown. Two points, at each of which the time of
+ * day was read too, give the time of any tick between them.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -13,15 +13,15 @@
 
 #include "base/os.h"
 
-/* One moment by both clocks. */
+/* One moment on both clocks. */
 struct clock_point {
 	uint64_t ticks;
 	uint64_t epoch_ns; /* since 1970 */
 };
 
 #if defined(__x86_64__)
-/* The counter of the processor runs at one pace whatever its own does. Set
- * before main(). */
+/* The processor's counter has a constant rate, whatever the processor's own
+ * rate is. Set before main(). */
 extern bool clock_has_counter;
 #endif
 
@@ -42,7 +42,7 @@ clock_ticks(void)
 
 struct clock_point clock_now(void);
 
-/* The time of day of a tick, by two points, `a` before `b`; meant for ticks
+/* The time of day of a tick, from two points, `a` before `b`; meant for ticks
  * between them. */
 uint64_t clock_epoch_ns(
     const struct clock_point *a, const struct clock_point *b, uint64_t ticks);

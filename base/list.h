@@ -1,6 +1,6 @@
 /*
- * A ring of links through the structures it holds. An empty list is a ring of
- * its head alone; a link that is in no list points to itself.
+ * A circular list of links inside the structures that it contains. An empty
+ * list has only its head; a link that is in no list points to itself.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -13,7 +13,7 @@ struct list {
 	struct list *prev;
 };
 
-/* The structure that holds `link` as its `member`. */
+/* The structure whose `member` is `link`. */
 #define CONTAINER_OF(link, type, member)                                       \
 	((type *)(void *)((char *)(link)-offsetof(type, member)))
 
@@ -30,7 +30,7 @@ list_empty(const struct list *list)
 	return list->next == list;
 }
 
-/* Insert `link` before `at`; at a head that is the end of the list. */
+/* Insert `link` before `at`; before a head, that is the end of the list. */
 static inline void
 list_insert_before(struct list *at, struct list *link)
 {
@@ -52,7 +52,7 @@ list_push_front(struct list *head, struct list *link)
 	list_insert_before(head->next, link);
 }
 
-/* Take `link` out of its list; it points to itself afterwards. */
+/* Remove `link` from its list; it points to itself afterwards. */
 static inline void
 list_remove(struct list *link)
 {

@@ -1,15 +1,15 @@
 /*
- * One word, and the system only where a thread has to wait or to be woken: a
- * lock that is free is taken in a few instructions. Whoever finds it held looks
- * again for as long as most holders take, and then sleeps.
+ * A lock is one word; system calls are made only if a thread has to sleep or to
+ * be woken. A free lock is acquired in a few instructions. A thread that finds
+ * it held spins for as long as most holders take, and then sleeps.
  *
- * In debug builds there is the rank check: each thread keeps the
- * stack of the locks it holds, and takes only one whose rank is above them
- * all. Two locks of one rank are never held together (no thread needs two
- * arenas at once), which also finds a lock taken twice.
+ * Debug builds check ranks: each thread has a stack of the locks that it holds,
+ * and may acquire only a lock with a higher rank than all of these. Two locks
+ * of one rank are never held together (no thread needs two arenas at once), so
+ * the check also finds a lock that is acquired twice.
  *
- * A breach is our fault and not the caller's: debug builds tell both ranks
- * and trap. Release builds check nothing.
+ * A violation is a fault of weir and not of the caller: debug builds report
+ * both ranks and trap. Release builds do not check.
  */
 #include "base/lock.h"
 
@@ -23,7 +23,7 @@
 enum { HELD_MAX = 16 };
 
 static _Thread_local struct {
-	const struct lock *locks[HELD_MAX]; /* ranks rise */
+	const struct lock *locks[HELD_MAX]; /* in rising rank */
 	int n;
 } held;
 
@@ -51,7 +51,7 @@ lock_check_enter(const struct lock *lock)
 	if (lock->rank > top->rank && held.n < HELD_MAX)
 		return;
 	log_write(LOG_ERROR,
-	    "lock of %s (%d) taken while one of %s (%d) is held",
+	    "lock of %s (%d) acquired while one of %s (%d) is held",
 	    rank_name(lock->rank), (int)lock->rank, rank_name(top->rank),
 	    (int)top->rank);
 	__builtin_trap();
@@ -63,7 +63,7 @@ lock_note_enter(const struct lock *lock)
 	held.locks[held.n++] = lock;
 }
 
-/* Locks may be left in any order. */
+/* Locks may be released in any order. */
 void
 lock_note_leave(const struct lock *lock)
 {
@@ -73,7 +73,8 @@ lock_note_leave(const struct lock *lock)
 		i--;
 	if (i == 0) {
 		log_write(LOG_ERROR,
-		    "lock of %s (%d) left by a thread that does not hold it",
+		    "lock of %s (%d) released by a thread that does not hold "
+		    "it",
 		    rank_name(lock->rank), (int)lock->rank);
 		__builtin_trap();
 	}
@@ -98,7 +99,7 @@ lock_none_held(void)
 
 #endif
 
-/* Looks at a lock before sleeping: about a microsecond. */
+/* How often a lock is read before sleeping: about a microsecond. */
 enum { LOOKS = 40 };
 
 void
@@ -124,7 +125,7 @@ lock_wait(struct lock *lock)
 		    lock_try(lock))
 			return;
 	}
-	/* A thread that has slept cannot know whether others sleep. */
+	/* A thread that has slept cannot know whether other threads sleep. */
 	while (atomic_exchange_explicit(&lock->state, LOCK_AWAITED,
 		   memory_order_acquire) != LOCK_FREE)
 		os_sleep_while(&lock->state, LOCK_AWAITED);

@@ -1,6 +1,7 @@
 /*
- * Locks with a rank. A thread takes locks in rising rank only, so they cannot
- * deadlock (invariant I-13); debug builds check it and report the two ranks.
+ * Locks with a rank. A thread acquires locks only in rising rank, so they
+ * cannot deadlock (invariant I-13); debug builds check this and report the two
+ * ranks.
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -19,31 +20,31 @@
 #define ENTERS(...) LOCK_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define LEAVES(...) LOCK_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
-/* For the reader: which lock a field is under. */
+/* Documents which lock guards a field. */
 #define GUARDED_BY(lock)
 
-/* X(rank): in the order they may be taken. */
+/* X(rank): in the order in which they may be acquired. */
 #define LOCK_RANKS(X)                                                          \
-	X(LOCK_RANK_STORAGE) /* which streams use a storage */                 \
-	X(LOCK_RANK_SHARED)  /* the streams lent to everybody */               \
-	X(LOCK_RANK_HOST)    /* making arenas of host memory */                \
+	X(LOCK_RANK_STORAGE) /* the streams that use a storage */              \
+	X(LOCK_RANK_SHARED)  /* the shared streams that programs borrow */     \
+	X(LOCK_RANK_HOST)    /* creating arenas of host memory */              \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
-	X(LOCK_RANK_ARENA)   /* one arena and all it holds */                  \
-	X(LOCK_RANK_ROUTES)  /* who goes to which arena */                     \
-	X(LOCK_RANK_TOTALS)  /* what the arenas of a device come to */         \
+	X(LOCK_RANK_ARENA)   /* one arena and everything in it */              \
+	X(LOCK_RANK_ROUTES)  /* which requests go to which arena */            \
+	X(LOCK_RANK_TOTALS)  /* the totals of a device's arenas */             \
 	X(LOCK_RANK_DEPOT)   /* full magazines of one stream */                \
-	X(LOCK_RANK_STREAM)  /* one stream against its end */                  \
-	X(LOCK_RANK_CAPTURE) /* calls that captures must not meet */           \
+	X(LOCK_RANK_STREAM)  /* a stream, against its end */                   \
+	X(LOCK_RANK_CAPTURE) /* calls that must not overlap with captures */   \
 	X(LOCK_RANK_STREAMS) /* the table of streams */                        \
-	X(LOCK_RANK_ORDER)   /* which stream comes after which */              \
-	X(LOCK_RANK_DELAY)   /* how late waits have made streams */            \
+	X(LOCK_RANK_ORDER)   /* the order between streams */                   \
+	X(LOCK_RANK_DELAY)   /* the lateness of streams because of waits */    \
 	X(LOCK_RANK_EVENTS)  /* a pool of driver events */                     \
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
-	X(LOCK_RANK_HISTORY) /* how the history is kept, and annotations */    \
-	X(LOCK_RANK_TEXTS)   /* texts that events name */                      \
+	X(LOCK_RANK_HISTORY) /* the history's settings, and annotations */     \
+	X(LOCK_RANK_TEXTS)   /* texts that events refer to */                  \
 	X(LOCK_RANK_PAGES)   /* reserves of host memory */                     \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \
@@ -77,8 +78,7 @@ void lock_destroy(struct lock *lock);
 static inline void lock_enter(struct lock *lock) ENTERS(*lock);
 static inline void lock_leave(struct lock *lock) LEAVES(*lock);
 
-/* True if the calling thread holds no lock at all. Always true in release
- * builds. */
+/* Does the calling thread hold no lock? Always true in release builds. */
 bool lock_none_held(void);
 
 /* ---- The same for the compiler ----------------------------------------- */
@@ -111,7 +111,7 @@ lock_note_leave(const struct lock *lock)
 }
 #endif
 
-/* Take a lock that is held; wake one who waits. */
+/* Acquire a lock that is held; wake a thread that waits. */
 void lock_wait(struct lock *lock);
 void lock_wake(struct lock *lock);
 

@@ -1,11 +1,11 @@
 /*
- * Messages on stderr, or to the program's own function. The line is put
- * together on the stack and written by one write(2), so lines of several
- * threads and processes do not mix (up to PIPE_BUF bytes); longer ones are cut.
+ * Messages on stderr, or to the program's own function. A line is built on the
+ * stack and written by one write(2), so lines of several threads and processes
+ * do not mix (up to PIPE_BUF bytes); longer lines are cut.
  *
  * A message may be written while any lock is held, so the function is read
- * without one: `turn` is odd while it changes, and a reader that sees it change
- * reads again (a seqlock).
+ * without a lock: `turn` is odd while the function is being changed, and a
+ * reader that sees `turn` change reads again (a seqlock).
  */
 #include "base/log.h"
 
@@ -26,7 +26,8 @@ enum { LINE_SIZE = 4096, SHORT_LINE = 256 };
 
 static const char prefix[] = "weir: ";
 
-/* Names of files and programs are in messages, and a terminal shows them. */
+/* Replace control characters: messages contain names of files and programs, and
+ * are shown on terminals. */
 static void
 harmless(char *text)
 {
@@ -51,7 +52,7 @@ struct sink {
 };
 
 static struct lock sink_lock = LOCK_INITIALIZER(LOCK_RANK_LOG);
-static atomic_uint turn; /* odd: the three below are changing */
+static atomic_uint turn; /* odd: the three fields below are being changed */
 static _Atomic(weir_log_callback) sink_callback;
 static _Atomic(void *) sink_user;
 static atomic_int sink_level;
@@ -91,7 +92,7 @@ weir_log_set(enum weir_log_level level, weir_log_callback callback, void *user)
 
 /* ---- Lines --------------------------------------------------------------- */
 
-/* In a buffer of `size` bytes. */
+/* Write a line in a buffer of `size` bytes. */
 static void
 write_line_in(char *line, size_t size, const struct sink *sink,
     enum log_level level, const char *format, va_list args)
@@ -99,7 +100,7 @@ write_line_in(char *line, size_t size, const struct sink *sink,
 	size_t length = sizeof(prefix) - 1;
 
 	memcpy(line, prefix, length);
-	/* One byte stays free for the end of the line. */
+	/* One byte is reserved for the end of the line. */
 	if (vsnprintf(line + length, size - length - 1, format, args) < 0)
 		return;
 	harmless(line + length);
@@ -114,7 +115,7 @@ write_line_in(char *line, size_t size, const struct sink *sink,
 		continue;
 }
 
-/* A thread's stack may be of 16 KiB; without memory the line is cut. */
+/* A thread's stack may have only 16 KiB; without memory the line is cut. */
 static void
 write_line(const struct sink *sink, enum log_level level, const char *format,
     va_list args)
@@ -155,12 +156,12 @@ read_level(void)
 			return (enum log_level)i;
 	}
 	write_always("WEIR_LOG=%s: not error, warn, info or debug; "
-		     "warn it is",
+		     "warn is used",
 	    text);
 	return LOG_WARN;
 }
 
-/* The level of the environment, read at the first message. */
+/* The level from the environment, read at the first message. */
 static enum log_level
 shown_level(void)
 {
@@ -169,7 +170,8 @@ shown_level(void)
 
 	if (atomic_load(&shown) >= 0)
 		return (enum log_level)atomic_load(&shown);
-	/* A thread that comes while another reads shows the default. */
+	/* A thread that calls this while another one reads the level uses the
+	 * default. */
 	if (atomic_flag_test_and_set(&reading))
 		return LOG_WARN;
 	atomic_store(&shown, (int)read_level());

@@ -1,8 +1,8 @@
 /*
- * weir's own host memory. With jemalloc all of it lies in one arena that
- * nothing else uses. Thread caches are off: metadata is allocated in slabs by
- * those who need many small pieces, and without caches a thread's end, a fork
- * and an unloaded program leave nothing behind.
+ * weir's own host memory. With jemalloc all of it is in one arena that has no
+ * other user. Thread caches are off: code that needs many small pieces
+ * allocates them in slabs. Without caches, the end of a thread, a fork and
+ * unloading the library leave no memory behind.
  */
 #include "base/meta.h"
 
@@ -21,18 +21,18 @@
 #include <stdlib.h>
 #endif
 
-enum { LARGE = 1 << 20 }; /* bytes; where giving pages back is worth a call */
+enum { LARGE = 1 << 20 }; /* bytes; for these a call to give pages back pays */
 
 static atomic_size_t used_bytes;
 
-/* No allocation may bring used_bytes above `most`. */
+/* No allocation may raise used_bytes above `most`. */
 static struct {
 	atomic_size_t most;
 	atomic_bool hit;
 } limit = { .most = SIZE_MAX };
 
-/* Failures for tests: of the allocations since meta_fail(), those from
- * `first` on, `count` of them. first == 0 lets none fail. */
+/* Failures for tests: `count` of the allocations since meta_fail() fail,
+ * beginning with number `first`. first == 0: none fails. */
 static struct {
 	atomic_ulong first;
 	atomic_ulong count;
@@ -76,13 +76,13 @@ meta_faults(void)
 #if !defined(WEIR_NO_JEMALLOC)
 
 /*
- * Read by jemalloc when it starts. Every call here names its arena and wants
+ * jemalloc reads this when it starts. Every call here names its arena and uses
  * no cache, so one automatic arena and no thread cache are enough.
  */
 const char *je_malloc_conf = "narenas:1,tcache:false";
 
 static struct lock arena_lock = LOCK_INITIALIZER(LOCK_RANK_META);
-/* The flags of every call, 0 before the arena is made. */
+/* The flags of every call; 0 before the arena exists. */
 static atomic_int arena_flags;
 
 static int
@@ -105,7 +105,7 @@ make_arena(void)
 }
 
 static void *
-take(size_t size, bool zero)
+alloc_bytes(size_t size, bool zero)
 {
 	int flags = atomic_load_explicit(&arena_flags, memory_order_acquire);
 
@@ -117,7 +117,7 @@ take(size_t size, bool zero)
 }
 
 static void
-give(void *ptr, size_t size)
+free_bytes(void *ptr, size_t size)
 {
 	je_sdallocx(ptr, size,
 	    atomic_load_explicit(&arena_flags, memory_order_relaxed));
@@ -129,7 +129,7 @@ purge(void)
 {
 	char name[64];
 
-	/* MALLCTL_ARENAS_ALL: no other arena of this jemalloc is used. */
+	/* MALLCTL_ARENAS_ALL: this jemalloc has no other arena in use. */
 	snprintf(name, sizeof(name), "arena.%u.purge", MALLCTL_ARENAS_ALL);
 	je_mallctl(name, NULL, NULL, NULL, 0);
 }
@@ -137,13 +137,13 @@ purge(void)
 #else
 
 static void *
-take(size_t size, bool zero)
+alloc_bytes(size_t size, bool zero)
 {
 	return zero ? calloc(1, size) : malloc(size);
 }
 
 static void
-give(void *ptr, size_t size)
+free_bytes(void *ptr, size_t size)
 {
 	(void)size;
 	free(ptr);
@@ -204,7 +204,7 @@ alloc(size_t size, bool zero)
 
 	if (!meta_charge(size))
 		return NULL;
-	ptr = take(size == 0 ? 1 : size, zero);
+	ptr = alloc_bytes(size == 0 ? 1 : size, zero);
 	if (ptr == NULL)
 		meta_discharge(size);
 	return ptr;
@@ -227,7 +227,7 @@ meta_free(void *ptr, size_t size)
 {
 	if (ptr == NULL)
 		return;
-	give(ptr, size == 0 ? 1 : size);
+	free_bytes(ptr, size == 0 ? 1 : size);
 	meta_discharge(size);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Host memory for weir's own data: a jemalloc arena of its own, so that the
- * program's malloc is neither used nor disturbed. Builds for sanitizers and
- * valgrind (WEIR_NO_JEMALLOC) use malloc so that every byte is seen.
+ * Host memory for weir's own data: a separate jemalloc arena, so that the
+ * program's malloc is neither used nor affected. Builds for sanitizers and
+ * valgrind (WEIR_NO_JEMALLOC) use malloc, so that every byte is checked.
  */
 #ifndef BASE_META_H
 #define BASE_META_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NULL when there is no memory; the caller reports its own failure. */
+/* Returns NULL without memory; the caller reports the failure. */
 void *meta_alloc(size_t size);
 /* meta_alloc(), filled with zeros. */
 void *meta_zalloc(size_t size);
@@ -21,29 +21,30 @@ void meta_free(void *ptr, size_t size);
 size_t meta_bytes(void);
 
 /*
- * For a program that reads a file and must not take more than the file may ask
- * for: an allocation that would bring meta_bytes() above `most` fails. Freed
- * memory goes back to the system before a large allocation then, so that the
- * process's memory has the same bound. SIZE_MAX ends it.
+ * For a program that reads a file, to limit the memory that the file can make
+ * it allocate: an allocation that would raise meta_bytes() above `most` fails.
+ * While a limit is set, freed memory is given back to the system before a large
+ * allocation, so that the limit applies to the process's memory too. SIZE_MAX
+ * removes the limit.
  */
 void meta_limit_set(size_t most);
 
-/* True if an allocation has failed by the limit since one was last set where
- * there was none. */
+/* Has an allocation failed because of the limit? Reset when a limit is set
+ * while none was set. */
 bool meta_limit_hit(void);
 
 /*
- * Count memory that comes from elsewhere as if it were meta_alloc()'s; false,
- * and nothing counted, if that would pass the limit, or if meta_fail() says so.
- * meta_discharge() undoes it.
+ * Count memory from another source like that of meta_alloc(). False, and
+ * nothing is counted, if that would exceed the limit, or if meta_fail() demands
+ * it. meta_discharge() undoes it.
  */
 bool meta_charge(size_t size);
 void meta_discharge(size_t size);
 
 /*
- * For tests: let the nth allocation from now fail (1 is the next), and
- * `count` of them from there. 0 lets none fail. Allocations of all threads
- * and calls of meta_charge() are counted together.
+ * For tests: make `count` allocations fail, beginning with the nth from now on
+ * (1 is the next). 0: none fails. Allocations of all threads and calls of
+ * meta_charge() are counted together.
  */
 void meta_fail(unsigned long nth, unsigned long count);
 
@@ -51,7 +52,7 @@ void meta_fail(unsigned long nth, unsigned long count);
 unsigned long meta_faults(void);
 
 /*
- * Pages from the system, zeroed, committed as they are touched. For tables
+ * Map zeroed pages, which are committed when they are first touched; for tables
  * that are indexed by address. NULL on failure; meta_unmap() takes the same
  * size. Counted by meta_fail(), not by meta_bytes().
  */

@@ -1,5 +1,5 @@
 /*
- * The Levenshtein distance, by one row of its table.
+ * The Levenshtein distance, computed with one row of its table.
  */
 #include "base/nearest.h"
 

@@ -1,10 +1,10 @@
 /*
- * The system underneath.
+ * Functions of the operating system.
  *
- * Thread ids are bits of one map, large enough for every thread Linux can
- * have (PID_MAX_LIMIT), of which only the pages in use are ever touched: an
- * id needs no memory and no lock, so it can be asked for anywhere, in a
- * forked child too. The lowest free bit is taken, so ids stay small.
+ * Thread IDs are bits of one map, which is large enough for every thread that
+ * Linux can have (PID_MAX_LIMIT). Only pages in use are ever touched. An ID
+ * needs no memory and no lock, so it can be requested anywhere, also in a
+ * forked child. The lowest free bit is used, so IDs stay small.
  */
 #include "base/os.h"
 
@@ -27,14 +27,14 @@
 
 enum { THREADS_MAX = 4 << 20, WORD_BITS = 64, WORDS = THREADS_MAX / WORD_BITS };
 
-/* Bit i of all words is thread id i + 1. */
+/* Bit i of all words together stands for thread ID i + 1. */
 static _Atomic uint64_t ids[WORDS];
-/* 0 until the thread asks for it. */
+/* 0 until the thread requests it. */
 static _Thread_local uint32_t own_id;
 
 static void (*_Atomic exit_hook)(uint32_t thread_id);
 
-/* A thread that has an id has a value for this key, so that its end is seen. */
+/* A thread with an ID has a value for this key, so that its end is noticed. */
 static pthread_key_t exit_key;
 static atomic_bool exit_key_usable;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
@@ -113,7 +113,7 @@ take_id(void)
 				    (uint32_t)__builtin_ctzll(bit) + 1;
 		}
 	}
-	return THREADS_MAX; /* cannot be: Linux has no more threads */
+	return THREADS_MAX; /* impossible: Linux has no more threads */
 }
 
 static void
@@ -125,8 +125,8 @@ release_id(uint32_t id)
 
 /*
  * The end of a thread. Destructors of other libraries may run later and call
- * weir again; the thread then has a new id and comes here once more, as often
- * as PTHREAD_DESTRUCTOR_ITERATIONS allows.
+ * weir again. Then the thread has a new ID and this function runs again, as
+ * often as PTHREAD_DESTRUCTOR_ITERATIONS allows.
  */
 static void
 thread_exit(void *value)
@@ -155,8 +155,8 @@ make_exit_key(void)
 }
 
 /*
- * At exit or dlclose(). Threads that end from now on are not told: what the
- * hook would work on may be gone.
+ * At exit or dlclose(). The ends of threads are not reported after that,
+ * because the hook's data may be gone.
  */
 __attribute__((destructor)) static void
 drop_exit_key(void)
@@ -165,14 +165,14 @@ drop_exit_key(void)
 		pthread_key_delete(exit_key);
 }
 
-/* Not inlined into os_thread_id(): this happens once a thread. */
+/* Not inlined into os_thread_id(), because it runs once for each thread. */
 __attribute__((noinline)) static uint32_t
 new_thread_id(void)
 {
 	pthread_once(&exit_key_once, make_exit_key);
 	own_id = take_id();
-	/* Any value that is not NULL has the destructor called. Where it
-	 * cannot be set the id is never used again. */
+	/* Any value but NULL makes the destructor run. If it cannot be set, the
+	 * ID is never used again. */
 	if (atomic_load(&exit_key_usable))
 		pthread_setspecific(exit_key, &own_id);
 	return own_id;
@@ -190,7 +190,8 @@ os_on_thread_exit(void (*hook)(uint32_t thread_id))
 	atomic_store(&exit_hook, hook);
 }
 
-static _Atomic uint64_t stopped_ns; /* what it is while it stands still, or 0 */
+/* The stopped clock's time; 0: the clock runs. */
+static _Atomic uint64_t stopped_ns;
 static _Atomic uint64_t skipped_ns;
 
 uint64_t
@@ -223,7 +224,7 @@ os_time_stop(bool stopped)
 	atomic_store(&stopped_ns, stopped ? 1 : 0);
 }
 
-/* The C library has it ready, and it is never freed. */
+/* The C library provides it without allocation, and it is never freed. */
 static locale_t
 plain_locale(void)
 {
@@ -257,7 +258,7 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 		    bytes == 1 ? "" : "s");
 		return text;
 	}
-	/* A value that rounds to 1024.00 is 1.00 of the next unit. */
+	/* A value that rounds to 1024.00 is shown as 1.00 of the next unit. */
 	for (; value >= 1023.995 && units[unit + 1] != '\0'; unit++)
 		value /= 1024;
 	locale_t before = uselocale(plain_locale());

@@ -1,5 +1,6 @@
 /*
- * The parts that differ between systems: page size, forks, threads, formatting.
+ * Functions that differ between operating systems: page size, forks, threads,
+ * formatting.
  */
 #ifndef BASE_OS_H
 #define BASE_OS_H
@@ -10,14 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of a page of host memory: 4 KiB, or 64 KiB on some aarch64. */
+/* The size of a page of host memory: 4 KiB, or 64 KiB on some aarch64 systems.
+ */
 size_t os_page_size(void);
 
-/* Bytes of memory the machine has. */
+/* The size of the machine's memory. */
 size_t os_memory_bytes(void);
 
-/* True in a child of the process that first called os_watch_fork(). One
- * relaxed load. */
+/* Is this a child of the process that first called os_watch_fork()? One relaxed
+ * load. */
 #pragma GCC visibility push(hidden)
 extern atomic_bool os_is_forked;
 #pragma GCC visibility pop
@@ -27,30 +29,31 @@ os_forked(void)
 	return __builtin_expect(
 	    atomic_load_explicit(&os_is_forked, memory_order_relaxed), 0);
 }
-/* Start watching; calls after the first do nothing. */
+/* Start noticing forks; calls after the first do nothing. */
 void os_watch_fork(void);
 
-/* Bytes of stack that the calling thread has left, as far as is known; takes
- * a system call or more. */
+/* The bytes left on the calling thread's stack, as far as is known; makes at
+ * least one system call. */
 size_t os_stack_left(void);
 
-/* A number that no other living thread has, small and never 0; cached. */
+/* A small number above 0 that no other living thread has; cached. */
 uint32_t os_thread_id(void);
 /*
- * Call `hook` with the id of each thread that ends, on that thread, if it has
- * called os_thread_id(). One hook for the process; set once.
+ * Call `hook` with the ID of each thread that ends, on that thread, if the
+ * thread has called os_thread_id(). The process has one hook, which is set
+ * once.
  */
 void os_on_thread_exit(void (*hook)(uint32_t thread_id));
 
-/* Memory that is about to be read and written: have the processor bring it into
- * its own cache once, for both. Any address will do. */
+/* Fetch memory that is about to be read and written into the processor's cache,
+ * once for both. Any address is allowed. */
 static inline void
 os_fetch_for_write(const void *ptr)
 {
 	__builtin_prefetch(ptr, 1);
 }
 
-/* In a loop that looks for what another thread does. */
+/* For loops that wait for another thread. */
 static inline void
 os_relax(void)
 {
@@ -61,20 +64,21 @@ os_relax(void)
 #endif
 }
 
-/* Sleep, unless *word is not `value` any more, until a thread calls
- * os_wake_one() for it, or for no reason. */
+/* Sleep while *word is `value`, until a thread calls os_wake_one(); may also
+ * return without a reason. */
 void os_sleep_while(atomic_uint *word, unsigned value);
 void os_wake_one(atomic_uint *word);
 
-/* A thread that no signal comes to: these are for the program's own. False if
- * there can be none. */
+/* Start a thread that receives no signals, because signals are for the
+ * program's own threads. False if it cannot be started. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* Is a descriptor of no file, socket or pipe, as that of an eventfd is? If not,
- * the program has closed ours, and may have opened another by its number. */
+/* Is it a descriptor of something else than a file, socket or pipe, as that of
+ * an eventfd? If not, the program has closed weir's descriptor, and may have
+ * opened another file with its number. */
 bool os_is_eventfd(int fd);
 
-/* Processors that the calling thread may run on; at least 1. */
+/* The number of processors that the calling thread may use; at least 1. */
 unsigned os_processors(void);
 
 /* The id of this process. */
@@ -83,20 +87,21 @@ unsigned os_process_id(void);
 /* Monotonic time. */
 uint64_t os_monotonic_ns(void);
 
-/* A clock for work that is done after a while; tests let it pass. */
+/* A clock for work that is done after a delay; tests can advance it. */
 uint64_t os_time_ns(void);
-/* For tests: from now on it is later by that much. */
+/* For tests: advance the clock. */
 void os_time_skip(uint64_t ns);
-/* For tests: it begins, as when the machine has just been started, and passes
- * by os_time_skip() alone, from now on or until false. */
+/* For tests: set the clock to its start, as when the machine has just been
+ * started, and let it advance only by os_time_skip(). False ends this. */
 void os_time_stop(bool stopped);
 
-/* Numbers as C has them, with a point, whatever the program's language is. So
- * many digits, as "%.6g" does; the end is strtod()'s. */
+/* Format and read numbers in C's form, with a point, whatever the program's
+ * language is. `digits` is that of "%.6g"; the end is strtod()'s. */
 void os_format_real(double value, int digits, char *text, size_t size);
 double os_parse_real(const char *text, char **end);
 
-/* "512 bytes", "20.00 MiB": powers of 1024, two decimals. Cuts to size. */
+/* Format bytes as "512 bytes" or "20.00 MiB": powers of 1024, two decimals. The
+ * text is cut to `size`. */
 const char *os_format_bytes(uint64_t bytes, char *text, size_t size);
 
 #endif

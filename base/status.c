@@ -1,11 +1,12 @@
 /*
  * The last failure of each thread: its status and one line of text.
  *
- * The texts are pages of the thread's own, mapped at its first failure and
- * unmapped at its end: thread-local storage is taken from the thread's stack,
- * which may be of 16 KiB. For the same reason a text is formatted where it will
- * stay, in a third place, so that the arguments may point into the text that it
- * replaces. Where no page can be mapped the text is that of the status.
+ * The texts are pages of the thread, mapped at its first failure and unmapped
+ * at its end. They are not in thread-local storage, because that is allocated
+ * on the thread's stack, which may have only 16 KiB. For this reason a text is
+ * also formatted in its final place, in a third buffer, so that the arguments
+ * may point into the text that it replaces. If no page can be mapped, the text
+ * is that of the status.
  */
 #include "base/status.h"
 
@@ -16,20 +17,21 @@
 #include <sys/mman.h>
 
 struct texts {
-	char *text;  /* of the last failure remembered */
-	char *muted; /* of the last muted one */
-	char *spare; /* where the next one is formatted */
+	char *text;  /* of the last failure that was recorded */
+	char *muted; /* of the last failure while muted */
+	char *spare; /* where the next text is formatted */
 	char places[3][STATUS_TEXT_SIZE];
 };
 
 static _Thread_local struct {
-	enum weir_status status; /* of the last failure remembered */
-	enum weir_status latest; /* of the last one, also while muted */
+	enum weir_status status; /* of the last failure that was recorded */
+	enum weir_status latest; /* of the last failure, also while muted */
 	unsigned muted;          /* depth of status_mute() */
-	struct texts *texts;     /* NULL: there are none */
+	struct texts *texts;     /* NULL: not allocated */
 } last;
 
-/* A thread with texts has them for this key, so that its end is seen. */
+/* A thread with texts has them as its value for this key, so that its end is
+ * noticed. */
 static pthread_key_t key;
 static atomic_bool key_usable;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -66,8 +68,8 @@ weir_status_text(enum weir_status status)
 
 /* ---- Texts ------------------------------------------------------------- */
 
-/* The end of a thread. Destructors that run later may fail again: then this
- * runs once more. */
+/* The end of a thread. Destructors that run later may fail again; then this
+ * function runs again. */
 static void
 drop_texts(void *texts)
 {
@@ -78,13 +80,13 @@ drop_texts(void *texts)
 }
 
 static void
-make_key(void)
+make_text_key(void)
 {
 	if (pthread_key_create(&key, drop_texts) == 0)
 		atomic_store(&key_usable, true);
 }
 
-/* At exit or dlclose(): the code of drop_texts() may be gone soon. */
+/* At exit or dlclose(): the code of drop_texts() may be unloaded soon. */
 __attribute__((destructor)) static void
 drop_key(void)
 {
@@ -92,7 +94,7 @@ drop_key(void)
 		pthread_key_delete(key);
 }
 
-/* Without a key the texts of a thread that ends stay mapped. */
+/* Without a key the texts of an ended thread stay mapped. */
 static __attribute__((noinline)) struct texts *
 make_texts(void)
 {
@@ -104,7 +106,7 @@ make_texts(void)
 	texts->text = texts->places[0];
 	texts->muted = texts->places[1];
 	texts->spare = texts->places[2];
-	pthread_once(&key_once, make_key);
+	pthread_once(&key_once, make_text_key);
 	if (atomic_load(&key_usable))
 		pthread_setspecific(key, texts);
 	last.texts = texts;
@@ -117,9 +119,9 @@ own_texts(void)
 	return last.texts != NULL ? last.texts : make_texts();
 }
 
-/* The formatted text is now the text of a failure. */
+/* Make the formatted text the text of a failure. */
 static void
-show(struct texts *texts)
+show_text(struct texts *texts)
 {
 	char **place = last.muted != 0 ? &texts->muted : &texts->text;
 	char *old = *place;
@@ -164,7 +166,7 @@ status_set(enum weir_status status, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(texts->spare, STATUS_TEXT_SIZE, format, args);
 		va_end(args);
-		show(texts);
+		show_text(texts);
 	}
 	last.latest = status;
 	if (last.muted == 0)
@@ -187,7 +189,7 @@ status_prefix(const char *format, ...)
 	strcat(texts->spare, ": ");
 	strncat(texts->spare, status_latest_text(),
 	    STATUS_TEXT_SIZE - 1 - strlen(texts->spare));
-	show(texts);
+	show_text(texts);
 	return status;
 }
 

@@ -1,10 +1,10 @@
 /*
- * The status of the last failed call of each thread, and its one line of text.
+ * The status of each thread's last failed call, and one line of text.
  *
- * Every failure is described where it is found: `return status_set(WEIR_EINVAL,
+ * Every failure is described where it occurs: `return status_set(WEIR_EINVAL,
  * "weir_free(%p): not allocated by weir", ptr);` A later failure on the same
- * thread replaces it. The text lives in pages of the thread, mapped at its
- * first failure.
+ * thread replaces it. The text is in pages of the thread, which are mapped at
+ * its first failure.
  */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
@@ -16,7 +16,7 @@
 /* Long enough for the out-of-memory report; longer texts are cut. */
 enum { STATUS_TEXT_SIZE = 2048 };
 
-/* Remember `status` (not WEIR_OK) and its text; returns `status`. */
+/* Record `status` (not WEIR_OK) and its text; returns `status`. */
 enum weir_status status_set(enum weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -25,8 +25,9 @@ enum weir_status status_prefix(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
 /*
- * Between mute and unmute (they nest, for the calling thread) failures are not
- * remembered: for tries whose failure is made good and must leave no trace.
+ * Between mute and unmute (which nest, for the calling thread) failures are not
+ * recorded. This is for attempts whose failure is handled and must leave no
+ * trace.
  */
 void status_mute(void);
 void status_unmute(void);
@@ -34,8 +35,8 @@ void status_unmute(void);
 /* The text of the last failure, muted or not. */
 const char *status_latest_text(void);
 
-/* End muting, and remember the last muted failure after all: it could not be
- * made good. Returns its status. Call it after a failure only. */
+/* End muting, and record the last muted failure after all, because it could not
+ * be handled. Returns its status. Call it only after a failure. */
 enum weir_status status_unmute_and_report(void);
 
 #endif

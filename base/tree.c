@@ -1,7 +1,7 @@
 /*
- * An AVL tree with parent links. Every node knows by how much its higher side
- * is deeper than its lower one: -1, 0 or 1 between calls, and 2 or -2 only
- * until rebalance() has turned the node down.
+ * An AVL tree with parent links. Every node stores how much deeper its higher
+ * side is than its lower side: -1, 0 or 1 between calls, and 2 or -2 only until
+ * rebalance() has rotated the node down.
  *
  * A side is an index into child[]: 0 is lower, 1 is higher.
  */
@@ -12,9 +12,9 @@
 
 enum { LOWER, HIGHER };
 
-/* Owners use types of their own for 64 bits. */
+/* Owners use their own types of 64 bits. */
 static inline uint64_t
-number(const struct tree_node *node, ptrdiff_t offset)
+key_number(const struct tree_node *node, ptrdiff_t offset)
 {
 	uint64_t number;
 
@@ -23,16 +23,17 @@ number(const struct tree_node *node, ptrdiff_t offset)
 }
 
 static inline bool
-is_before(const struct tree_node *a, const struct tree_node *b,
+node_is_before(const struct tree_node *a, const struct tree_node *b,
     const struct tree_key *key)
 {
-	uint64_t x = number(a, key->first);
-	uint64_t y = number(b, key->first);
+	uint64_t x = key_number(a, key->first);
+	uint64_t y = key_number(b, key->first);
 
-	return x != y ? x < y : number(a, key->second) < number(b, key->second);
+	return x != y ? x < y :
+			key_number(a, key->second) < key_number(b, key->second);
 }
 
-/* The balance of a node that is deeper on `side` by one. */
+/* The balance of a node that is deeper by one on `side`. */
 static int
 lean(int side)
 {
@@ -45,9 +46,9 @@ side_of(const struct tree_node *node)
 	return node->parent->child[HIGHER] == node ? HIGHER : LOWER;
 }
 
-/* Put `with`, which may be NULL, where `node` hangs from its parent. */
+/* Replace `node` by `with`, which may be NULL, as the child of its parent. */
 static void
-replace(struct tree *tree, struct tree_node *node, struct tree_node *with)
+replace_child(struct tree *tree, struct tree_node *node, struct tree_node *with)
 {
 	if (node->parent == NULL)
 		tree->root = with;
@@ -65,18 +66,18 @@ link_child(struct tree_node *parent, int side, struct tree_node *child)
 		child->parent = parent;
 }
 
-/* The child of `top` on `side` takes its place. */
+/* Move the child of `top` on `side` into the place of `top`. */
 static void
 rotate(struct tree *tree, struct tree_node *top, int side)
 {
 	struct tree_node *child = top->child[side];
 
-	replace(tree, top, child);
+	replace_child(tree, top, child);
 	link_child(top, side, child->child[!side]);
 	link_child(child, !side, top);
 }
 
-/* Restore a node whose balance is 2 or -2; returns what took its place. */
+/* Rebalance a node whose balance is 2 or -2; returns the node in its place. */
 static struct tree_node *
 rebalance(struct tree *tree, struct tree_node *top)
 {
@@ -86,7 +87,7 @@ rebalance(struct tree *tree, struct tree_node *top)
 
 	if (child->balance != lean(!side)) {
 		rotate(tree, top, side);
-		/* After a removal the child may have been even. */
+		/* After a removal the child may have been balanced. */
 		top->balance = child->balance == 0 ? lean(side) : 0;
 		child->balance = child->balance == 0 ? lean(!side) : 0;
 		return child;
@@ -116,13 +117,14 @@ tree_insert_among(struct tree *tree, struct tree_node *node)
 
 	while (*at != NULL) {
 		parent = *at;
-		at = &parent->child[is_before(parent, node, &key)];
+		at = &parent->child[node_is_before(parent, node, &key)];
 	}
 	*node = (struct tree_node){ .parent = parent };
 	*at = node;
 	tree->count++;
 
-	/* The subtree at `node` has grown; stop where its parent has not. */
+	/* The subtree at `node` has become deeper; stop at a parent that has
+	 * not. */
 	for (; parent != NULL; node = parent, parent = node->parent) {
 		int before = parent->balance;
 
@@ -136,7 +138,7 @@ tree_insert_among(struct tree *tree, struct tree_node *node)
 	}
 }
 
-/* The subtree of `parent` on `side` has lost a level. */
+/* The subtree of `parent` on `side` has become less deep. */
 static void
 shrunk(struct tree *tree, struct tree_node *parent, int side)
 {
@@ -167,7 +169,7 @@ tree_remove_from(struct tree *tree, struct tree_node *node)
 	tree->count--;
 	if (node->child[LOWER] == NULL || node->child[HIGHER] == NULL) {
 		heir = node->child[node->child[LOWER] == NULL];
-		replace(tree, node, heir);
+		replace_child(tree, node, heir);
 		shrunk(tree, parent, side);
 		return;
 	}
@@ -176,10 +178,10 @@ tree_remove_from(struct tree *tree, struct tree_node *node)
 	heir = tree_next(node);
 	parent = heir->parent;
 	side = side_of(heir);
-	replace(tree, heir, heir->child[HIGHER]);
+	replace_child(tree, heir, heir->child[HIGHER]);
 	if (parent == node)
 		parent = heir;
-	replace(tree, node, heir);
+	replace_child(tree, node, heir);
 	link_child(heir, LOWER, node->child[LOWER]);
 	link_child(heir, HIGHER, node->child[HIGHER]);
 	heir->balance = node->balance;
@@ -206,7 +208,7 @@ tree_lower_bound(const struct tree *tree, const struct tree_node *key)
 	struct tree_node *found = NULL;
 
 	while (node != NULL) {
-		if (is_before(node, key, &tree->key)) {
+		if (node_is_before(node, key, &tree->key)) {
 			node = node->child[HIGHER];
 		} else {
 			found = node;
@@ -260,9 +262,9 @@ tree_prev(const struct tree_node *node)
 	return neighbour(node, LOWER);
 }
 
-/* A node, not in order, goes to where it belongs. */
+/* Move a node that is out of order to its right place. */
 static __attribute__((noinline)) void
-move(struct tree *tree, struct tree_node *node)
+move_node(struct tree *tree, struct tree_node *node)
 {
 	tree_remove(tree, node);
 	tree_insert(tree, node);
@@ -273,8 +275,8 @@ tree_lower(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *prev = tree_prev(node);
 
-	if (prev != NULL && is_before(node, prev, &tree->key))
-		move(tree, node);
+	if (prev != NULL && node_is_before(node, prev, &tree->key))
+		move_node(tree, node);
 }
 
 void
@@ -282,14 +284,14 @@ tree_raise(struct tree *tree, struct tree_node *node)
 {
 	const struct tree_node *next = tree_next(node);
 
-	if (next != NULL && is_before(next, node, &tree->key))
-		move(tree, node);
+	if (next != NULL && node_is_before(next, node, &tree->key))
+		move_node(tree, node);
 }
 
 /*
- * The height of the subtree at `node`, or -1 if a fault is in it. Adds its
- * nodes to `count`. A child must point back to its parent before it is
- * entered, so the walk ends even where links form a ring.
+ * The height of the subtree at `node`, or -1 if it has a fault. Adds its nodes
+ * to `count`. A child is entered only if it points back to its parent, so the
+ * walk ends even if links form a ring.
  */
 static int
 measure(const struct tree_node *node, size_t *count)
@@ -329,7 +331,7 @@ tree_consistent(const struct tree *tree)
 		return false;
 	for (node = tree_first(tree); node != NULL; node = next) {
 		next = tree_next(node);
-		if (next != NULL && !is_before(node, next, &tree->key))
+		if (next != NULL && !node_is_before(node, next, &tree->key))
 			return false;
 	}
 	return true;

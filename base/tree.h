@@ -1,7 +1,7 @@
 /*
- * A balanced binary search tree through the structures it holds, ordered by a
- * key of theirs, which is one number or two. Equal keys are the owner's to
- * avoid. No allocation; insert, remove and search are O(log n).
+ * A balanced binary search tree inside the structures that it contains, ordered
+ * by their key of one or two numbers. The owner must avoid equal keys. No
+ * allocation; insert, remove and search are O(log n).
  */
 #ifndef BASE_TREE_H
 #define BASE_TREE_H
@@ -15,14 +15,16 @@ struct tree_node {
 	int balance;                /* height(higher) - height(lower) */
 };
 
-/* Where a structure has the numbers of its key: bytes from its node to a field
- * of 64 bits without a sign. Of equal first numbers the second ones decide. */
+/* The offsets of a key's numbers in a structure: bytes from its node to an
+ * unsigned field of 64 bits. If the first numbers are equal, the second ones
+ * decide. */
 struct tree_key {
 	ptrdiff_t first;
 	ptrdiff_t second;
 };
 
-/* A key of the fields `a` and `b` of a type; of one field, named twice. */
+/* A key of the fields `a` and `b` of a type. For a key of one field, pass it
+ * twice. */
 #define TREE_KEY(type, node, a, b)                                             \
 	((struct tree_key){                                                    \
 	    (ptrdiff_t)offsetof(type, a) - (ptrdiff_t)offsetof(type, node),    \
@@ -36,8 +38,8 @@ struct tree {
 
 void tree_init(struct tree *tree, struct tree_key key);
 
-/* Insert a node, and remove one. Many trees have one node at most, which needs
- * no search and no balance. */
+/* Insert and remove a node. Many trees have at most one node, for which no
+ * search and no balancing is necessary. */
 void tree_insert_among(struct tree *tree, struct tree_node *node);
 void tree_remove_from(struct tree *tree, struct tree_node *node);
 static inline void
@@ -62,12 +64,12 @@ tree_remove(struct tree *tree, struct tree_node *node)
 	tree->count = 0;
 }
 
-/* A node that is in no tree takes the place of one that is. */
+/* Put a node that is in no tree in the place of one that is. */
 void tree_replace(
     struct tree *tree, struct tree_node *node, struct tree_node *with);
 
-/* The key of a node has become lower, or higher: it goes where it belongs. Most
- * of them stay, and a node alone always does. */
+/* The key of a node has become lower, or higher: move the node to its right
+ * place. Most nodes need not move, and a single node never does. */
 void tree_lower(struct tree *tree, struct tree_node *node);
 void tree_raise(struct tree *tree, struct tree_node *node);
 static inline void
@@ -92,7 +94,7 @@ struct tree_node *tree_last(const struct tree *tree);
 struct tree_node *tree_next(const struct tree_node *node);
 struct tree_node *tree_prev(const struct tree_node *node);
 
-/* True if order, links, balances and count are as they must be. */
+/* Are order, links, balances and count right? */
 bool tree_consistent(const struct tree *tree);
 
 #endif

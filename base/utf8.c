@@ -1,5 +1,5 @@
 /*
- * Texts of others, made harmless: utf8.h.
+ * Makes texts from other sources harmless (utf8.h).
  */
 #include "base/utf8.h"
 
@@ -50,7 +50,7 @@ utf8_is_control(uint32_t code)
 	return false;
 }
 
-/* True if a text ends within its last character. */
+/* Does a text end within its last character? */
 static bool
 is_cut(const char *text, size_t n)
 {
@@ -94,7 +94,7 @@ utf8_copy_plain(char *to, size_t size, const char *text)
 	return written;
 }
 
-/* A unit of UTF-16. */
+/* Escape one unit of UTF-16. */
 static size_t
 escape_unit(char *to, uint32_t unit)
 {

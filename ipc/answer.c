@@ -5,17 +5,17 @@
  *
  * A peer is a process that has connected. The system says which process it is,
  * and it must belong to this user. A peer holds the memory that it has opened
- * until it closes it or ends. Its pidfd shows the end, and is ready only when
- * the process's descriptors, and so its work on devices, are gone. A closed
- * connection is no such sign: the process may go on and use the memory, so its
- * holds stay.
+ * until it closes the memory or ends. Its pidfd reports the end, but only when
+ * the process's descriptors, and thereby its work on devices, are gone. A
+ * closed connection does not mean that: the process may go on using the memory,
+ * so its holds stay.
  *
- * Nothing waits for a peer. Sockets do not block; a malformed request, or a
- * reply that does not fit into the socket, ends the connection. There are at
- * most PEERS peers, and the holds of a peer are a list of existing exports.
+ * The thread never waits for a peer. Sockets do not block. A malformed request,
+ * or a reply that does not fit into the socket, ends the connection. There are
+ * at most PEERS peers, and a peer's holds are a list of existing exports.
  *
- * A forked child has no such thread, so it closes the sockets. At exit the
- * thread is asked to end, and exit waits for it.
+ * A forked child does not have this thread, so it closes the sockets. At exit
+ * the thread is asked to end, and exit waits for it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -45,11 +45,12 @@ struct hold {
 	size_t times;
 };
 
-/* Used by the thread alone; but a forked child closes the descriptors. */
+/* Used only by the thread, except that a forked child closes the descriptors.
+ */
 struct peer {
 	bool used;
-	atomic_int fd;    /* -1: it has hung up */
-	atomic_int pidfd; /* -1: not used */
+	atomic_int fd;    /* -1: the connection is closed */
+	atomic_int pidfd; /* -1: the entry is not used */
 	struct hold *holds;
 };
 
@@ -57,12 +58,12 @@ static struct peer peers[PEERS];
 static atomic_int wake = -1;
 static atomic_int listener = -1;
 static atomic_bool ending;
-static atomic_uint holders; /* peers with holds */
+static atomic_uint holders; /* number of peers with holds */
 static pthread_t thread;
 static unsigned process;
 
 static void
-close_one(atomic_int *fd)
+close_descriptor(atomic_int *fd)
 {
 	int old = atomic_exchange(fd, -1);
 
@@ -146,7 +147,7 @@ answer_peers(void)
 
 /* ---- Answers ----------------------------------------------------------- */
 
-/* Up to IPC_BATCH pieces from the one that is asked for. */
+/* Collect up to IPC_BATCH pieces, beginning with the requested one. */
 static enum ipc_refusal
 gather_pieces(struct peer *peer, const struct ipc_request *request,
     struct ipc_reply *reply, int fds[IPC_BATCH])
@@ -171,15 +172,15 @@ gather_pieces(struct peer *peer, const struct ipc_request *request,
 }
 
 static bool
-send_reply(int fd, const struct ipc_reply *reply, const int *fds)
+send_ipc_reply(int fd, const struct ipc_reply *reply, const int *fds)
 {
 	return ipc_send(fd, reply, sizeof(*reply), fds, reply->n) ==
 	    (ssize_t)sizeof(*reply);
 }
 
-/* False: the peer is not to be listened to any more. */
+/* Answer a request. False: the connection must be closed. */
 static bool
-answer(struct peer *peer, const struct ipc_request *request)
+answer_request(struct peer *peer, const struct ipc_request *request)
 {
 	struct ipc_reply reply =
 	    ipc_reply_make((enum ipc_verb)request->verb, IPC_GRANTED);
@@ -199,21 +200,21 @@ answer(struct peer *peer, const struct ipc_request *request)
 	default:
 		reply.refusal = hold_drop(peer, request->number);
 	}
-	sent = send_reply(atomic_load(&peer->fd), &reply, fds);
+	sent = send_ipc_reply(atomic_load(&peer->fd), &reply, fds);
 	for (uint32_t i = 0; i < reply.n; i++)
 		close(fds[i]);
-	/* It cannot have what it was not told of. */
+	/* The peer cannot use an export if it did not get the reply. */
 	if (!sent && export != NULL)
 		hold_drop(peer, request->number);
 	return sent;
 }
 
 static bool
-serve(struct peer *peer)
+serve_peer(struct peer *peer)
 {
 	struct ipc_request request;
 	int fd = atomic_load(&peer->fd);
-	/* Descriptors that come along are closed by the system. */
+	/* The system closes descriptors that come with the message. */
 	ssize_t n = recv(fd, &request, sizeof(request), MSG_TRUNC);
 
 	if (n < 0)
@@ -221,9 +222,9 @@ serve(struct peer *peer)
 	if (n == 0)
 		return false;
 	if (ipc_request_fault(&request, (size_t)n) == NULL)
-		return answer(peer, &request);
+		return answer_request(peer, &request);
 	struct ipc_reply reply = ipc_reply_make(IPC_CLOSE, IPC_OTHER_FORM);
-	send_reply(fd, &reply, NULL);
+	send_ipc_reply(fd, &reply, NULL);
 	return false;
 }
 
@@ -239,7 +240,7 @@ find_free(void)
 }
 
 static void
-greet(void)
+greet_peer(void)
 {
 	struct ipc_reply reply;
 	struct peer *peer = find_free();
@@ -259,23 +260,24 @@ greet(void)
 		return;
 	}
 	reply = ipc_reply_make(IPC_OPEN, IPC_TOO_MANY);
-	send_reply(fd, &reply, NULL);
+	send_ipc_reply(fd, &reply, NULL);
 	close(fd);
 }
 
-/* It has ended, or has gone and holds nothing. */
+/* Remove a peer that has ended, or has disconnected and holds nothing. */
 static void
-forget(struct peer *peer)
+forget_peer(struct peer *peer)
 {
 	while (peer->holds != NULL)
 		hold_remove(peer, &peer->holds);
-	close_one(&peer->fd);
-	close_one(&peer->pidfd);
+	close_descriptor(&peer->fd);
+	close_descriptor(&peer->pidfd);
 	peer->used = false;
 }
 
-/* A descriptor that the program has closed tells nothing any more, and its
- * number may be another's: it is left alone, and what the peer holds stays. */
+/* A descriptor that the program has closed reports nothing any more, and its
+ * number may now be used for another file. So it is ignored, and the peer's
+ * holds stay. */
 static void
 look_at_peer(struct peer *peer, short said, short ended)
 {
@@ -287,19 +289,19 @@ look_at_peer(struct peer *peer, short said, short ended)
 		atomic_store(&peer->pidfd, -1);
 		ended = 0;
 	}
-	if (said != 0 && !serve(peer))
-		close_one(&peer->fd);
+	if (said != 0 && !serve_peer(peer))
+		close_descriptor(&peer->fd);
 	if (ended != 0 || (atomic_load(&peer->fd) < 0 && peer->holds == NULL))
-		forget(peer);
+		forget_peer(peer);
 }
 
 /* ---- The thread -------------------------------------------------------- */
 
 enum { FIRST_PEER = 2, POLLED = FIRST_PEER + 2 * PEERS };
 
-/* Descriptors of -1 are passed over. */
+/* poll() ignores descriptors of -1. */
 static void
-fill(struct pollfd *polled)
+fill_descriptors(struct pollfd *polled)
 {
 	polled[0] =
 	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
@@ -321,7 +323,7 @@ fill(struct pollfd *polled)
 }
 
 static void *
-run(void *unused)
+run_answering(void *unused)
 {
 	static struct pollfd polled[POLLED];
 
@@ -329,14 +331,14 @@ run(void *unused)
 	pthread_setname_np(pthread_self(), "weir-ipc");
 	status_mute();
 	while (!atomic_load(&ending)) {
-		fill(polled);
+		fill_descriptors(polled);
 		int ready = poll(polled, POLLED, -1);
 
 		if (ready < 0 && errno != EINTR && errno != ENOMEM)
 			break;
 		if (ready <= 0)
 			continue;
-		/* The program has closed what it does not know. */
+		/* The program has closed descriptors that are not its own. */
 		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
 			break;
 		for (int i = 0; i < PEERS; i++) {
@@ -347,7 +349,7 @@ run(void *unused)
 				    pair[1].revents);
 		}
 		if (polled[1].revents != 0)
-			greet();
+			greet_peer();
 	}
 	return NULL;
 }
@@ -355,15 +357,15 @@ run(void *unused)
 /* ---- Beginning and end ------------------------------------------------- */
 
 static void
-close_all(void)
+close_answering(void)
 {
-	close_one(&listener);
-	close_one(&wake);
+	close_descriptor(&listener);
+	close_descriptor(&wake);
 	for (int i = 0; i < PEERS; i++) {
 		if (!peers[i].used)
 			continue;
-		close_one(&peers[i].fd);
-		close_one(&peers[i].pidfd);
+		close_descriptor(&peers[i].fd);
+		close_descriptor(&peers[i].pidfd);
 	}
 }
 
@@ -376,8 +378,8 @@ stop(void)
 	if (os_forked() || process != os_process_id())
 		return;
 	atomic_store(&ending, true);
-	/* A program that has closed all descriptors cannot wake it, but may
-	 * have ended it. */
+	/* If the program has closed all descriptors, this cannot wake the
+	 * thread, which may have ended because of that. */
 	if (!os_is_eventfd(atomic_load(&wake)) ||
 	    write(atomic_load(&wake), &once, sizeof(once)) < 0) {
 		pthread_tryjoin_np(thread, NULL);
@@ -386,10 +388,10 @@ stop(void)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_S;
 	if (pthread_timedjoin_np(thread, NULL, &until) == 0)
-		close_all();
+		close_answering();
 }
 
-/* A socket of this process, of a name that nobody can foresee. */
+/* Open this process's socket, with a name that cannot be guessed. */
 static int
 listen_at(uint64_t *nonce)
 {
@@ -439,9 +441,9 @@ answer_start(uint64_t *nonce)
 	atomic_store(&listener, listen_at(&own));
 	atomic_store(&wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (atomic_load(&listener) < 0 || atomic_load(&wake) < 0 ||
-	    pthread_atfork(NULL, NULL, close_all) != 0 ||
-	    !os_thread_start(&thread, run, NULL)) {
-		close_all();
+	    pthread_atfork(NULL, NULL, close_answering) != 0 ||
+	    !os_thread_start(&thread, run_answering, NULL)) {
+		close_answering();
 		return status_set(WEIR_EHOSTMEM,
 		    "weir_ipc_export: the thread that answers, or its socket, "
 		    "cannot be made");

@@ -1,11 +1,11 @@
 /*
- * Connections to the owners of memory: one for each owner, shared by all its
- * open exports and closed with the last.
+ * Connections to the owners of memory: one for each owner, shared by all open
+ * exports of that owner and closed with the last.
  *
  * An owner gets one request at a time, and its reply is checked before it is
- * used. After a malformed reply, or none in time, the connection is given up:
- * the owner's open exports stay open, and count as held until this process
- * ends.
+ * used. After a malformed reply, or if none comes in time, the connection is
+ * closed. The owner's open exports stay open, and count as held until this
+ * process ends.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,12 +26,12 @@ struct ipc_link {
 	uint64_t nonce;
 	int pidfd;
 
-	/* Under the lock of all links. */
+	/* Guarded by the lock of all links. */
 	struct ipc_link *next;
 	size_t uses;
 
-	pthread_mutex_t asking; /* over what follows */
-	int fd;                 /* -1: given up */
+	pthread_mutex_t asking; /* guards the following fields */
+	int fd;                 /* -1: closed for good */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -119,9 +119,10 @@ link_free(struct ipc_link *link)
 
 /* ---- Sharing ----------------------------------------------------------- */
 
-/* With the lock held: one that still works, used once more; or NULL. */
+/* Find a link that still works and count one more use; or NULL. The caller
+ * holds the lock. */
 static struct ipc_link *
-find(const struct ipc_name *name)
+find_link(const struct ipc_name *name)
 {
 	for (struct ipc_link *link = all; link != NULL; link = link->next) {
 		if (link->pid == name->pid && link->nonce == name->nonce &&
@@ -141,18 +142,18 @@ link_get(const struct ipc_name *name, struct ipc_link **out)
 	enum weir_status status;
 
 	pthread_mutex_lock(&lock);
-	known = find(name);
+	known = find_link(name);
 	pthread_mutex_unlock(&lock);
 	if (known != NULL) {
 		*out = known;
 		return WEIR_OK;
 	}
-	/* Not under the lock: an owner may be slow. */
+	/* The lock is not held, because an owner may be slow. */
 	status = link_new(name, &fresh);
 	if (status != WEIR_OK)
 		return status;
 	pthread_mutex_lock(&lock);
-	known = find(name);
+	known = find_link(name);
 	if (known == NULL) {
 		fresh->next = all;
 		all = fresh;
@@ -190,13 +191,13 @@ link_alive(const struct ipc_link *link)
 /* ---- Asking ------------------------------------------------------------ */
 
 static void
-close_all(const int *fds, size_t n)
+close_links(const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
 }
 
-/* With `asking` held. */
+/* The caller holds `asking`. */
 static enum weir_status
 exchange(struct ipc_link *link, const struct ipc_request *request,
     struct ipc_reply *reply, int fds[IPC_BATCH])
@@ -220,13 +221,14 @@ exchange(struct ipc_link *link, const struct ipc_request *request,
 			     (enum ipc_verb)request->verb, n_fds);
 	if (fault == NULL)
 		return WEIR_OK;
-	close_all(fds, n_fds);
+	close_links(fds, n_fds);
 	return status_set(WEIR_EINVAL, "process %d: %s", (int)link->pid, fault);
 }
 
-/* With `asking` held; under the lock too, since find() looks at it. */
+/* Close the connection for good. The caller holds `asking`; the lock is
+ * acquired too, since find_link() reads the descriptor. */
 static void
-give_up(struct ipc_link *link)
+close_link(struct ipc_link *link)
 {
 	pthread_mutex_lock(&lock);
 	if (link->fd >= 0)
@@ -242,7 +244,7 @@ link_ask(struct ipc_link *link, const struct ipc_request *request,
 	pthread_mutex_lock(&link->asking);
 	enum weir_status status = exchange(link, request, reply, fds);
 	if (status != WEIR_OK)
-		give_up(link);
+		close_link(link);
 	pthread_mutex_unlock(&link->asking);
 	if (status == WEIR_OK && reply->refusal != IPC_GRANTED)
 		status = status_set(WEIR_EINVAL, "process %d: %s",

@@ -1,7 +1,7 @@
 /*
- * Memory of another process at addresses of this one: a range is reserved for
- * all of it, the pieces are mapped one behind the other, and then opened to the
- * device. The driver maps no more of a piece than there is.
+ * Memory of another process at addresses of this one. A range is reserved for
+ * all of it, the pieces are mapped one after the other, and then the device
+ * gets access. The driver never maps more of a piece than there is.
  */
 #include "allocator/memory/handle.h"
 #include "base/status.h"

@@ -1,8 +1,9 @@
 /*
  * The memory and events of other processes that this process has opened.
  *
- * The owner is asked for a record and, of mapped memory, for descriptors. An
- * import that fails half way is undone by what ends one, in the same order.
+ * The owner is asked for a record and, for mapped memory, for descriptors. An
+ * import that fails halfway is undone by the same calls, in the same order, as
+ * an import that ends.
  */
 #include <pthread.h>
 #include <string.h>
@@ -18,9 +19,10 @@
 
 /* ---- Devices ----------------------------------------------------------- */
 
-/* The device that is the one of another process, or -1. */
+/* The device of this process that is the same as one of another process, or -1.
+ */
 static int
-home_of(const CUuuid *uuid)
+local_device_of(const CUuuid *uuid)
 {
 	CUuuid own;
 
@@ -31,7 +33,7 @@ home_of(const CUuuid *uuid)
 	return -1;
 }
 
-/* Can the device reach the memory; and can there be so much of it? */
+/* Can the device access the memory, and is the stated size possible? */
 static enum weir_status
 check_home(const struct weir_ipc_import *import, size_t whole)
 {
@@ -51,7 +53,7 @@ check_home(const struct weir_ipc_import *import, size_t whole)
 	driver_peek()->cuDeviceTotalMem(&total, import->home);
 	if (whole > total)
 		return status_set(WEIR_EINVAL,
-		    "weir_ipc_open: process %d speaks of %zu bytes of a device "
+		    "weir_ipc_open: process %d states %zu bytes for a device "
 		    "that has %zu",
 		    (int)import->owner, whole, total);
 	return WEIR_OK;
@@ -60,9 +62,10 @@ check_home(const struct weir_ipc_import *import, size_t whole)
 /* ---- Peers ------------------------------------------------------------- */
 
 /*
- * Imports that are mapped, so that weir_peer_access() can open them as well. An
- * import is opened and listed under one lock: a peer that is added meanwhile
- * has either been seen when it was opened, or finds it in the list.
+ * The mapped imports, so that weir_peer_access() can open them as well. An
+ * import is opened and listed under one lock: a peer that is added in that time
+ * is either included when the import is opened, or finds the import in the
+ * list.
  */
 static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list mapped = { &mapped, &mapped };
@@ -150,7 +153,7 @@ unmap(struct weir_ipc_import *import)
 	driver_leave(&guard);
 }
 
-/* The owner may be gone: then there is nobody to tell. */
+/* If the owner has ended, no message is necessary. */
 static void
 tell_owner(struct weir_ipc_import *import)
 {
@@ -197,7 +200,7 @@ import_driver(struct weir_ipc_import *import, const CUipcMemHandle *handle,
 	if (code == CUDA_SUCCESS && start == import->base && least <= *whole)
 		return WEIR_OK;
 	return status_set(WEIR_EINVAL,
-	    "weir_ipc_open: there are %zu bytes, and %zu were spoken of",
+	    "weir_ipc_open: there are %zu bytes instead of %zu",
 	    code == CUDA_SUCCESS ? *whole : (size_t)0, least);
 }
 
@@ -210,8 +213,9 @@ map_batch(struct weir_ipc_import *import, const struct ipc_reply *reply,
 	for (uint32_t i = 0; i < reply->n; i++) {
 		if (status == WEIR_OK && !ipc_fd_may_be_memory(fds[i]))
 			status = status_set(WEIR_EINVAL,
-			    "weir_ipc_open: process %d gives a descriptor of "
-			    "something else than memory",
+			    "weir_ipc_open: process %d sent a descriptor that "
+			    "is not "
+			    "memory",
 			    (int)import->owner);
 		if (status == WEIR_OK)
 			status = mapping_add(&import->mapping,
@@ -223,7 +227,7 @@ map_batch(struct weir_ipc_import *import, const struct ipc_reply *reply,
 	return status;
 }
 
-/* The pieces come some at a time, each time as many as the owner likes. */
+/* The pieces arrive in groups; the owner decides how many at a time. */
 static enum weir_status
 map_pieces(struct weir_ipc_import *import, const struct ipc_record *record)
 {
@@ -256,7 +260,7 @@ map_pieces(struct weir_ipc_import *import, const struct ipc_record *record)
 }
 
 static enum weir_status
-open_event(struct weir_ipc_import *import, const CUipcEventHandle *handle)
+open_ready_event(struct weir_ipc_import *import, const CUipcEventHandle *handle)
 {
 	CUevent event;
 	CUresult code = driver_peek()->cuIpcOpenEventHandle(&event, *handle);
@@ -271,7 +275,8 @@ open_event(struct weir_ipc_import *import, const CUipcEventHandle *handle)
 	return status;
 }
 
-/* Work that is queued from now on comes after the owner's. */
+/* Order work that is queued on the stream from now on after the owner's work.
+ */
 static enum weir_status
 wait_ready(struct weir_ipc_import *import, const struct ipc_record *record,
     weir_stream stream)
@@ -280,7 +285,7 @@ wait_ready(struct weir_ipc_import *import, const struct ipc_record *record,
 
 	if (record->has_ready == 0)
 		return WEIR_OK;
-	status = open_event(import, &record->ready);
+	status = open_ready_event(import, &record->ready);
 	if (status == WEIR_OK)
 		status = stream == WEIR_STREAM_ANY ?
 		    weir_event_synchronize(import->event) :
@@ -293,7 +298,8 @@ wait_ready(struct weir_ipc_import *import, const struct ipc_record *record,
 }
 
 static enum weir_status
-open_memory(struct weir_ipc_import *import, const struct ipc_record *record)
+open_driver_memory(
+    struct weir_ipc_import *import, const struct ipc_record *record)
 {
 	enum weir_status status = check_home(import, record->whole);
 	size_t whole;
@@ -323,11 +329,11 @@ open_record(struct weir_ipc_import *import, const struct ipc_record *record,
 
 	if (status != WEIR_OK)
 		return status;
-	import->home = home_of(&record->device);
+	import->home = local_device_of(&record->device);
 	if (record->kind == IPC_EVENT) {
-		status = open_event(import, &record->ready);
+		status = open_ready_event(import, &record->ready);
 	} else {
-		status = open_memory(import, record);
+		status = open_driver_memory(import, record);
 		if (status == WEIR_OK)
 			status = wait_ready(import, record, stream);
 	}
@@ -335,7 +341,7 @@ open_record(struct weir_ipc_import *import, const struct ipc_record *record,
 	return status;
 }
 
-/* Ask the owner, who counts this process from then on. */
+/* Request the record from the owner, which counts this process from then on. */
 static enum weir_status
 ask_record(struct weir_ipc_import *import, const struct ipc_name *name,
     struct ipc_reply *reply)

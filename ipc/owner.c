@@ -2,7 +2,7 @@
  * The memory and events that this process lets others open.
  *
  * An export is in the list as long as the program uses it or a peer holds it.
- * Whoever takes away the last of both frees it, with no lock held.
+ * The thread that removes the last use or hold frees it, with no lock held.
  */
 #include <pthread.h>
 #include <string.h>
@@ -17,13 +17,13 @@
 #include "streams/event.h"
 #include "streams/stream.h"
 
-/* One thread makes an export at a time: a block has one only. */
+/* Only one thread creates an export at a time, because a block has only one. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t made;
 static uint64_t nonce; /* of the socket; set before the first export */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct weir_ipc_export *all; /* under the lock */
+static struct weir_ipc_export *all; /* guarded by the lock */
 
 /* ---- The end of an export ---------------------------------------------- */
 
@@ -40,7 +40,8 @@ export_free(struct weir_ipc_export *export)
 	meta_free(export, sizeof(*export));
 }
 
-/* The block, its pin and the rest: what export_free() leaves. */
+/* Release the block, its pin and everything else but what export_free() frees.
+ */
 static void
 export_end(struct weir_ipc_export *export)
 {
@@ -60,7 +61,8 @@ export_end(struct weir_ipc_export *export)
 	export_free(export);
 }
 
-/* With the lock held: take it out of the list if nobody needs it. */
+/* Remove an export from the list if it is not used any more. The caller holds
+ * the lock. */
 static bool
 unlink_unused(struct weir_ipc_export *export)
 {
@@ -132,8 +134,8 @@ range_of(CUdeviceptr at, CUdeviceptr *start, size_t *size)
 	    "cuMemGetAddressRange(%#llx)", (unsigned long long)at);
 }
 
-/* Count the pieces under a block; with `ends`, note where each begins and the
- * last one ends, from the first one on. */
+/* Count the pieces under a block. With `ends`, also store where each piece
+ * begins and the last one ends, relative to the first. */
 static enum weir_status
 walk_pieces(CUdeviceptr ptr, struct ipc_record *record, uint64_t *ends)
 {
@@ -181,7 +183,7 @@ describe_mapped(struct weir_ipc_export *export)
 		    "weir_ipc_export: no host memory for %u pieces",
 		    record->pieces);
 	status = walk_pieces(ptr, record, export->pieces);
-	/* Memory of a source may have been made so that it cannot be. */
+	/* Memory of a pool's own source may not be exportable. */
 	if (status == WEIR_OK)
 		status = owner_piece(export, 0, &fd);
 	if (status == WEIR_OK)
@@ -208,7 +210,7 @@ describe_driver(struct weir_ipc_export *export)
 	    "cuIpcGetMemHandle(%#llx)", (unsigned long long)start);
 }
 
-/* In the context of the device. */
+/* Describe the memory, in the context of the device. */
 static enum weir_status
 describe_memory(struct weir_ipc_export *export)
 {
@@ -295,7 +297,7 @@ check_capture(int device, weir_stream handle)
 }
 
 static enum weir_status
-share_event(struct weir_event *event, CUipcEventHandle *out)
+export_ready_event(struct weir_event *event, CUipcEventHandle *out)
 {
 	struct driver_guard guard;
 	CUresult code;
@@ -308,7 +310,7 @@ share_event(struct weir_event *event, CUipcEventHandle *out)
 	return driver_status(code, "cuIpcGetEventHandle()");
 }
 
-/* Where there are no such events, wait. */
+/* Without interprocess events, wait for the stream. */
 static enum weir_status
 make_ready(struct weir_ipc_export *export, weir_stream stream)
 {
@@ -325,7 +327,7 @@ make_ready(struct weir_ipc_export *export, weir_stream stream)
 	status_mute();
 	status = weir_event_record(event, stream);
 	if (status == WEIR_OK)
-		status = share_event(event, &export->record.ready);
+		status = export_ready_event(event, &export->record.ready);
 	status_unmute();
 	if (status != WEIR_OK) {
 		weir_event_destroy(event);
@@ -375,7 +377,8 @@ register_export(struct weir_ipc_export *export)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The export of a block or an event that is shared already, used once more. */
+/* Find the export of a block or event that is exported already, and count one
+ * more use. */
 static struct weir_ipc_export *
 find_used(const void *ptr, const struct weir_event *event)
 {
@@ -393,7 +396,7 @@ find_used(const void *ptr, const struct weir_event *event)
 	return export;
 }
 
-/* Describe a block that is pinned for it. */
+/* Describe a block, which is pinned for the export. */
 static enum weir_status
 describe_export(struct weir_ipc_export *export, weir_stream stream)
 {
@@ -412,13 +415,13 @@ describe_export(struct weir_ipc_export *export, weir_stream stream)
 	return status;
 }
 
-/* Whoever is told at the end; NULL: the block is freed. */
+/* The function that is called at the end; NULL: the block is freed. */
 struct borrowed {
 	void (*done)(void *closure, void *ptr);
 	void *closure;
 };
 
-/* With `making` held. */
+/* The caller holds `making`. */
 static enum weir_status
 export_block(void *ptr, weir_stream stream, const struct borrowed *borrowed,
     struct weir_ipc_export **out)
@@ -459,7 +462,7 @@ drop_export:
 }
 
 static enum weir_status
-check_block(const void *ptr, struct weir_ipc_export **out)
+check_exportable(const void *ptr, struct weir_ipc_export **out)
 {
 	if (out == NULL || ptr == NULL)
 		return status_set(WEIR_EINVAL, "weir_ipc_export: %s is NULL",
@@ -474,7 +477,7 @@ enum weir_status
 weir_ipc_export(void *ptr, weir_stream stream, struct weir_ipc_export **out)
 {
 	const struct borrowed owned = { NULL, NULL };
-	enum weir_status status = check_block(ptr, out);
+	enum weir_status status = check_exportable(ptr, out);
 
 	if (status != WEIR_OK)
 		return status;
@@ -494,7 +497,7 @@ weir_ipc_lend(void *ptr, weir_stream stream,
     struct weir_ipc_export **out)
 {
 	const struct borrowed borrowed = { done, closure };
-	enum weir_status status = check_block(ptr, out);
+	enum weir_status status = check_exportable(ptr, out);
 
 	if (status == WEIR_OK && done == NULL)
 		status = status_set(WEIR_EINVAL, "weir_ipc_lend: done is NULL");
@@ -521,7 +524,7 @@ export_event(struct weir_event *event, struct weir_ipc_export **out)
 	export->record.kind = IPC_EVENT;
 	export->record.has_ready = 1;
 	export->device = event_device(event);
-	status = share_event(event, &export->record.ready);
+	status = export_ready_event(event, &export->record.ready);
 	if (status == WEIR_OK)
 		status =
 		    driver_status(driver_peek()->cuDeviceGetUuid(
@@ -576,7 +579,8 @@ weir_ipc_handle_of(
 	return WEIR_OK;
 }
 
-/* How often an export is open, and has been opened; 0 in a forked child. */
+/* How often an export is open now, and how often it was opened in all; 0 in a
+ * forked child. */
 struct openings {
 	size_t now;
 	uint64_t ever;

@@ -1,6 +1,6 @@
 /*
- * Other processes, by descriptors of them (pidfds, Linux 5.3): a number may be
- * another process's by the time it is looked at, a descriptor is not.
+ * Other processes, named by descriptors (pidfds, Linux 5.3): the number of an
+ * ended process may be used again, a descriptor stays valid.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "ipc/ipc.h"
 
-/* These numbers are the same on all machines that weir runs on. */
+/* These numbers are equal on all architectures that weir supports. */
 enum { CALL_pidfd_open = 434, CALL_pidfd_getfd = 438 };
 
 int
@@ -21,8 +21,8 @@ ipc_process_open(pid_t pid)
 	return (int)syscall(CALL_pidfd_open, pid, 0);
 }
 
-/* A process has ended when all of it is gone but its number: its descriptors,
- * and with them its work on devices. */
+/* A process has ended when only its number is left: its descriptors are closed,
+ * and so its work on devices is over. */
 bool
 ipc_process_ended(int pidfd)
 {

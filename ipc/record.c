@@ -1,8 +1,8 @@
 /*
- * Records of memory, and the file that other processes read them from.
+ * Records of memory, and the file from which other processes read them.
  *
- * The file is sealed before it is mapped: it neither grows nor shrinks, and
- * where the system knows how (Linux 5.1), nobody but this mapping writes to it.
+ * The file is sealed before it is mapped: its size cannot change and, if the
+ * system supports it (Linux 5.1), only this mapping can write to it.
  */
 #include "ipc/record.h"
 
@@ -23,7 +23,7 @@ static const char file_magic[8] = "weirREC\2";
 enum {
 	RECORD_BYTES = sizeof(struct ipc_record),
 	FILE_BYTES = sizeof(struct ipc_head) + IPC_RECORDS * RECORD_BYTES,
-	PIECE_LEAST = 64 << 10, /* bytes of the smallest physical allocation */
+	PIECE_LEAST = 64 << 10, /* the smallest physical allocation */
 };
 
 _Static_assert(sizeof(struct ipc_ticket) == sizeof(CUipcMemHandle),
@@ -99,8 +99,8 @@ sealed_memory(void)
 	return fd;
 }
 
-/* No further mapping or write from now on. An old kernel does not know it, and
- * readers do not ask for it. */
+/* Forbid further mappings and writes. Old kernels do not support this seal, and
+ * readers do not require it. */
 static void
 seal_writes(int fd)
 {
@@ -181,24 +181,24 @@ ticket_fault(const struct ipc_ticket *ticket)
 	if (ticket->pid <= 0 || ticket->fd < 0 ||
 	    ticket->number >= IPC_RECORDS ||
 	    memcmp(ticket->unused, zeros, sizeof(zeros)) != 0)
-		return "the handle is not one that weir gives";
+		return "the handle is not one of weir";
 	return NULL;
 }
 
-/* Looks at the file behind a descriptor that was opened with O_PATH. */
+/* Check the file behind a descriptor that was opened with O_PATH. */
 static const char *
 file_fault(int fd)
 {
 	struct stat file;
 
 	if (fstat(fd, &file) != 0)
-		return "its file cannot be looked at";
+		return "its file cannot be examined";
 	if (!S_ISREG(file.st_mode))
 		return "its file is no plain file";
 	if (file.st_uid != geteuid())
 		return "its file is another user's";
 	if (file.st_size != FILE_BYTES)
-		return "its file is not as large as weir makes it";
+		return "its file does not have the size of weir's files";
 	return NULL;
 }
 
@@ -213,7 +213,7 @@ seal_fault(int fd)
 	    NULL;
 }
 
-/* The descriptor of the file, or -1 and why. */
+/* Open the file; -1, with the reason, if that fails. */
 static int
 file_open(const struct ipc_ticket *ticket, const char **fault)
 {
@@ -230,7 +230,8 @@ file_open(const struct ipc_ticket *ticket, const char **fault)
 	}
 	*fault = file_fault(found);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
-	/* The file that was looked at, whatever the other process does. */
+	/* This opens the file that was checked, whatever the other process
+	 * does. */
 	fd =
 	    *fault == NULL ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 	close(found);

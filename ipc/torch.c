@@ -1,14 +1,14 @@
 /*
  * PyTorch's handles of shared memory: the bytes that its processes exchange.
  *
- * They begin with the number of the format and a letter. 'c' is memory of the
- * driver, and its handle follows. 'e' is mapped memory: who has it, how large
- * each piece is and how many there are, and then a descriptor of each, as it is
- * numbered in that process, or a fabric handle. Without these two bytes, 64
- * bytes are a handle of the driver.
+ * A handle begins with the number of the format and a letter. 'c' is memory of
+ * the driver; the driver's handle follows. 'e' is mapped memory: the process,
+ * the size of each piece and their number follow, then for each piece the
+ * number of a descriptor in that process, or a fabric handle. 64 bytes without
+ * these first two are a handle of the driver.
  *
- * Who reads them takes the descriptors out of the other process by
- * pidfd_getfd(). They must stay open there, and so an export keeps them.
+ * The reader copies the descriptors from the other process by pidfd_getfd().
+ * They must stay open there, so an export keeps them open.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,9 +22,9 @@
 #include "ipc/torch.h"
 
 enum {
-	FORMAT = 2,        /* that is written */
-	FORMAT_DRIVER = 3, /* the latest whose 'c' is known */
-	FORMAT_MAPPED = 2, /* and whose 'e' is */
+	FORMAT = 2,        /* the format that is written */
+	FORMAT_DRIVER = 3, /* the latest format whose 'c' is known */
+	FORMAT_MAPPED = 2, /* the latest format whose 'e' is known */
 	FDS_MAX = 4096,
 	PIECE_LEAST = 64 << 10,
 	FABRIC_BYTES = 64,
@@ -52,7 +52,7 @@ pieces_are_alike(const struct weir_ipc_export *export)
 	return export->record.pieces <= FDS_MAX;
 }
 
-/* The descriptors of an export, made once. */
+/* Make the descriptors of an export, once. */
 static enum weir_status
 make_fds(struct weir_ipc_export *export)
 {
@@ -161,7 +161,7 @@ struct room {
 	size_t capacity;
 };
 
-/* By descriptors, or by fabric handles. */
+/* Write a handle with descriptors, or with fabric handles. */
 static enum weir_status
 write_handle(struct weir_ipc_export *export, bool fabric, const struct room *to,
     size_t *length, size_t *offset)
@@ -174,7 +174,7 @@ write_handle(struct weir_ipc_export *export, bool fabric, const struct room *to,
 	if (at == NULL || to->capacity < *length)
 		return status_set(WEIR_EINVAL,
 		    "weir_ipc_torch_handle: the handle has %zu bytes, and "
-		    "there is room for %zu",
+		    "%zu are available",
 		    *length, at == NULL ? (size_t)0 : to->capacity);
 	if (export->record.kind == IPC_DRIVER)
 		memcpy(at + 2, &export->record.memory, sizeof(CUipcMemHandle));
@@ -228,7 +228,7 @@ mapped_fault(
 		return "its pieces have no possible size";
 	if (rest != header.count * sizeof(int) &&
 	    rest != header.count * FABRIC_BYTES)
-		return "it has not as many handles as it says";
+		return "it does not have as many handles as it says";
 	*out = (struct torch_handle){ .pid = header.pid,
 		.piece = header.piece,
 		.count = (uint32_t)header.count,
@@ -239,7 +239,7 @@ mapped_fault(
 
 		memcpy(&fd, out->items + i * sizeof(fd), sizeof(fd));
 		if (fd < 0)
-			return "it names a descriptor that cannot be";
+			return "it names an impossible descriptor";
 	}
 	return NULL;
 }
@@ -257,11 +257,11 @@ torch_read(const void *data, size_t length, struct torch_handle *out)
 	if (!driver &&
 	    (bytes[0] == 0 ||
 		bytes[0] > (bytes[1] == 'c' ? FORMAT_DRIVER : FORMAT_MAPPED)))
-		return "it is of a format that is not known";
+		return "its format is unknown";
 	if (!driver && bytes[1] == 'e')
 		return mapped_fault(bytes + 2, length - 2, out);
 	if (!driver && length != 2 + sizeof(CUipcMemHandle))
-		return "it has another length than a handle of the driver";
+		return "its length is not that of a handle of the driver";
 	*out = (struct torch_handle){ .items = bytes + (driver ? 0 : 2) };
 	return NULL;
 }
@@ -289,7 +289,7 @@ find_owner(struct weir_ipc_import *import, pid_t pid)
 }
 
 static enum weir_status
-fetch(const struct weir_ipc_import *import, int theirs, int *out)
+fetch_descriptor(const struct weir_ipc_import *import, int theirs, int *out)
 {
 	int fd = ipc_process_fetch(import->pidfd, theirs);
 
@@ -326,7 +326,7 @@ map_piece(struct weir_ipc_import *import, const struct torch_handle *handle,
 		    handle->items + (size_t)i * FABRIC_BYTES,
 		    CU_MEM_HANDLE_TYPE_FABRIC, handle->piece);
 	memcpy(&fd, handle->items + i * sizeof(fd), sizeof(fd));
-	status = fetch(import, fd, &fd);
+	status = fetch_descriptor(import, fd, &fd);
 	if (status != WEIR_OK)
 		return status;
 	status = mapping_add(&import->mapping, (void *)(intptr_t)fd,
@@ -352,9 +352,9 @@ open_mapped(struct weir_ipc_import *import, const struct torch_handle *handle)
 	return status;
 }
 
-/* In the context of the device. */
+/* Open the pieces, in the context of the device. */
 static enum weir_status
-open_handle(struct weir_ipc_import *import, const struct torch_handle *handle,
+open_pieces(struct weir_ipc_import *import, const struct torch_handle *handle,
     size_t offset, size_t size)
 {
 	size_t whole = handle->piece * handle->count;
@@ -409,7 +409,7 @@ weir_ipc_torch_open(const void *bytes, size_t length, size_t offset,
 		return status;
 	status = driver_enter(import->context, &guard);
 	if (status == WEIR_OK) {
-		status = open_handle(import, &handle, offset, size);
+		status = open_pieces(import, &handle, offset, size);
 		driver_leave(&guard);
 	}
 	if (status != WEIR_OK) {

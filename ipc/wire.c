@@ -1,9 +1,9 @@
 /*
- * The messages between the owner of memory and those who open it.
+ * The messages between the owner of memory and its openers.
  *
- * Each message is one packet of a fixed length, so it is whole or is none. A
- * request has one reply. All numbers in a message are checked here, before
- * anything is done with them.
+ * Each message is one packet of a fixed length, so it arrives completely or not
+ * at all. A request has one reply. All numbers in a message are checked here
+ * before they are used.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ ipc_name_fault(const struct ipc_name *name)
 	if (memcmp(name->magic, name_magic, sizeof(name_magic)) != 0 ||
 	    name->pid <= 0 || name->number == 0 || name->unused != 0 ||
 	    memcmp(name->zeros, zeros, sizeof(zeros)) != 0)
-		return "these bytes are no handle of weir's";
+		return "these bytes are not a handle of weir";
 	return NULL;
 }
 
@@ -68,7 +68,7 @@ ipc_request_fault(const void *bytes, size_t n)
 	if (request.verb < IPC_OPEN || request.verb > IPC_CLOSE)
 		return "the request asks for something unknown";
 	if (request.first >= IPC_PIECES_MAX)
-		return "the request asks for a piece that cannot be";
+		return "the request is for an impossible piece";
 	return NULL;
 }
 
@@ -86,7 +86,7 @@ pieces_fault(const struct ipc_reply *reply)
 {
 	for (uint32_t i = 0; i < reply->n; i++)
 		if (reply->sizes[i] == 0 || reply->sizes[i] > WEIR_SIZE_MAX)
-			return "it names a piece of no possible size";
+			return "it names a piece of an impossible size";
 	return NULL;
 }
 
@@ -103,15 +103,17 @@ ipc_reply_fault(const void *bytes, size_t n, enum ipc_verb verb, size_t n_fds)
 	    reply.unused != 0)
 		return "its answer is of another form";
 	if (reply.n > IPC_BATCH || reply.n != n_fds)
-		return "its answer has not the descriptors that it speaks of";
+		return "its answer does not have as many descriptors as it "
+		       "states";
 	if (reply.n > 0 && verb != IPC_PIECES)
-		return "its answer has descriptors that nobody asked for";
+		return "its answer has descriptors that were not requested";
 	if (reply.refusal != IPC_GRANTED)
-		return reply.n == 0 ? NULL : "its answer refuses and gives";
+		return reply.n == 0 ? NULL :
+				      "its answer refuses and has content";
 	if (verb == IPC_OPEN)
 		return ipc_record_fault(&reply.record);
 	if (verb == IPC_PIECES && reply.n == 0)
-		return "it gives no pieces";
+		return "its answer has no pieces";
 	return pieces_fault(&reply);
 }
 
@@ -166,7 +168,7 @@ ipc_send(int fd, const void *bytes, size_t n, const int *fds, size_t n_fds)
 	return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* All descriptors that came along; there is room for no more than IPC_BATCH. */
+/* Take all descriptors of a message, which has room for IPC_BATCH of them. */
 static size_t
 take_fds(struct msghdr *message, int fds[IPC_BATCH])
 {

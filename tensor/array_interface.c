@@ -1,5 +1,5 @@
 /*
- * The CUDA Array Interface as a struct, both ways.
+ * Tensors to and from the struct of the CUDA Array Interface.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ write_typestr(enum weir_dtype dtype, char *text, size_t size)
 }
 
 static uint64_t
-stream_number(weir_stream stream)
+interface_stream_number(weir_stream stream)
 {
 	if (stream == NULL || stream == WEIR_STREAM_ANY)
 		return STREAM_LEGACY;
@@ -82,7 +82,7 @@ weir_tensor_array_interface(
 		    "%s: the interface has no name for %s; DLPack has", caller,
 		    weir_dtype_name(tensor->dtype));
 	array.struct_size = out->struct_size;
-	array.stream = stream_number(tensor->stream);
+	array.stream = interface_stream_number(tensor->stream);
 	status = weir_tensor_join(tensor, (weir_stream)(uintptr_t)array.stream);
 	if (status != WEIR_OK)
 		return status;
@@ -91,7 +91,7 @@ weir_tensor_array_interface(
 	array.has_strides = !tensor->contiguous;
 	for (int i = 0; i < tensor->ndim; i++) {
 		array.shape[i] = tensor_shape(tensor)[i];
-		/* With a length of 1 it may be anything. */
+		/* If the length is 1, the stride may have any value. */
 		array.strides[i] =
 		    (int64_t)((uint64_t)tensor_strides(tensor)[i] * size);
 	}
@@ -107,7 +107,7 @@ weir_tensor_array_interface(
 static const char caller_in[] = "weir_tensor_from_array_interface";
 
 static enum weir_status
-read_typestr(const char text[8], enum weir_dtype *out)
+read_interface_type(const char text[8], enum weir_dtype *out)
 {
 	char copy[9] = { 0 }, *end;
 	unsigned long bytes;
@@ -156,9 +156,9 @@ check_array(const struct weir_array_interface *array)
 	return WEIR_OK;
 }
 
-/* Strides are in bytes there, in elements here. */
+/* The interface's strides are in bytes, the tensor's in elements. */
 static enum weir_status
-read_lengths(const struct weir_array_interface *array, int64_t size,
+read_interface_lengths(const struct weir_array_interface *array, int64_t size,
     int64_t strides[WEIR_DIMS_MAX])
 {
 	for (int i = 0; i < array->ndim; i++) {
@@ -177,7 +177,7 @@ read_lengths(const struct weir_array_interface *array, int64_t size,
 	return WEIR_OK;
 }
 
-/* Ask the driver for the device of the memory. */
+/* Ask the driver for the memory's device. */
 static enum weir_status
 ask_owner(struct weir_foreign *foreign, CUdeviceptr address)
 {
@@ -206,7 +206,7 @@ ask_owner(struct weir_foreign *foreign, CUdeviceptr address)
 	return WEIR_OK;
 }
 
-/* The tensor's stream comes after the interface's. */
+/* Order the tensor's stream after the interface's. */
 static enum weir_status
 follow_stream(
     const struct weir_array_interface *array, const struct weir_tensor *tensor)
@@ -263,9 +263,9 @@ weir_tensor_from_array_interface(const struct weir_array_interface *array,
 		    caller_in);
 	status = check_array(array);
 	if (status == WEIR_OK)
-		status = read_typestr(array->typestr, &layout.dtype);
+		status = read_interface_type(array->typestr, &layout.dtype);
 	if (status == WEIR_OK)
-		status = read_lengths(
+		status = read_interface_lengths(
 		    array, (int64_t)weir_dtype_size(layout.dtype), strides);
 	if (status != WEIR_OK)
 		return status;

@@ -1,13 +1,13 @@
 /*
- * Copies and fills: which way, on which stream, and who waits.
+ * Copies and fills: how they are made, on which stream, and who waits.
  *
- * Within a device a plan is one straight copy of the driver's, or a kernel. To
- * and from the host, what is not straight goes by way of contiguous memory on
- * the device, so that the bus carries one dense copy; strided page-locked
- * memory is read and written by the kernel itself; strided pageable memory
- * goes by way of page-locked memory, which the host fills or empties. Memory on
- * the way is freed as soon as the work on it is queued: the allocator knows
- * the streams.
+ * Within a device a plan is one plain copy by the driver, or a kernel. Copies
+ * to and from the host that are not plain use contiguous memory on the device,
+ * so that the bus carries one dense copy. The kernel itself reads and writes
+ * strided page-locked memory. Strided pageable memory is copied through
+ * page-locked memory, which the host fills or empties. Temporary memory is
+ * freed as soon as the work on it is queued, because the allocator knows the
+ * streams.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@
 
 static const char caller[] = "weir_tensor_copy";
 
-/* One copy of a device's, under way. */
+/* One copy that is being made. */
 struct copying {
 	const struct weir_tensor *to, *from;
 	struct view to_view, from_view;
@@ -31,7 +31,7 @@ struct copying {
 /* ---- Views -------------------------------------------------------------- */
 
 static void
-view_of(const struct weir_tensor *tensor, struct view *view)
+tensor_view(const struct weir_tensor *tensor, struct view *view)
 {
 	size_t lengths = (size_t)tensor->ndim * sizeof(int64_t);
 
@@ -42,7 +42,7 @@ view_of(const struct weir_tensor *tensor, struct view *view)
 	memcpy(view->strides, tensor_strides(tensor), lengths);
 }
 
-/* A tensor repeated to the shape of a view. False: it does not fit. */
+/* Expand a tensor to the shape of a view. False: the shapes do not fit. */
 static bool
 view_expanded(
     const struct weir_tensor *tensor, const struct view *to, struct view *view)
@@ -66,7 +66,7 @@ view_expanded(
 	return true;
 }
 
-/* A tensor of the same shape in contiguous memory. */
+/* A view of the same shape in contiguous memory. */
 static struct view
 view_dense(const struct view *like, enum weir_dtype dtype, void *data)
 {
@@ -88,7 +88,7 @@ view_bytes(const struct view *view)
 	return bytes;
 }
 
-/* Writing to it would write an element twice. */
+/* Would writing to the view write some element twice? */
 static bool
 view_repeats(const struct view *view)
 {
@@ -99,7 +99,7 @@ view_repeats(const struct view *view)
 	return false;
 }
 
-/* The addresses a view touches. */
+/* The addresses that a view touches. */
 static void
 view_range(const struct view *view, uintptr_t *low, uintptr_t *high)
 {
@@ -149,7 +149,7 @@ copy_straight(void *to, const void *from, size_t bytes, struct stream *stream)
 	    (void *)stream->handle);
 }
 
-/* Both views can be reached from the stream's device. */
+/* Copy on a stream whose device can access both views. */
 static enum weir_status
 copy_on_device(
     const struct view *to, const struct view *from, struct stream *stream)
@@ -164,7 +164,7 @@ copy_on_device(
 	return plan_launch(&plan, stream);
 }
 
-/* Contiguous memory of a device for data on its way. */
+/* Allocate contiguous memory on a device for data in transit. */
 static void *
 stage_take(size_t bytes, const struct stream *stream)
 {
@@ -200,7 +200,7 @@ copy_overlapping(const struct copying *c)
 /* ---- From and to the host ----------------------------------------------- */
 
 static bool
-is_captured(const struct stream *stream)
+is_in_capture(const struct stream *stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
@@ -209,12 +209,12 @@ is_captured(const struct stream *stream)
 	    status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Page-locked memory that the host fills from a strided view, or fills one
- * from. */
+/* Allocate page-locked memory that the host fills from a strided view, or from
+ * which it fills one. */
 static enum weir_status
 bounce_take(const struct copying *c, size_t bytes, void **out)
 {
-	if (is_captured(c->stream))
+	if (is_in_capture(c->stream))
 		return status_set(WEIR_ECAPTURE,
 		    "%s: pageable memory with gaps cannot be copied while "
 		    "stream %p is captured",
@@ -230,7 +230,7 @@ bounce_drop(void *bounce, const struct stream *stream)
 	weir_host_free(bounce);
 }
 
-/* A strided pageable source, made dense by the host first. */
+/* Copy from strided pageable memory: the host first makes it dense. */
 static enum weir_status
 from_pageable(struct copying *c)
 {
@@ -263,7 +263,8 @@ from_pageable(struct copying *c)
 	return status;
 }
 
-/* Dense on the host: over the bus as it is, then a kernel. */
+/* Copy from dense host memory: over the bus without changes, then by a kernel.
+ */
 static enum weir_status
 from_dense(struct copying *c)
 {
@@ -296,7 +297,8 @@ from_host(struct copying *c)
 	return from_pageable(c);
 }
 
-/* Strided pageable memory: the host spreads it, when it has come. */
+/* Copy to strided pageable memory: the host writes the elements after the dense
+ * copy has arrived. */
 static enum weir_status
 to_pageable(struct copying *c, const struct view *dense)
 {
@@ -320,7 +322,8 @@ to_pageable(struct copying *c, const struct view *dense)
 	return status;
 }
 
-/* Made dense and converted on the device first. */
+/* Copy to the host: first make the data dense and convert them on the device.
+ */
 static enum weir_status
 to_host_staged(struct copying *c)
 {
@@ -381,8 +384,8 @@ copy_peer(const struct copying *c, void *to, const void *from, size_t bytes)
 	    c->to->storage->device, from, c->from->storage->device, bytes);
 }
 
-/* A view on one side, and its dense copy in memory of the same device; in the
- * order that `into` says, on a stream of that device. */
+/* Copy between a view on one side and its dense copy in memory of the same
+ * device, in the direction that `into` says, on a stream of that device. */
 static enum weir_status
 copy_aside(
     const struct view *to, const struct view *from, struct stream *stream)
@@ -397,11 +400,12 @@ copy_aside(
 	return status;
 }
 
-/* Memory on one side, dense and of one type: the tensor's own, or a stage. */
+/* Memory on one side, dense and of one type: the tensor's own, or temporary
+ * memory. */
 struct side {
-	struct stream *stream; /* of its device; referenced */
+	struct stream *stream; /* of its device; a reference */
 	struct view dense;
-	void *stage; /* NULL: the tensor's own memory */
+	void *stage; /* temporary memory; NULL: the tensor's own memory */
 };
 
 static enum weir_status
@@ -435,7 +439,7 @@ side_begin(const struct copying *c, const struct weir_tensor *tensor,
 	return weir_last_status();
 }
 
-/* The stage was used on the copy's stream too. */
+/* The temporary memory was used on the copy's stream too. */
 static void
 side_end(const struct copying *c, struct side *side)
 {
@@ -450,8 +454,8 @@ side_end(const struct copying *c, struct side *side)
 	stream_put(side->stream);
 }
 
-/* The source's side makes it dense, one straight copy goes between, and the
- * destination's side spreads it. */
+/* The source's side makes the data dense, one plain copy transfers them, and
+ * the destination's side writes the elements. */
 static enum weir_status
 copy_between_sides(
     const struct copying *c, const struct side *to, const struct side *from)
@@ -521,7 +525,7 @@ check_copy(const struct weir_tensor *to, const struct weir_tensor *from,
 
 	c->to = to;
 	c->from = from;
-	view_of(to, &c->to_view);
+	tensor_view(to, &c->to_view);
 	if (to->storage->read_only)
 		return status_set(
 		    WEIR_EINVAL, "%s: the destination is read-only", caller);
@@ -539,9 +543,9 @@ check_copy(const struct weir_tensor *to, const struct weir_tensor *from,
 	return WEIR_OK;
 }
 
-/* The stream that was named, of the device of either tensor. */
+/* Find the stream that was named, on the device of either tensor. */
 static enum weir_status
-find_stream(struct copying *c, weir_stream handle)
+find_copy_stream(struct copying *c, weir_stream handle)
 {
 	const struct weir_tensor *first = on_host(c->from) ? c->to : c->from;
 	enum weir_status status;
@@ -578,7 +582,7 @@ run_copy(struct copying *c)
 	return copy_on_device(&c->to_view, &c->from_view, c->stream);
 }
 
-/* Queue it, keep the uses, and wait if that is asked for. */
+/* Queue the copy, record the uses, and wait if that is wanted. */
 static enum weir_status
 copy_on_stream(struct copying *c)
 {
@@ -588,7 +592,7 @@ copy_on_stream(struct copying *c)
 
 	if (status != WEIR_OK)
 		return status;
-	if (waits && is_captured(c->stream))
+	if (waits && is_in_capture(c->stream))
 		status = status_set(WEIR_ECAPTURE,
 		    "%s: the copy would wait, and stream %p is captured; "
 		    "WEIR_COPY_NON_BLOCKING does not",
@@ -650,7 +654,7 @@ weir_tensor_copy(const struct weir_tensor *to, const struct weir_tensor *from,
 		return status;
 	if (on_host(to) && on_host(from))
 		return copy_on_host(&c);
-	status = find_stream(&c, stream);
+	status = find_copy_stream(&c, stream);
 	if (status != WEIR_OK)
 		return status;
 	status = copy_on_stream(&c);
@@ -692,7 +696,7 @@ resolve_target(const struct weir_tensor *tensor, const struct weir_place *place,
 }
 
 static bool
-is_there(const struct weir_tensor *tensor, const struct weir_place *place)
+is_at_place(const struct weir_tensor *tensor, const struct weir_place *place)
 {
 	const struct weir_storage *storage = tensor->storage;
 
@@ -750,7 +754,7 @@ weir_tensor_to(const struct weir_tensor *tensor, enum weir_dtype dtype,
 	if (status != WEIR_OK)
 		return status;
 	if (dtype == tensor->dtype && (flags & WEIR_COPY_ALWAYS) == 0 &&
-	    is_there(tensor, &target))
+	    is_at_place(tensor, &target))
 		return weir_tensor_alias(tensor, target.stream, out);
 	return copy_to_new(tensor, dtype, &target, flags, out);
 }
@@ -776,7 +780,7 @@ weir_tensor_contiguous(const struct weir_tensor *tensor, weir_stream stream,
 
 /* ---- Filling ------------------------------------------------------------ */
 
-/* By the driver, where one to four bytes are repeated without a gap. */
+/* Fill by the driver, if one to four bytes are repeated without gaps. */
 static bool
 fill_straight(const struct plan *plan, const void *value, struct stream *stream,
     enum weir_status *status)
@@ -850,7 +854,7 @@ weir_tensor_fill(const struct weir_tensor *tensor, enum weir_dtype dtype,
 		    "weir_tensor_fill: tensor or value is NULL, or there is no "
 		    "dtype %d",
 		    (int)dtype);
-	view_of(tensor, &to);
+	tensor_view(tensor, &to);
 	if (tensor->storage->read_only)
 		return status_set(
 		    WEIR_EINVAL, "weir_tensor_fill: the tensor is read-only");

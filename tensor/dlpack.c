@@ -1,5 +1,5 @@
 /*
- * DLPack, both forms, both ways.
+ * Tensors to and from both forms of DLPack.
  */
 #include <string.h>
 
@@ -94,7 +94,7 @@ dl_device_type(enum weir_memory memory)
 }
 
 static bool
-memory_of(int32_t type, enum weir_memory *out)
+dl_memory_of(int32_t type, enum weir_memory *out)
 {
 	switch (type) {
 	case WEIR_DL_CPU:
@@ -115,7 +115,7 @@ memory_of(int32_t type, enum weir_memory *out)
 }
 
 static struct weir_dl_device
-device_of(const struct weir_tensor *tensor)
+dl_device_of(const struct weir_tensor *tensor)
 {
 	const struct weir_storage *storage = tensor->storage;
 
@@ -130,16 +130,16 @@ weir_tensor_dl_device(
 	if (tensor == NULL || out == NULL)
 		return status_set(WEIR_EINVAL,
 		    "weir_tensor_dl_device: tensor or out is NULL");
-	*out = device_of(tensor);
+	*out = dl_device_of(tensor);
 	return WEIR_OK;
 }
 
-/* `lengths` is the shape and the strides, one after the other. */
+/* `lengths` has the shape, followed by the strides. */
 static struct weir_dl_tensor
-view_of(const struct weir_tensor *tensor, int64_t *lengths)
+dl_view_of(const struct weir_tensor *tensor, int64_t *lengths)
 {
 	return (struct weir_dl_tensor){ .data = tensor_data(tensor),
-		.device = device_of(tensor),
+		.device = dl_device_of(tensor),
 		.ndim = tensor->ndim,
 		.dtype = dl_dtype(tensor->dtype),
 		.shape = lengths,
@@ -154,22 +154,22 @@ weir_tensor_dl_view(
 		return status_set(WEIR_EINVAL,
 		    "weir_tensor_dl_view: %s is NULL",
 		    tensor == NULL ? "tensor" : "out");
-	/* The struct of the standard has no const; consumers only read. */
-	*out = view_of(tensor, (int64_t *)tensor->sizes);
+	/* The standard's struct has no const; consumers only read it. */
+	*out = dl_view_of(tensor, (int64_t *)tensor->sizes);
 	return WEIR_OK;
 }
 
 /* ---- Exporting ---------------------------------------------------------- */
 
-/* The object a consumer holds: one of the two forms, and the lengths. */
+/* The object that a consumer holds: one of the two forms, and the lengths. */
 struct exported {
 	union {
 		struct weir_dl_versioned versioned;
 		struct weir_dl_managed managed;
 	};
-	struct weir_storage *storage; /* held */
-	size_t bytes;                 /* of this struct and what follows */
-	int64_t lengths[];            /* shape, strides */
+	struct weir_storage *storage; /* a reference */
+	size_t bytes;                 /* size of this struct with its lengths */
+	int64_t lengths[];            /* shape, then strides */
 };
 
 static void
@@ -191,7 +191,7 @@ delete_managed(struct weir_dl_managed *self)
 	drop_exported(self->manager_ctx);
 }
 
-/* The tensor for a consumer that works on `stream`. */
+/* Make the tensor for a consumer that works on `stream`. */
 static enum weir_status
 make_exported(const struct weir_tensor *tensor, weir_stream stream,
     struct weir_dl_tensor *dl, struct exported **out)
@@ -216,7 +216,7 @@ make_exported(const struct weir_tensor *tensor, weir_stream stream,
 	if (ndim > 0)
 		memcpy(exported->lengths, tensor->sizes,
 		    2 * ndim * sizeof(int64_t));
-	*dl = view_of(tensor, exported->lengths);
+	*dl = dl_view_of(tensor, exported->lengths);
 	*out = exported;
 	return WEIR_OK;
 }
@@ -300,8 +300,8 @@ give_managed(void *closure, void *data)
 
 static const char caller[] = "weir_tensor_from_dlpack";
 
-/* The layout of a tensor of others; the lengths are only looked at where they
- * are said to be. */
+/* Read the layout of a foreign tensor. The lengths are read only from the place
+ * that the tensor names. */
 static enum weir_status
 read_layout(const struct weir_dl_tensor *dl, struct weir_layout *layout)
 {
@@ -362,8 +362,8 @@ foreign_tensor(const struct weir_foreign *foreign,
 	struct weir_tensor *tensor;
 	enum weir_status status;
 
-	/* Until the tensor exists, the memory stays with the caller on
-	 * failure. */
+	/* Until the tensor exists, the caller keeps the memory if a step fails.
+	 */
 	unowned.give = NULL;
 	status = weir_storage_wrap(&unowned, &storage);
 	if (status != WEIR_OK)
@@ -385,7 +385,7 @@ import(const struct weir_dl_tensor *dl, struct weir_foreign *foreign,
 	uintptr_t first = (uintptr_t)dl->data;
 	enum weir_status status;
 
-	if (!memory_of(dl->device.type, &foreign->memory))
+	if (!dl_memory_of(dl->device.type, &foreign->memory))
 		return status_set(WEIR_ENOTSUP,
 		    "%s: memory of device type %d is not CUDA's or the host's",
 		    caller, dl->device.type);
@@ -417,7 +417,7 @@ weir_tensor_from_dlpack(struct weir_dl_versioned *managed, weir_stream stream,
 	if (managed == NULL || out == NULL)
 		return status_set(
 		    WEIR_EINVAL, "%s: managed or out is NULL", caller);
-	/* In another major version anything may follow the flags. */
+	/* In another major version, the fields after the flags are unknown. */
 	if (managed->version.major != WEIR_DLPACK_MAJOR)
 		return status_set(WEIR_ENOTSUP,
 		    "%s: major version %u is not %d", caller,
@@ -452,7 +452,7 @@ allocate_like(
 
 	if (status != WEIR_OK)
 		return status;
-	if (!memory_of(prototype->device.type, &place.memory))
+	if (!dl_memory_of(prototype->device.type, &place.memory))
 		return status_set(WEIR_ENOTSUP,
 		    "there is no memory of device type %d",
 		    prototype->device.type);

@@ -1,5 +1,5 @@
 /*
- * The types of elements by name and size.
+ * The names and sizes of element types.
  */
 #include <string.h>
 

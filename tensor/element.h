@@ -1,12 +1,13 @@
 /*
- * Elements: what each type is, and how one is converted to another.
+ * Elements: a description of each type, and how one is converted to another.
  *
  * One table describes the types. The kernels' PTX text (tensor/ptx.c), the
  * simulated device's kernels (driver/sim/kernel_tensor.c) and copies on the
- * host (tensor/host_copy.c) are made from it, and give the same bits: every
- * step here has one of the same meaning there.
+ * host (tensor/plan.c) are made from it and give equal bits, because each of
+ * them has a counterpart for every step here.
  *
- * A header only, so that simcuda, which is a library of its own, has it too.
+ * This is only a header, so that simcuda, which is a separate library, can use
+ * it.
  */
 #ifndef TENSOR_ELEMENT_H
 #define TENSOR_ELEMENT_H
@@ -18,37 +19,37 @@
 
 #include <weir/tensor.h>
 
-/* The meaning of the bits. */
+/* How the bits are interpreted. */
 enum element_kind {
 	ELEMENT_NONE,
 	ELEMENT_BOOL,
 	ELEMENT_SIGNED,
 	ELEMENT_UNSIGNED,
-	ELEMENT_SMALL, /* a float of 8 or 16 bits, by way of float32 */
+	ELEMENT_SMALL, /* a float of 8 or 16 bits, converted through float32 */
 	ELEMENT_BFLOAT,
-	ELEMENT_SCALE, /* an exponent and nothing else */
+	ELEMENT_SCALE, /* only an exponent */
 	ELEMENT_FLOAT,
 	ELEMENT_DOUBLE,
 };
 
-/* The values that a small float has besides finite numbers. */
+/* The special values of a small float. */
 enum element_style {
 	STYLE_IEEE, /* infinities, and NaNs above them */
 	STYLE_FN,   /* one NaN for each sign: all bits set */
-	STYLE_UZ,   /* one NaN, where negative zero would be */
+	STYLE_UZ,   /* one NaN, in the place of negative zero */
 };
 
 struct element_type {
 	enum element_kind kind;
-	uint8_t bytes; /* of one component */
+	uint8_t bytes; /* bytes of one component */
 	bool complex;  /* two components */
-	/* ELEMENT_SMALL only. */
-	uint8_t mantissa; /* bits */
+	/* For ELEMENT_SMALL only. */
+	uint8_t mantissa; /* number of bits */
 	uint8_t bias;
 	enum element_style style;
 };
 
-/* The type of a code, which may be any number. */
+/* The type with a code, which may be any number. */
 static inline struct element_type
 element_type(unsigned dtype)
 {
@@ -121,15 +122,15 @@ bits_float(uint32_t bits)
 	return value;
 }
 
-/* Bits of a small float that are not its sign. */
+/* The bits of a small float without its sign. */
 static inline uint32_t
 small_magnitude(struct element_type type)
 {
 	return type.bytes == 1 ? 0x7f : 0x7fff;
 }
 
-/* The first code above the finite ones: infinity, or NaN. One beyond all codes
- * where NaN is in negative zero's place. */
+/* The first code above the finite ones: infinity, or NaN. If NaN is in the
+ * place of negative zero, one more than all codes. */
 static inline uint32_t
 small_above(struct element_type type)
 {
@@ -140,7 +141,7 @@ small_above(struct element_type type)
 	return type.style == STYLE_FN ? magnitude : magnitude + 1;
 }
 
-/* A NaN's code, but for the sign. */
+/* The code of NaN, without the sign. */
 static inline uint32_t
 small_nan(struct element_type type)
 {
@@ -148,8 +149,8 @@ small_nan(struct element_type type)
 					small_magnitude(type);
 }
 
-/* By a product that puts the exponent right, for numbers without a leading
- * bit as well; it is exact. */
+/* A multiplication corrects the exponent, also for subnormal numbers; it is
+ * exact. */
 static inline float
 small_decode(struct element_type type, uint32_t code)
 {
@@ -168,8 +169,8 @@ small_decode(struct element_type type, uint32_t code)
 	return bits_float(bits | sign);
 }
 
-/* A sum rounds what has no leading bit; for all else the exponent is put right
- * and half a last bit is added. */
+/* Subnormal results are rounded by an addition. For all others the exponent is
+ * corrected and half of the last bit is added. */
 static inline uint32_t
 small_encode(struct element_type type, float value)
 {
@@ -207,14 +208,14 @@ bfloat_encode(float value)
 	return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* The nearest power of two, up from halfway; the sign does not matter. */
+/* The nearest power of two, rounded up from halfway; the sign is ignored. */
 static inline uint32_t
 scale_encode(float value)
 {
 	uint32_t bits = float_bits(value) & 0x7fffffff;
 	uint32_t code = (bits + 0x400000) >> 23;
 
-	/* Between 2^-127, which has no leading bit, and 2^-126. */
+	/* Between 2^-127, which is subnormal, and 2^-126. */
 	if (bits < 0x600000)
 		return 0;
 	return code > 0xff ? 0xff : code;
@@ -230,7 +231,7 @@ scale_decode(uint32_t code)
 
 /* ---- Values ------------------------------------------------------------- */
 
-/* The type between two types: one of the first three, by `kind`. */
+/* The value between two types: of one of the first three kinds. */
 struct element {
 	enum element_kind kind; /* SIGNED, UNSIGNED, FLOAT or DOUBLE */
 	uint64_t integer;       /* with its sign extended */
@@ -325,7 +326,7 @@ element_to_double(const struct element *element)
 	}
 }
 
-/* Cut towards zero and held within the range; NaN is 0. */
+/* Round towards zero and clamp to the range; NaN becomes 0. */
 static inline uint64_t
 element_to_integer(struct element_type type, const struct element *element)
 {

@@ -1,10 +1,11 @@
 /*
- * Reading the header of a safetensors file.
+ * Reads the header of a safetensors file.
  *
- * A parser of the JSON that a header may be: one object, whose members are
- * objects with three members, but for `__metadata__`, whose members are texts.
- * There is no recursion, and nothing is looked at twice. All texts are decoded
- * into one buffer as large as the header: no text is longer than it was.
+ * This parser accepts only the JSON that a header may have: one object, whose
+ * members are objects with three members, except `__metadata__`, whose members
+ * are texts. There is no recursion, and each byte is read once. All texts are
+ * decoded into one buffer of the header's size, because decoding never makes a
+ * text longer.
  */
 #include "tensor/header.h"
 
@@ -18,7 +19,7 @@ struct reader {
 	const char *text;
 	size_t size;
 	size_t at;
-	const char *wrong; /* of a failure */
+	const char *wrong; /* description of a failure */
 	struct header *header;
 };
 
@@ -62,7 +63,7 @@ header_dtype_name(enum weir_dtype dtype)
 /* ---- Characters --------------------------------------------------------- */
 
 static bool
-fail(struct reader *r, const char *wrong)
+header_fail(struct reader *r, const char *wrong)
 {
 	if (r->wrong == NULL)
 		r->wrong = wrong;
@@ -70,18 +71,18 @@ fail(struct reader *r, const char *wrong)
 }
 
 static void
-skip_space(struct reader *r)
+skip_header_space(struct reader *r)
 {
 	while (r->at < r->size && r->text[r->at] != '\0' &&
 	    strchr(" \t\r\n", r->text[r->at]) != NULL)
 		r->at++;
 }
 
-/* The next character that is no space; '\0' at the end. */
+/* The next character that is not a space; '\0' at the end. */
 static char
-peek(struct reader *r)
+peek_char(struct reader *r)
 {
-	skip_space(r);
+	skip_header_space(r);
 	return r->at < r->size ? r->text[r->at] : '\0';
 }
 
@@ -100,15 +101,15 @@ expect(struct reader *r, char c)
 		{ '"', "a text is missing" },
 	};
 
-	if (peek(r) == c) {
+	if (peek_char(r) == c) {
 		r->at++;
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		if (texts[i].c == c)
-			return fail(r, texts[i].wrong);
+			return header_fail(r, texts[i].wrong);
 	}
-	return fail(r, "something is missing");
+	return header_fail(r, "something is missing");
 }
 
 /* ---- Texts -------------------------------------------------------------- */
@@ -140,7 +141,7 @@ put_code(struct header *h, uint32_t code)
 	    put_byte(h, 0x80 | (code & 0x3f));
 }
 
-/* The four digits after \u. */
+/* Read the four digits after \u. */
 static bool
 read_hex(struct reader *r, uint32_t *out)
 {
@@ -154,7 +155,8 @@ read_hex(struct reader *r, uint32_t *out)
 		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
 			code = code << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
 		else
-			return fail(r, "\\u needs four hexadecimal digits");
+			return header_fail(
+			    r, "\\u needs four hexadecimal digits");
 		r->at++;
 	}
 	*out = code;
@@ -171,23 +173,24 @@ read_unicode(struct reader *r)
 	if (code >= 0xd800 && code < 0xdc00) {
 		if (r->size - r->at < 6 || r->text[r->at] != '\\' ||
 		    r->text[r->at + 1] != 'u')
-			return fail(r, "half of a surrogate pair");
+			return header_fail(r, "half of a surrogate pair");
 		r->at += 2;
 		if (!read_hex(r, &low))
 			return false;
 		if (low < 0xdc00 || low > 0xdfff)
-			return fail(r, "half of a surrogate pair");
+			return header_fail(r, "half of a surrogate pair");
 		code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
 	} else if (code >= 0xdc00 && code < 0xe000) {
-		return fail(r, "half of a surrogate pair");
+		return header_fail(r, "half of a surrogate pair");
 	}
 	if (code == 0)
-		return fail(r, "a text holds a zero byte");
-	return put_code(r->header, code) || fail(r, "a text is too long");
+		return header_fail(r, "a text holds a zero byte");
+	return put_code(r->header, code) ||
+	    header_fail(r, "a text is too long");
 }
 
 static bool
-read_escape(struct reader *r)
+read_text_escape(struct reader *r)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char c = r->at < r->size ? r->text[r->at] : '\0';
@@ -197,21 +200,21 @@ read_escape(struct reader *r)
 	if (c == 'u')
 		return read_unicode(r);
 	if (at == NULL)
-		return fail(r, "an unknown escape");
+		return header_fail(r, "an unknown escape");
 	return put_byte(r->header, (unsigned char)to[at - from]) ||
-	    fail(r, "a text is too long");
+	    header_fail(r, "a text is too long");
 }
 
 static const char *
 fail_text(struct reader *r, const char *wrong)
 {
-	fail(r, wrong);
+	header_fail(r, wrong);
 	return NULL;
 }
 
-/* The text, which the header owns; NULL if it is wrong. */
+/* Read a text, which the header owns; NULL if it is malformed. */
 static const char *
-read_text(struct reader *r)
+read_header_text(struct reader *r)
 {
 	struct header *h = r->header;
 	size_t start = h->texts_used;
@@ -229,7 +232,7 @@ read_text(struct reader *r)
 		if (c < 0x20)
 			return fail_text(r, "a text holds a control character");
 		if (c == '\\') {
-			if (!read_escape(r))
+			if (!read_text_escape(r))
 				return NULL;
 		} else if (!put_byte(h, c)) {
 			return fail_text(r, "a text is too long");
@@ -243,46 +246,46 @@ read_text(struct reader *r)
 /* ---- Numbers ------------------------------------------------------------ */
 
 static bool
-read_number(struct reader *r, uint64_t *out)
+read_header_number(struct reader *r, uint64_t *out)
 {
 	uint64_t value = 0;
 	size_t start;
 
-	peek(r);
+	peek_char(r);
 	start = r->at;
 	while (
 	    r->at < r->size && r->text[r->at] >= '0' && r->text[r->at] <= '9') {
 		if (__builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(
 			value, (uint64_t)(r->text[r->at] - '0'), &value))
-			return fail(r, "a number is too large");
+			return header_fail(r, "a number is too large");
 		r->at++;
 	}
 	if (r->at == start)
-		return fail(r, "a whole number from 0 is missing");
+		return header_fail(r, "a whole number from 0 is missing");
 	if (r->text[start] == '0' && r->at > start + 1)
-		return fail(r, "a number begins with 0");
+		return header_fail(r, "a number begins with 0");
 	*out = value;
 	return true;
 }
 
-/* Up to `max` numbers in brackets. */
+/* Read up to `max` numbers in brackets. */
 static bool
 read_numbers(struct reader *r, uint64_t *out, size_t max, size_t *n)
 {
 	*n = 0;
 	if (!expect(r, '['))
 		return false;
-	if (peek(r) == ']') {
+	if (peek_char(r) == ']') {
 		r->at++;
 		return true;
 	}
 	for (;;) {
 		if (*n == max)
-			return fail(r, "there are too many numbers");
-		if (!read_number(r, &out[(*n)++]))
+			return header_fail(r, "there are too many numbers");
+		if (!read_header_number(r, &out[(*n)++]))
 			return false;
-		if (peek(r) == ']') {
+		if (peek_char(r) == ']') {
 			r->at++;
 			return true;
 		}
@@ -293,11 +296,11 @@ read_numbers(struct reader *r, uint64_t *out, size_t max, size_t *n)
 
 /* ---- Members ------------------------------------------------------------ */
 
-/* After '{' or a member: is there another? */
+/* After '{' or a member: does another member follow? */
 static bool
 next_member(struct reader *r, bool *first)
 {
-	char c = peek(r);
+	char c = peek_char(r);
 
 	if (c == '}') {
 		r->at++;
@@ -309,8 +312,8 @@ next_member(struct reader *r, bool *first)
 	return true;
 }
 
-/* Room for one more of `size` bytes each; the array is at most twice as large
- * as what is in it, and that is bounded by the text. */
+/* Make room for one more item of `size` bytes. The array is at most twice as
+ * large as its content, which is bounded by the text. */
 static void *
 grown(void *array, size_t n, size_t *max, size_t size)
 {
@@ -345,10 +348,10 @@ read_shape(struct reader *r, struct header_entry *entry)
 		    h->lengths, h->n_lengths, &h->max_lengths, sizeof(int64_t));
 
 		if (all == NULL)
-			return fail(r, "no host memory");
+			return header_fail(r, "no host memory");
 		h->lengths = all;
 		if (lengths[i] > INT64_MAX)
-			return fail(r, "a length is too large");
+			return header_fail(r, "a length is too large");
 		all[h->n_lengths++] = (int64_t)lengths[i];
 	}
 	return true;
@@ -358,7 +361,7 @@ static bool
 read_dtype(struct reader *r, struct header_entry *entry)
 {
 	size_t used = r->header->texts_used;
-	const char *text = read_text(r);
+	const char *text = read_header_text(r);
 
 	if (text == NULL)
 		return false;
@@ -368,7 +371,7 @@ read_dtype(struct reader *r, struct header_entry *entry)
 	}
 	r->header->texts_used = used;
 	return entry->dtype != WEIR_DTYPE_NONE ||
-	    fail(r, "the dtype is unknown");
+	    header_fail(r, "the dtype is unknown");
 }
 
 static bool
@@ -380,15 +383,15 @@ read_offsets(struct reader *r, struct header_entry *entry)
 	if (!read_numbers(r, offsets, 2, &n))
 		return false;
 	if (n != 2)
-		return fail(r, "data_offsets are not two numbers");
+		return header_fail(r, "data_offsets are not two numbers");
 	entry->begin = offsets[0];
 	entry->end = offsets[1];
 	return true;
 }
 
-/* Elements take exactly the bytes they are said to. */
+/* Check that the elements have exactly the stated size. */
 static bool
-check_size(struct reader *r, const struct header_entry *entry)
+check_entry_size(struct reader *r, const struct header_entry *entry)
 {
 	const int64_t *shape = header_shape(r->header, entry);
 	uint64_t bytes = weir_dtype_size(entry->dtype);
@@ -398,11 +401,12 @@ check_size(struct reader *r, const struct header_entry *entry)
 		empty = empty || shape[i] == 0;
 	for (int i = 0; i < entry->ndim && !empty; i++) {
 		if (__builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes))
-			return fail(r, "the shape is too large");
+			return header_fail(r, "the shape is too large");
 	}
 	if (entry->end < entry->begin ||
 	    entry->end - entry->begin != (empty ? 0 : bytes))
-		return fail(r, "data_offsets do not fit dtype and shape");
+		return header_fail(
+		    r, "data_offsets do not fit dtype and shape");
 	return true;
 }
 
@@ -419,7 +423,7 @@ read_entry(struct reader *r, struct header_entry *entry)
 	while (good && next_member(r, &first)) {
 		size_t used = r->header->texts_used;
 		unsigned what = 0;
-		const char *key = read_text(r);
+		const char *key = read_header_text(r);
 
 		if (key == NULL || !expect(r, ':'))
 			return false;
@@ -431,7 +435,8 @@ read_entry(struct reader *r, struct header_entry *entry)
 			what = SEEN_OFFSETS;
 		r->header->texts_used = used;
 		if (what == 0 || (seen & what) != 0)
-			return fail(r, "a member is unknown or there twice");
+			return header_fail(
+			    r, "a member is unknown or there twice");
 		seen |= what;
 		good = what == SEEN_DTYPE ? read_dtype(r, entry) :
 		    what == SEEN_SHAPE    ? read_shape(r, entry) :
@@ -440,8 +445,9 @@ read_entry(struct reader *r, struct header_entry *entry)
 	if (!good || r->wrong != NULL)
 		return false;
 	if (seen != SEEN_ALL)
-		return fail(r, "dtype, shape or data_offsets are missing");
-	return check_size(r, entry);
+		return header_fail(
+		    r, "dtype, shape or data_offsets are missing");
+	return check_entry_size(r, entry);
 }
 
 static bool
@@ -452,7 +458,7 @@ add_pair(struct reader *r, const char *key, const char *value)
 	    grown(h->metadata, h->n_metadata, &h->max_metadata, sizeof(*pairs));
 
 	if (pairs == NULL)
-		return fail(r, "no host memory");
+		return header_fail(r, "no host memory");
 	h->metadata = pairs;
 	pairs[h->n_metadata++] = (struct header_pair){ key, value };
 	return true;
@@ -464,15 +470,15 @@ read_metadata(struct reader *r)
 	bool first = true;
 
 	if (r->header->n_metadata > 0)
-		return fail(r, "__metadata__ is there twice");
+		return header_fail(r, "__metadata__ is there twice");
 	if (!expect(r, '{'))
 		return false;
 	while (next_member(r, &first)) {
-		const char *key = read_text(r), *value;
+		const char *key = read_header_text(r), *value;
 
 		if (key == NULL || !expect(r, ':'))
 			return false;
-		value = read_text(r);
+		value = read_header_text(r);
 		if (value == NULL || !add_pair(r, key, value))
 			return false;
 	}
@@ -490,7 +496,7 @@ read_all(struct reader *r)
 	while (next_member(r, &first)) {
 		struct header_entry entry = { .dtype = WEIR_DTYPE_NONE };
 
-		entry.name = read_text(r);
+		entry.name = read_header_text(r);
 		if (entry.name == NULL || !expect(r, ':'))
 			return false;
 		if (strcmp(entry.name, "__metadata__") == 0) {
@@ -503,12 +509,12 @@ read_all(struct reader *r)
 		struct header_entry *entries = grown(
 		    h->entries, h->n_entries, &h->max_entries, sizeof(entry));
 		if (entries == NULL)
-			return fail(r, "no host memory");
+			return header_fail(r, "no host memory");
 		h->entries = entries;
 		entries[h->n_entries++] = entry;
 	}
-	if (r->wrong == NULL && peek(r) != '\0')
-		return fail(r, "something follows the header's object");
+	if (r->wrong == NULL && peek_char(r) != '\0')
+		return header_fail(r, "something follows the header's object");
 	return r->wrong == NULL;
 }
 
@@ -540,8 +546,8 @@ compare_key(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-/* Entries follow each other without gap or overlap, to the file's end, and no
- * name is there twice. */
+/* Entries follow each other without gaps or overlaps up to the end of the file,
+ * and all names differ. */
 static const char *
 check_entries(struct header *h, uint64_t data_bytes)
 {

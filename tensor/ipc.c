@@ -1,11 +1,11 @@
 /*
  * Tensors of other processes: <weir/ipc.h>.
  *
- * The message is a handle of the storage and the elements of it that are meant.
- * The owner's export holds the storage; the opener's storage is foreign memory
- * that is closed with its last holder. weir_tensor_over() checks the numbers
- * that come from another process: the elements must lie within the storage,
- * whose size the driver has confirmed.
+ * The message is a handle of the storage and a description of the elements. The
+ * owner's export holds the storage. The opener's storage is foreign memory,
+ * which is closed with its last holder. weir_tensor_over() checks the numbers
+ * from the other process: the elements must lie within the storage, whose size
+ * the driver has confirmed.
  */
 #include <string.h>
 
@@ -32,7 +32,8 @@ check_shared(const struct weir_storage *storage)
 		    "weir_ipc_share_tensor: the tensor is in %s memory%s; only "
 		    "memory of a device from weir is shared",
 		    weir_memory_name(storage->memory),
-		    storage->foreign ? " of somebody else's" : "");
+		    storage->foreign ? " of somebody else's" :
+				       " that is foreign");
 	return WEIR_OK;
 }
 
@@ -92,7 +93,7 @@ weir_ipc_share_tensor(const struct weir_tensor *tensor, weir_stream stream,
 
 /* ---- Opening ------------------------------------------------------------ */
 
-/* The data to close a storage: the import, and the stream of its last use. */
+/* Data for closing a storage: the import, and the stream of its last use. */
 struct opened {
 	struct weir_ipc_import *import;
 	weir_stream stream;
@@ -104,15 +105,15 @@ close_storage(void *closure, void *data)
 	struct opened *opened = closure;
 
 	(void)data;
-	/* A stream that is gone cannot be waited for; the device can. */
+	/* A destroyed stream cannot be waited for; the device can. */
 	if (weir_ipc_close(opened->import, opened->stream) != WEIR_OK)
 		(void)weir_ipc_close(opened->import, WEIR_STREAM_ANY);
 	meta_free(opened, sizeof(*opened));
 }
 
-/* Takes over the import on success. */
+/* Takes ownership of the import on success. */
 static enum weir_status
-wrap(struct weir_ipc_import *import, const struct weir_ipc_info *info,
+wrap_import(struct weir_ipc_import *import, const struct weir_ipc_info *info,
     weir_stream stream, struct weir_storage **out)
 {
 	struct opened *opened = meta_alloc(sizeof(*opened));
@@ -160,7 +161,7 @@ open_storage(const struct weir_ipc_tensor *in, int device, weir_stream stream,
 		    "weir_ipc_open_tensor: the storage has %zu bytes, not %llu",
 		    info.size, (unsigned long long)in->storage_bytes);
 	if (status == WEIR_OK)
-		status = wrap(import, &info, stream, out);
+		status = wrap_import(import, &info, stream, out);
 	if (status != WEIR_OK)
 		(void)weir_ipc_close(import, stream);
 	return status;
@@ -204,7 +205,7 @@ weir_ipc_open_tensor(const struct weir_ipc_tensor *in, int device,
 		.strides = in->strides,
 		.offset_bytes = in->offset_bytes };
 	status = weir_tensor_over(storage, &layout, stream, out);
-	/* The tensor holds it, or nobody does. */
+	/* Only the tensor holds it; after a failure it is freed. */
 	weir_storage_release(storage);
 	return status;
 }
@@ -230,13 +231,13 @@ weir_ipc_view(struct weir_ipc_import *import, weir_stream stream,
 					   "the tensor needs a stream");
 	length = (int64_t)info.size;
 	layout.shape = &length;
-	status = wrap(import, &info, stream, &storage);
+	status = wrap_import(import, &info, stream, &storage);
 	if (status != WEIR_OK) {
 		(void)weir_ipc_close(import, stream);
 		return status;
 	}
 	status = weir_tensor_over(storage, &layout, stream, out);
-	/* The tensor holds it, or nobody does. */
+	/* Only the tensor holds it; after a failure it is freed. */
 	weir_storage_release(storage);
 	return status;
 }

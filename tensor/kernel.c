@@ -1,6 +1,6 @@
 /*
- * Running plans on a device: which kernel suits, and the kernels that have been
- * compiled so far.
+ * Runs plans on a device: chooses the kernel, and stores the kernels that have
+ * been compiled.
  */
 #include <string.h>
 
@@ -14,10 +14,11 @@ enum { BUCKETS = 64, ELEMENTS_MAX = INT32_MAX, TILE_LEAST = 16 };
 
 /* ---- Compiled kernels --------------------------------------------------- */
 
-/* One kernel in one context. Never freed: there are some hundred at most. */
+/* A kernel in a context. Never freed, because there are some hundred at most.
+ */
 struct compiled {
 	struct compiled *next; /* constant once it is in the table */
-	uint64_t key;          /* what it does */
+	uint64_t key;          /* identifies the kernel */
 	uint64_t context_id;
 	CUcontext context;
 	CUfunction function;
@@ -26,14 +27,14 @@ struct compiled {
 static struct compiled *_Atomic table[BUCKETS];
 
 static uint64_t
-key_of(const struct ptx_kernel *kernel)
+kernel_key_of(const struct ptx_kernel *kernel)
 {
 	return (uint64_t)kernel->kind | (uint64_t)kernel->to_dtype << 8 |
 	    (uint64_t)kernel->from_dtype << 16 | (uint64_t)kernel->unit << 24 |
 	    (uint64_t)kernel->dims << 32;
 }
 
-/* Tells a context from an earlier one at the same address; 0 where the driver
+/* Distinguishes a context from an earlier one at its address; 0 if the driver
  * has no such number. */
 static uint64_t
 context_number(CUcontext context)
@@ -61,7 +62,7 @@ find_compiled(uint64_t key, CUcontext context, uint64_t context_id)
 }
 
 static enum weir_status
-load_module(const struct ptx_kernel *kernel, CUfunction *out)
+load_kernel_module(const struct ptx_kernel *kernel, CUfunction *out)
 {
 	const struct driver *driver = driver_peek();
 	char *text = meta_alloc(PTX_TEXT_MAX);
@@ -91,12 +92,12 @@ load_module(const struct ptx_kernel *kernel, CUfunction *out)
 	    weir_dtype_name(kernel->to_dtype), kernel->dims);
 }
 
-/* Two threads may compile the same kernel at once; both are kept. */
+/* Two threads may compile a kernel at once; both results are stored. */
 static enum weir_status
 get_function(
     const struct ptx_kernel *kernel, CUcontext context, CUfunction *out)
 {
-	uint64_t key = key_of(kernel), id = context_number(context);
+	uint64_t key = kernel_key_of(kernel), id = context_number(context);
 	struct compiled *compiled = find_compiled(key, context, id);
 	enum weir_status status;
 
@@ -110,7 +111,7 @@ get_function(
 	*compiled = (struct compiled){
 		.key = key, .context_id = id, .context = context
 	};
-	status = load_module(kernel, &compiled->function);
+	status = load_kernel_module(kernel, &compiled->function);
 	if (status != WEIR_OK) {
 		meta_free(compiled, sizeof(*compiled));
 		return status;
@@ -183,7 +184,7 @@ set_params(const struct ptx_kernel *kernel, const struct plan *plan,
 }
 
 static enum weir_status
-launch(const struct ptx_kernel *kernel, const struct plan *plan,
+launch_kernel(const struct ptx_kernel *kernel, const struct plan *plan,
     const void *value, struct stream *stream)
 {
 	uint64_t params[KERNEL_PARAMS];
@@ -231,8 +232,8 @@ is_flat(const struct plan *plan)
 	    !element_type(plan->from_dtype).complex;
 }
 
-/* The dimension in which the source is dense, if a tile with the last one is of
- * use; else -1. */
+/* The dimension in which the source is dense, if a tile of it with the last
+ * dimension is useful; else -1. */
 static int
 tile_dim(const struct plan *plan)
 {
@@ -272,7 +273,8 @@ move_dim(struct plan *plan, int d)
 	plan->from_strides[d] = from;
 }
 
-/* Is a tile of elements of one or two bytes one of whole words, both ways? */
+/* Does a tile of elements of one or two bytes consist of whole words, in both
+ * directions? */
 static bool
 is_packed(const struct plan *plan)
 {
@@ -290,7 +292,7 @@ is_packed(const struct plan *plan)
 	return bits % 4 == 0;
 }
 
-/* Elements must lie at multiples of their size, else they go by the byte. */
+/* Elements that are not aligned to their size are copied by bytes. */
 static void
 narrow_unaligned(struct plan *plan)
 {
@@ -304,7 +306,7 @@ narrow_unaligned(struct plan *plan)
 		unit /= 2;
 	if (unit == plan->unit)
 		return;
-	/* One more dimension, of the parts of an element. */
+	/* Add a dimension for the parts of an element. */
 	plan->extents[plan->n] = plan->unit / unit;
 	plan->to_strides[plan->n] = unit;
 	plan->from_strides[plan->n] = unit;
@@ -322,7 +324,8 @@ is_aligned(const char *data, const int64_t *strides, int n, size_t size)
 	return bits % (int64_t)size == 0;
 }
 
-/* A plan of at most KERNEL_DIMS dimensions and ELEMENTS_MAX elements. */
+/* Launch a plan with at most KERNEL_DIMS dimensions and ELEMENTS_MAX elements.
+ */
 static enum weir_status
 launch_copy(const struct plan *whole, struct stream *stream)
 {
@@ -348,12 +351,12 @@ launch_copy(const struct plan *whole, struct stream *stream)
 		kernel.kind = is_packed(&plan) ? PTX_PACK : PTX_TILE;
 	}
 	kernel.dims = plan.n;
-	return launch(&kernel, &plan, NULL, stream);
+	return launch_kernel(&kernel, &plan, NULL, stream);
 }
 
 /* ---- Plans -------------------------------------------------------------- */
 
-/* The part of a plan with indices from `start` on of dimension d. */
+/* The part of a plan with indices from `start` on in dimension d. */
 static struct plan
 plan_part(const struct plan *plan, int d, int64_t start, int64_t length)
 {
@@ -365,7 +368,7 @@ plan_part(const struct plan *plan, int d, int64_t start, int64_t length)
 	return part;
 }
 
-/* Without its first dimension, whose extent is 1. */
+/* Remove the first dimension, whose extent is 1. */
 static void
 drop_first(struct plan *plan)
 {
@@ -380,7 +383,7 @@ drop_first(struct plan *plan)
 typedef enum weir_status (*launcher)(
     const struct plan *plan, const void *value, struct stream *stream);
 
-/* In parts that a kernel can do. */
+/* Split a plan into parts that a kernel can do. */
 static enum weir_status
 in_parts(const struct plan *plan, const void *value, launcher one,
     struct stream *stream)
@@ -433,7 +436,7 @@ one_fill(const struct plan *plan, const void *value, struct stream *stream)
 		whole.to_strides[0] = 0;
 	}
 	kernel.dims = whole.n;
-	return launch(&kernel, &whole, value, stream);
+	return launch_kernel(&kernel, &whole, value, stream);
 }
 
 enum weir_status
@@ -473,7 +476,7 @@ plan_launch_fill(
 		    weir_dtype_name(whole.to_dtype), (void *)whole.to);
 	for (unsigned i = 0; i < sizeof(wide); i += unit)
 		memcpy(wide + i, value, unit);
-	/* Where rows are dense, as wide as the rows allow. */
+	/* If rows are dense, use units as wide as the rows allow. */
 	while (last >= 0 && whole.to_strides[last] == (int64_t)unit &&
 	    unit < sizeof(wide) && whole.extents[last] % 2 == 0 &&
 	    is_aligned(whole.to, whole.to_strides, last, 2 * (size_t)unit)) {

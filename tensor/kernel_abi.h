@@ -1,5 +1,6 @@
 /*
- * How kernels are called: what the library and the simulated device agree on.
+ * How kernels are called: the interface between the library and the simulated
+ * device.
  */
 #ifndef TENSOR_KERNEL_ABI_H
 #define TENSOR_KERNEL_ABI_H
@@ -19,12 +20,13 @@ enum {
 	KERNEL_PARAMS = KERNEL_FROM_STRIDES + KERNEL_DIMS,
 };
 
-/* Parameter KERNEL_CODE: a byte each. */
+/* The bytes of parameter KERNEL_CODE. */
 enum {
 	KERNEL_CODE_TO = 0,    /* the destination's type */
-	KERNEL_CODE_FROM = 8,  /* the source's */
-	KERNEL_CODE_DIMS = 16, /* dimensions */
-	KERNEL_CODE_UNIT = 24, /* bytes moved as they are; 0: converted */
+	KERNEL_CODE_FROM = 8,  /* the source's type */
+	KERNEL_CODE_DIMS = 16, /* number of dimensions */
+	/* Bytes that are moved without conversion; 0: converted. */
+	KERNEL_CODE_UNIT = 24,
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Reading tensors from a file. All that a header says is checked against the
- * file before any memory for elements is allocated.
+ * Reads tensors from a file. All statements of a header are checked against the
+ * file before memory for elements is allocated.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,18 +29,19 @@ enum { LENGTH_BYTES = 8, PREFIX_MAX = 32 };
 struct row {
 	const char *name; /* in the header's texts */
 	struct weir_tensor *tensor;
-	const struct header_entry *entry; /* its own, or its holder's */
+	const struct header_entry *entry; /* its own entry, or its holder's */
 	bool is_view;
-	bool hidden; /* memory that views lie in, and no tensor of the file */
+	/* Memory that contains views, but is no tensor of the file. */
+	bool hidden;
 	enum weir_dtype dtype;
 	int ndim;
-	int64_t *sizes; /* of a view: shape, strides */
+	int64_t *sizes; /* of a view: shape, then strides */
 	size_t offset_bytes;
 };
 
 struct weir_loaded {
 	struct header header;
-	struct row *rows; /* by name; hidden ones at the end */
+	struct row *rows; /* sorted by name; hidden ones at the end */
 	size_t n, max;
 	size_t shown;
 };
@@ -48,7 +49,7 @@ struct weir_loaded {
 /* ---- The file ----------------------------------------------------------- */
 
 static enum weir_status
-file_failed(const char *path, const char *what)
+load_failed(const char *path, const char *what)
 {
 	return status_set(
 	    WEIR_EFILE, "%s: %s: %s", path, what, strerror(errno));
@@ -63,7 +64,7 @@ read_exactly(const char *path, int file, char *to, size_t bytes, uint64_t at)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return file_failed(path, "reading the header");
+			return load_failed(path, "reading the header");
 		if (n == 0)
 			return status_set(WEIR_EFILE,
 			    "%s: the file ends in its header", path);
@@ -100,9 +101,9 @@ header_length(const char *path, int file, uint64_t size, uint64_t *out)
 	return WEIR_OK;
 }
 
-/* The header, and where the elements begin. */
+/* Read the header, and find where the elements begin. */
 static enum weir_status
-read_header(
+read_file_header(
     const char *path, int file, struct header *header, uint64_t *elements_at)
 {
 	struct stat about;
@@ -111,7 +112,7 @@ read_header(
 	enum weir_status status;
 
 	if (fstat(file, &about) != 0)
-		return file_failed(path, "asking for its size");
+		return load_failed(path, "asking for its size");
 	if (!S_ISREG(about.st_mode))
 		return status_set(
 		    WEIR_EFILE, "%s: it is not a regular file", path);
@@ -154,7 +155,7 @@ metadata_of(const struct header *header, const char *prefix, const char *name)
 	return value;
 }
 
-/* The type that was saved as another. */
+/* Find the real type of a tensor that was saved as another type. */
 static enum weir_status
 saved_dtype(const struct header *header, struct row *row)
 {
@@ -201,9 +202,9 @@ add_entry(struct weir_loaded *loaded, const struct header_entry *entry)
 	return saved_dtype(&loaded->header, row);
 }
 
-/* One number and the blank after it. */
+/* Read a number and the blank after it. */
 static bool
-read_number(const char **text, long long *out)
+read_view_number(const char **text, long long *out)
 {
 	char *end;
 
@@ -221,7 +222,8 @@ sizes_bytes(const struct row *row)
 	return (2 * (size_t)row->ndim + 1) * sizeof(int64_t);
 }
 
-/* Read what put_view() of save.c wrote; false if it is wrong. */
+/* Read the text that put_view() of save.c has written; false if it is
+ * malformed. */
 static bool
 read_view(struct row *row, const struct header *header, const char *text)
 {
@@ -235,16 +237,16 @@ read_view(struct row *row, const struct header *header, const char *text)
 	type[blank - text] = '\0';
 	text = blank + 1;
 	if (weir_dtype_find(type, &row->dtype) != WEIR_OK ||
-	    !read_number(&text, &number) || number < 0)
+	    !read_view_number(&text, &number) || number < 0)
 		return false;
 	row->offset_bytes = (size_t)number;
-	if (!read_number(&text, &number) || number < 0 ||
+	if (!read_view_number(&text, &number) || number < 0 ||
 	    number > WEIR_DIMS_MAX)
 		return false;
 	row->ndim = (int)number;
 	row->sizes = meta_zalloc(sizes_bytes(row));
 	for (int i = 0; row->sizes != NULL && i < 2 * row->ndim; i++) {
-		if (!read_number(&text, &number) ||
+		if (!read_view_number(&text, &number) ||
 		    (i < row->ndim && number < 0))
 			return false;
 		row->sizes[i] = number;
@@ -253,7 +255,7 @@ read_view(struct row *row, const struct header *header, const char *text)
 	return row->entry != NULL && row->sizes != NULL;
 }
 
-/* Only of a view. */
+/* For views only. */
 static struct weir_layout
 view_layout(const struct row *row)
 {
@@ -265,7 +267,7 @@ view_layout(const struct row *row)
 		.offset_bytes = row->offset_bytes };
 }
 
-/* Every element of a view lies in its entry. */
+/* Does every element of a view lie in its entry? */
 static bool
 view_fits(const struct row *row)
 {
@@ -285,7 +287,7 @@ add_view(struct weir_loaded *loaded, const struct header_pair *pair)
 
 	row->name = pair->key + strlen(view_prefix);
 	row->is_view = true;
-	/* From here on it is dropped with the others. */
+	/* From here on the row is dropped with the others. */
 	loaded->n++;
 	if (!read_view(row, &loaded->header, pair->value) || !view_fits(row) ||
 	    row->name[0] == '\0' ||
@@ -388,7 +390,7 @@ make_tensor(struct weir_loaded *loaded, struct row *row,
 	return tensor_new(caller, &layout, &place, &row->tensor);
 }
 
-/* Entries and views never have the same name. */
+/* Entries and views never have equal names. */
 static const struct row *
 row_of_entry(const struct weir_loaded *loaded, const struct header_entry *entry)
 {
@@ -459,7 +461,7 @@ load_file(const char *path, int file, const struct weir_load_options *options,
 		.closure = options != NULL ? options->closure : NULL };
 	uint64_t elements_at = 0;
 	enum weir_status status =
-	    read_header(path, file, &loaded->header, &elements_at);
+	    read_file_header(path, file, &loaded->header, &elements_at);
 
 	if (status != WEIR_OK)
 		return status;
@@ -489,11 +491,11 @@ weir_load(const char *path, const struct weir_load_options *options,
 	loaded = meta_zalloc(sizeof(*loaded));
 	if (loaded == NULL)
 		return status_set(WEIR_EHOSTMEM, "%s: no host memory", caller);
-	/* A pipe without a writer must not be waited for. */
+	/* Do not wait for a pipe without a writer. */
 	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file < 0) {
 		meta_free(loaded, sizeof(*loaded));
-		return file_failed(path, "opening the file");
+		return load_failed(path, "opening the file");
 	}
 	status = load_file(path, file, options, loaded);
 	close(file);

@@ -1,5 +1,5 @@
 /*
- * Plans: what a copy has to do, in as few dimensions as can be, and copies by
+ * Plans describe a copy in as few dimensions as possible; and copies made by
  * the host.
  */
 #include <stdlib.h>
@@ -17,9 +17,10 @@ distance(int64_t stride)
 	return stride < 0 ? -stride : stride;
 }
 
-/* Dimension a before b, which is nearer to the destination's elements. */
+/* Is dimension a outside of b, that is, has it larger strides in the
+ * destination? */
 static bool
-comes_before(const struct plan *plan, int a, int b)
+dim_is_outside(const struct plan *plan, int a, int b)
 {
 	int64_t to =
 	    distance(plan->to_strides[a]) - distance(plan->to_strides[b]);
@@ -48,14 +49,14 @@ static void
 sort_dims(struct plan *plan)
 {
 	for (int i = 1; i < plan->n; i++) {
-		for (int j = i; j > 0 && !comes_before(plan, j - 1, j) &&
-		     comes_before(plan, j, j - 1);
+		for (int j = i; j > 0 && !dim_is_outside(plan, j - 1, j) &&
+		     dim_is_outside(plan, j, j - 1);
 		     j--)
 			swap_dims(plan, j - 1, j);
 	}
 }
 
-/* A dimension whose next step is the end of the one within it is one with it.
+/* Merge two dimensions if a step in the outer one equals the whole inner one.
  */
 static void
 merge_dims(struct plan *plan)
@@ -80,7 +81,7 @@ merge_dims(struct plan *plan)
 		plan->n = kept + 1;
 }
 
-/* Where both go down in a dimension, or the destination alone, they go up. */
+/* Reverse the dimensions in which the destination's stride is negative. */
 static void
 turn_dims(struct plan *plan)
 {
@@ -109,9 +110,10 @@ can_widen(const struct plan *plan, unsigned unit)
 	return bits % unit == 0;
 }
 
-/* Bits that are only moved go in the largest units that fit. */
+/* Bits that are moved without conversion are moved in the largest units that
+ * fit. */
 static void
-widen(struct plan *plan)
+widen_unit(struct plan *plan)
 {
 	int last = plan->n - 1;
 	unsigned unit = UNIT_MAX;
@@ -153,7 +155,7 @@ plan_make(struct plan *plan, const struct view *to, const struct view *from)
 	sort_dims(plan);
 	merge_dims(plan);
 	if (plan->unit > 0)
-		widen(plan);
+		widen_unit(plan);
 }
 
 int64_t
@@ -181,7 +183,7 @@ plan_straight_bytes(const struct plan *plan)
 
 /* ---- By the host -------------------------------------------------------- */
 
-/* For the innermost dimension. */
+/* Copy along the innermost dimension. */
 static void
 run_row(const struct plan *plan, char *to, const char *from)
 {
@@ -208,14 +210,14 @@ run_row(const struct plan *plan, char *to, const char *from)
 }
 
 static void
-run_dims(const struct plan *plan, int dim, char *to, const char *from)
+plan_run_dims(const struct plan *plan, int dim, char *to, const char *from)
 {
 	if (dim >= plan->n - 1) {
 		run_row(plan, to, from);
 		return;
 	}
 	for (int64_t i = 0; i < plan->extents[dim]; i++) {
-		run_dims(plan, dim + 1, to + i * plan->to_strides[dim],
+		plan_run_dims(plan, dim + 1, to + i * plan->to_strides[dim],
 		    from + i * plan->from_strides[dim]);
 	}
 }
@@ -223,5 +225,5 @@ run_dims(const struct plan *plan, int dim, char *to, const char *from)
 void
 plan_run_host(const struct plan *plan)
 {
-	run_dims(plan, 0, plan->to, plan->from);
+	plan_run_dims(plan, 0, plan->to, plan->from);
 }

@@ -1,5 +1,5 @@
 /*
- * Kernels in PTX; tensor/ptx.h tells what they are given.
+ * Kernels in PTX; tensor/ptx.h describes their parameters.
  */
 #include "tensor/ptx_parts.h"
 
@@ -23,7 +23,7 @@ ptx_address_parameter(struct ptx_writer *w, int i)
 	return l;
 }
 
-/* For less than 2^32. */
+/* For parameters below 2^32. */
 int
 ptx_short_parameter(struct ptx_writer *w, int i)
 {
@@ -33,7 +33,7 @@ ptx_short_parameter(struct ptx_writer *w, int i)
 	return r;
 }
 
-/* Add index * stride to an address; the index is a %r. */
+/* Add index * stride to an address; the index is a %r register. */
 int
 ptx_advance(struct ptx_writer *w, int address, int index, int stride)
 {
@@ -46,7 +46,7 @@ ptx_advance(struct ptx_writer *w, int address, int index, int stride)
 }
 
 static void
-begin(struct ptx_writer *w, const char *name)
+begin_kernel(struct ptx_writer *w, const char *name)
 {
 	ptx_put(w, ".version 6.3\n.target sm_75\n.address_size 64\n");
 	ptx_put(w, ".visible .entry %s(", name);
@@ -62,14 +62,15 @@ begin(struct ptx_writer *w, const char *name)
 }
 
 static void
-end(struct ptx_writer *w)
+end_kernel(struct ptx_writer *w)
 {
 	ptx_put(w, "\tret;\n}\n");
 }
 
 /* ---- Dense, some elements at a time ------------------------------------- */
 
-/* The elements that are no whole group, a thread each, after all others. */
+/* Copy the elements that do not fill a group, one for each thread, after all
+ * others. */
 static void
 write_tail(struct ptx_writer *w, const struct ptx_kernel *kernel, int n, int to,
     int from)
@@ -99,7 +100,7 @@ write_tail(struct ptx_writer *w, const struct ptx_kernel *kernel, int n, int to,
 	    ptx_convert(w, kernel, raw));
 }
 
-/* This thread's first group, as an %l. */
+/* This thread's first group, as an %l register. */
 static int
 first_group(struct ptx_writer *w)
 {
@@ -115,10 +116,10 @@ first_group(struct ptx_writer *w)
 	return out;
 }
 
-/* The groups of elements of a thread, and where each is written. */
+/* The groups of elements of a thread, and their addresses. */
 struct flat {
 	unsigned vector;
-	int first, groups; /* %l */
+	int first, groups; /* %l registers */
 	struct ptx_group group[PTX_FLAT_UNROLL];
 	int to_at[PTX_FLAT_UNROLL], p[PTX_FLAT_UNROLL];
 };
@@ -149,7 +150,7 @@ flat_read(struct ptx_writer *w, const struct ptx_kernel *kernel, int u, int to,
 	    from_at, &flat->group[u]);
 }
 
-/* All loads come before all stores: many are under way at once. */
+/* All loads come before all stores, so that many loads overlap. */
 static void
 write_flat(struct ptx_writer *w, const struct ptx_kernel *kernel)
 {
@@ -190,8 +191,9 @@ ptx_read_dims(struct ptx_writer *w, const struct ptx_kernel *kernel,
 	}
 }
 
-/* Take dimensions first to last, last first, out of `rest`, and move both
- * addresses by them. What is left is the index in the dimension before. */
+/* Take dimensions first to last, the last one first, out of `rest`, and move
+ * both addresses by them. The remainder is the index in the dimension before.
+ */
 int
 ptx_take_dims(struct ptx_writer *w, const struct ptx_dims *dims, int last,
     int rest, int addresses[2])
@@ -235,7 +237,7 @@ element_index(struct ptx_writer *w, int u, int n, int p)
 	return out;
 }
 
-/* The value of a fill, from the parameters. */
+/* The value of a fill, read from the parameters. */
 static struct ptx_raw
 fill_value(struct ptx_writer *w, const struct ptx_kernel *kernel)
 {
@@ -292,7 +294,7 @@ ptx_write(const struct ptx_kernel *kernel, char *text, size_t size)
 {
 	struct ptx_writer w = { .text = text, .size = size };
 
-	begin(
+	begin_kernel(
 	    &w, kernel->kind == PTX_FILL ? KERNEL_FILL_NAME : KERNEL_COPY_NAME);
 	switch (kernel->kind) {
 	case PTX_FLAT:
@@ -307,6 +309,6 @@ ptx_write(const struct ptx_kernel *kernel, char *text, size_t size)
 	default:
 		write_dims(&w, kernel);
 	}
-	end(&w);
+	end_kernel(&w);
 	return !w.full;
 }

@@ -26,43 +26,46 @@
 #include "tensor/kernel_abi.h"
 
 enum ptx_kind {
-	PTX_FLAT, /* all is dense: elements go two or four at a time */
+	PTX_FLAT, /* both sides are dense: two or four elements at a time */
 	PTX_DIMS, /* any strides */
-	PTX_TILE, /* the source's dense dimension is the last but one */
-	PTX_PACK, /* a tile of one or two bytes: both sides go by words */
+	PTX_TILE, /* the source is dense in another dimension than the last */
+	PTX_PACK, /* a tile of one or two bytes: both sides use words */
 	PTX_FILL,
 };
 
 struct ptx_kernel {
 	enum ptx_kind kind;
-	enum weir_dtype to_dtype, from_dtype; /* where unit is 0 */
-	unsigned unit; /* bytes that are moved as they are: 1 to 16, or 0 */
-	int dims;      /* 1 to KERNEL_DIMS; of a tile, at least 2 */
+	enum weir_dtype to_dtype, from_dtype; /* used if unit is 0 */
+	/* Bytes that are moved without conversion: 1 to 16, or 0. */
+	unsigned unit;
+	int dims; /* 1 to KERNEL_DIMS; for a tile, at least 2 */
 };
 
 enum {
-	PTX_THREADS = 256, /* of a block, always */
+	PTX_THREADS = 256, /* threads of every block */
 	PTX_FLAT_UNROLL = 4,
 	PTX_DIMS_UNROLL = 4,
 	PTX_TEXT_MAX = 1 << 17,
 };
 
-/* Elements that a thread of PTX_FLAT moves at a time: its neighbour writes the
- * bytes that follow its own, 16 at most, so that a warp writes whole lines. */
+/* The number of elements that a thread of PTX_FLAT moves at a time. Its
+ * neighbour writes the bytes that follow, at most 16, so that a warp writes
+ * whole lines. */
 static inline unsigned
 ptx_flat_vector(size_t to_bytes)
 {
 	return to_bytes > 4 ? 2 : 4;
 }
 
-/* The side of a tile of elements of so many bytes. */
+/* The side of a tile of elements with this size. */
 static inline unsigned
 ptx_tile_side(size_t to_bytes)
 {
 	return to_bytes > 4 ? 32 : 64;
 }
 
-/* Elements in a word, and the side of a tile that goes by words: a warp's. */
+/* The number of elements in a word; and the side of a tile that is moved by
+ * words, which is that of a warp. */
 static inline unsigned
 ptx_pack_elements(unsigned unit)
 {
@@ -75,7 +78,7 @@ ptx_pack_side(unsigned unit)
 	return 32 * ptx_pack_elements(unit);
 }
 
-/* Write the text, `size` bytes at most; false if it does not fit. */
+/* Write the text, at most `size` bytes; false if it does not fit. */
 bool ptx_write(const struct ptx_kernel *kernel, char *text, size_t size);
 
 #endif

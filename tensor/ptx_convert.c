@@ -1,14 +1,14 @@
 /*
- * Conversions in PTX. The numbers between two types are of one of six classes;
- * what a type's bits mean, and how they are rounded, is as in tensor/element.h,
- * step by step.
+ * Conversions in PTX. An intermediate value belongs to one of six classes. The
+ * meaning of a type's bits, and the rounding, follow tensor/element.h step by
+ * step.
  */
 #include "tensor/element.h"
 #include "tensor/ptx_parts.h"
 
 enum class { CLASS_S32, CLASS_U32, CLASS_S64, CLASS_U64, CLASS_F32, CLASS_F64 };
 
-/* A value in registers: %r, %l, %f or %d as the class says. */
+/* A value in registers: %r, %l, %f or %d, depending on the class. */
 struct value {
 	enum class class;
 	int reg;
@@ -212,8 +212,8 @@ put_half_encode(struct ptx_writer *w, struct element_type type, int value)
 	return out;
 }
 
-/* How a float of less than 32 bits becomes one of 32, and comes of one; by the
- * kind of element. */
+/* Conversions of a narrower float to and from float32, by the kind of element.
+ */
 static const struct {
 	int (*decode)(struct ptx_writer *w, struct element_type type, int code);
 	int (*encode)(
@@ -225,8 +225,8 @@ static const struct {
 	[ELEMENT_SCALE] = { put_scale_decode, put_scale_encode },
 };
 
-/* The row of forms[]; float16, which the device converts by itself, has that of
- * no kind. */
+/* The row of forms[]. float16, which the device converts itself, uses the row
+ * of no kind. */
 static enum element_kind
 form_of(enum weir_dtype dtype)
 {
@@ -267,8 +267,8 @@ decode(struct ptx_writer *w, enum weir_dtype dtype, struct ptx_raw raw)
 	return value;
 }
 
-/* element_to_integer() of a float: the conversion holds it within 32 or 64
- * bits, and what is narrower is held within its own. */
+/* element_to_integer() for a float: the conversion clamps to 32 or 64 bits, and
+ * narrower types are clamped to their own range. */
 static int
 float_to_integer(
     struct ptx_writer *w, struct element_type type, struct value value)
@@ -374,7 +374,7 @@ encode(struct ptx_writer *w, enum weir_dtype dtype, struct value value)
 	return raw;
 }
 
-/* Convert the loaded value to the type to be stored. */
+/* Convert the loaded value to the destination's type. */
 struct ptx_raw
 ptx_convert(
     struct ptx_writer *w, const struct ptx_kernel *kernel, struct ptx_raw raw)

@@ -4,11 +4,11 @@
  *	ptx_text.c     registers, loads and stores
  *	ptx_convert.c  conversions
  *	ptx_tile.c     the kernels of tiles
- *	ptx.c          the others
+ *	ptx.c          the other kernels
  *
- * Every value has registers of its own, which are never written twice: the
- * driver's compiler finds out which can be shared. %r are 32 bits wide, %l 64,
- * %h 16; %f and %d are floating-point, %p predicates.
+ * Every value has its own registers, which are written only once: the driver's
+ * compiler decides which can be shared. %r registers have 32 bits, %l 64, %h
+ * 16; %f and %d are floating-point, %p predicates.
  */
 #ifndef TENSOR_PTX_PARTS_H
 #define TENSOR_PTX_PARTS_H
@@ -17,45 +17,46 @@
 
 enum { PTX_REGISTERS = 4000, PTX_RAW_MAX = 2 };
 
-/* Where text is written, and the registers that have been used. */
+/* Where the text is written, and the registers in use. */
 struct ptx_writer {
 	char *text;
 	size_t size;
 	size_t at;
 	bool full;
-	int next; /* register, of all kinds together */
+	int next; /* the next register, of all kinds together */
 };
 
 /* ---- ptx_text.c --------------------------------------------------------- */
 
 void ptx_put(struct ptx_writer *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A register that is not used yet. */
+/* A new register. */
 int ptx_fresh(struct ptx_writer *w);
 
-/* The register of a load, by type: %h, %r, %l, %f or %d. */
+/* The registers of a load, by type: %h, %r, %l, %f or %d. */
 struct ptx_raw {
 	int reg[PTX_RAW_MAX];
 };
 
 /* How memory of a type is accessed: the type, the letter of its registers, and
- * how many make an element. */
+ * how many registers an element has. */
 struct ptx_form {
 	const char *type;
 	char letter;
 	unsigned parts;
 };
 
-/* For the destination, or for the source. */
+/* The form of the destination, or of the source. */
 struct ptx_form ptx_form_of(const struct ptx_kernel *kernel, bool to);
 
-/* One element at an address, or what of it a predicate lets. */
+/* Load or store one element at an address, if the predicate is true. */
 struct ptx_raw ptx_load(
     struct ptx_writer *w, struct ptx_form form, int predicate, int address);
 void ptx_store(struct ptx_writer *w, struct ptx_form form, int predicate,
     int address, struct ptx_raw raw);
 
-/* Two or four elements of one part each; those of 8 bytes go in twos. */
+/* Two or four elements of one register each; elements of 8 bytes are grouped in
+ * twos. */
 struct ptx_group {
 	int n;
 	struct ptx_raw raw[4];
@@ -65,21 +66,21 @@ void ptx_access_group(struct ptx_writer *w, struct ptx_form form, bool is_load,
 
 /* ---- ptx_convert.c ------------------------------------------------------ */
 
-/* Convert the loaded value to the type to be stored. */
+/* Convert the loaded value to the destination's type. */
 struct ptx_raw ptx_convert(
     struct ptx_writer *w, const struct ptx_kernel *kernel, struct ptx_raw raw);
 
 /* ---- ptx.c -------------------------------------------------------------- */
 
-/* A parameter of the kernel: as it is, as an address, or of less than 2^32. */
+/* A parameter of the kernel: as it is; as an address; or below 2^32. */
 int ptx_parameter(struct ptx_writer *w, int i);
 int ptx_address_parameter(struct ptx_writer *w, int i);
 int ptx_short_parameter(struct ptx_writer *w, int i);
 
-/* Add index * stride to an address; the index is a %r. */
+/* Add index * stride to an address; the index is a %r register. */
 int ptx_advance(struct ptx_writer *w, int address, int index, int stride);
 
-/* The strides and extents of dimensions, read once. */
+/* The strides and extents of dimensions, which are read once. */
 struct ptx_dims {
 	int extent[KERNEL_DIMS]; /* %r; not of the first dimension */
 	int to_stride[KERNEL_DIMS];
@@ -88,8 +89,9 @@ struct ptx_dims {
 void ptx_read_dims(struct ptx_writer *w, const struct ptx_kernel *kernel,
     struct ptx_dims *dims);
 
-/* Take dimensions first to last, last first, out of `rest`, and move both
- * addresses by them. What is left is the index in the dimension before. */
+/* Take dimensions first to last, the last one first, out of `rest`, and move
+ * both addresses by them. The remainder is the index in the dimension before.
+ */
 int ptx_take_dims(struct ptx_writer *w, const struct ptx_dims *dims, int last,
     int rest, int addresses[2]);
 

@@ -83,7 +83,7 @@ ptx_form_of(const struct ptx_kernel *kernel, bool to)
 	return form_of_dtype(to ? kernel->to_dtype : kernel->from_dtype);
 }
 
-/* One element at an address, or what of it a predicate lets. */
+/* Load one element at an address, if the predicate is true. */
 struct ptx_raw
 ptx_load(struct ptx_writer *w, struct ptx_form form, int predicate, int address)
 {

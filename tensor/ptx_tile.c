@@ -1,12 +1,13 @@
 /*
- * The kernels that go by way of shared memory.
+ * The kernels that use shared memory.
  */
 #include "tensor/ptx_parts.h"
 
 /*
- * A tile is read along the source's dense dimension b, and written along the
- * destination's, a, by way of shared memory. Its rows there are one of a each,
- * and a word or an element apart, so that a column lies in as many banks.
+ * A tile is read along b, the source's dense dimension, and written along a,
+ * the destination's, through shared memory. Each of its rows there belongs to
+ * one index of a; rows are padded by a word or an element, so that the elements
+ * of a column are in different banks.
  */
 struct tile {
 	int side;
@@ -133,8 +134,8 @@ tile_write(
 	}
 }
 
-/* count = (extent + side - 1) / side; *base = side * (rest mod count), and the
- * rest is divided by it. */
+/* count = (extent + side - 1) / side; *base = side * (rest mod count); then
+ * divide rest by count. */
 static int
 take_tile(
     struct ptx_writer *w, const struct tile *t, int extent, int rest, int *base)
@@ -153,7 +154,8 @@ take_tile(
 	return quotient;
 }
 
-/* The parameters, this thread's place in the block, and the block's tile. */
+/* Read the parameters, this thread's place in the block, and the block's tile.
+ */
 static void
 tile_begin(
     struct ptx_writer *w, const struct ptx_kernel *kernel, struct tile *t)
@@ -200,10 +202,11 @@ ptx_write_tile(struct ptx_writer *w, const struct ptx_kernel *kernel)
 /* ---- By words ------------------------------------------------------------ */
 
 /*
- * A thread reads a word of as many rows as a word has elements, and turns that
- * square in its registers, so that each word it puts into shared memory lies
- * along a. Of a tile's 32 squares along b, word j of square x is in row
- * 32 j + x there, with a pitch of 33 words: neither access meets a bank twice.
+ * A thread reads a word of as many rows as a word has elements, and transposes
+ * that square in its registers, so that each word that it stores in shared
+ * memory lies along a. Of a tile's 32 squares along b, word j of square x is in
+ * row 32 j + x, with a pitch of 33 words, so that neither access uses a bank
+ * twice.
  */
 enum { PACK_MAX = 4, PACK_PITCH = 33 * 4 };
 
@@ -218,8 +221,8 @@ scale(struct ptx_writer *w, int index, int factor)
 	return out;
 }
 
-/* Four bytes of two words, by a selector: 0 to 3 of the first, 4 to 7 of the
- * second, the lowest digit for the lowest byte. */
+/* Select four bytes of two words: 0 to 3 are those of the first, 4 to 7 those
+ * of the second; the lowest digit selects the lowest byte. */
 static int
 pick(struct ptx_writer *w, int first, int second, unsigned selector)
 {
@@ -230,7 +233,7 @@ pick(struct ptx_writer *w, int first, int second, unsigned selector)
 	return out;
 }
 
-/* out[j] is element j of each word in turn. */
+/* Transpose: out[j] consists of element j of each word. */
 static void
 turn(struct ptx_writer *w, int k, const int in[PACK_MAX], int out[PACK_MAX])
 {

@@ -1,6 +1,6 @@
 /*
- * Writing tensors to a file: which have entries, which are views of others, and
- * the header.
+ * Writes tensors to a file: decides which have entries and which are views of
+ * others, and writes the header.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +23,18 @@ static const char caller[] = "weir_save";
 
 enum { LENGTH_BYTES = 8, NONE = -1 };
 
-/* A tensor to be saved, or the memory that several lie in. */
+/* A tensor to be saved, or memory that several tensors share. */
 struct item {
-	const char *name; /* NULL: "weir.storage.", number */
+	const char *name; /* NULL: "weir.storage." and the number */
 	size_t number;
 	const struct weir_tensor *tensor;
-	struct weir_tensor *owned;        /* what of it is ours */
-	const struct weir_tensor *source; /* contiguous, that is written */
-	uintptr_t low, high;              /* the addresses it touches */
-	ptrdiff_t holder; /* the item it is a view of; NONE: it is written */
-	uint64_t at;      /* from the end of the header */
+	struct weir_tensor *owned; /* the tensor, if it was made here */
+	/* A contiguous tensor, whose elements are written. */
+	const struct weir_tensor *source;
+	uintptr_t low, high; /* the addresses that it touches */
+	/* The item of which it is a view; NONE: it has an entry. */
+	ptrdiff_t holder;
+	uint64_t at; /* offset from the end of the header */
 	uint64_t bytes;
 };
 
@@ -41,7 +43,7 @@ struct saving {
 	const struct weir_save_options *options;
 	struct item *items;
 	size_t n, max;
-	size_t *order; /* of those that are written */
+	size_t *order; /* order of the items with entries */
 	size_t n_written;
 	char *text; /* the header */
 	size_t text_at, text_size;
@@ -73,11 +75,11 @@ put_bytes(struct saving *s, const char *bytes, size_t n)
 	s->text_at += n;
 }
 
-static void put(struct saving *s, const char *format, ...)
+static void put_header_text(struct saving *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-put(struct saving *s, const char *format, ...)
+put_header_text(struct saving *s, const char *format, ...)
 {
 	char text[160];
 	va_list args;
@@ -89,17 +91,17 @@ put(struct saving *s, const char *format, ...)
 	put_bytes(s, text, (size_t)n);
 }
 
-/* The inside of a JSON text. */
+/* Write the content of a JSON text. */
 static void
-put_escaped(struct saving *s, const char *text)
+put_json_text(struct saving *s, const char *text)
 {
 	for (; *text != '\0'; text++) {
 		unsigned char c = (unsigned char)*text;
 
 		if (c == '"' || c == '\\')
-			put(s, "\\%c", c);
+			put_header_text(s, "\\%c", c);
 		else if (c < 0x20)
-			put(s, "\\u%04x", c);
+			put_header_text(s, "\\u%04x", c);
 		else
 			put_bytes(s, text, 1);
 	}
@@ -109,9 +111,9 @@ static void
 put_name(struct saving *s, const struct item *item)
 {
 	if (item->name == NULL)
-		put(s, "weir.storage.%zu", item->number);
+		put_header_text(s, "weir.storage.%zu", item->number);
 	else
-		put_escaped(s, item->name);
+		put_json_text(s, item->name);
 }
 
 /* ---- Items -------------------------------------------------------------- */
@@ -123,7 +125,7 @@ is_reserved(const char *text)
 	    strcmp(text, "__metadata__") == 0;
 }
 
-/* Well-formed UTF-8, as JSON demands. */
+/* Is it valid UTF-8, as JSON requires? */
 static bool
 is_utf8(const char *text)
 {
@@ -185,7 +187,7 @@ item_range(struct item *item)
 	item->high = (uintptr_t)tensor_data(item->tensor) + (uintptr_t)high;
 }
 
-/* Each item at most becomes one more, the memory of a group. */
+/* Each item needs at most one more, for the memory of a group. */
 static enum weir_status
 make_items(struct saving *s, const struct weir_named *tensors, size_t n)
 {
@@ -218,8 +220,8 @@ make_items(struct saving *s, const struct weir_named *tensors, size_t n)
 
 /* ---- Shared memory ------------------------------------------------------ */
 
-/* By storage, where it begins, and the longest first; a contiguous one before
- * others. */
+/* Order by storage, then by beginning, the longest first; contiguous items
+ * before others. */
 static int
 compare_memory(const struct item *x, const struct item *y)
 {
@@ -246,7 +248,7 @@ compare_places(const void *a, const void *b, void *items)
 	    &all[*(const size_t *)a], &all[*(const size_t *)b]);
 }
 
-/* The bytes that a run of items touches, as an item of its own. */
+/* Make an item for the bytes that a run of items touches. */
 static enum weir_status
 make_holder(struct saving *s, const struct item *first, uintptr_t high)
 {
@@ -276,8 +278,9 @@ make_holder(struct saving *s, const struct item *first, uintptr_t high)
 }
 
 /*
- * A run is items of one storage whose bytes hang together. If the first holds
- * all of it the others are views of that; else all are views of a holder.
+ * A run is a list of items of one storage whose bytes overlap or touch. If the
+ * first item contains all of it, the others are views of that; else all are
+ * views of a holder.
  */
 static enum weir_status
 share_run(struct saving *s, const size_t *run, size_t n, uintptr_t high)
@@ -345,7 +348,8 @@ compare_written(const void *a, const void *b, void *items)
 	size_t x_size = weir_dtype_size(x->tensor->dtype);
 	size_t y_size = weir_dtype_size(y->tensor->dtype);
 
-	/* The largest elements first: so all lie at multiples of their size. */
+	/* The largest elements come first, so that all are aligned to their
+	 * size. */
 	if (x_size != y_size)
 		return x_size > y_size ? -1 : 1;
 	return *(const size_t *)a < *(const size_t *)b ? -1 : 1;
@@ -395,20 +399,21 @@ put_entry(struct saving *s, const struct item *item)
 
 	if (dtype == NULL)
 		dtype = wide ? "F64" : "U8";
-	put(s, ",\"");
+	put_header_text(s, ",\"");
 	put_name(s, item);
-	put(s, "\":{\"dtype\":\"%s\",\"shape\":[", dtype);
+	put_header_text(s, "\":{\"dtype\":\"%s\",\"shape\":[", dtype);
 	for (int i = 0; i < t->ndim; i++)
-		put(s, "%s%lld", i == 0 ? "" : ",",
+		put_header_text(s, "%s%lld", i == 0 ? "" : ",",
 		    (long long)tensor_shape(t)[i]);
 	if (wide)
-		put(s, "%s2", t->ndim == 0 ? "" : ",");
-	put(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)item->at,
+		put_header_text(s, "%s2", t->ndim == 0 ? "" : ",");
+	put_header_text(s, "],\"data_offsets\":[%llu,%llu]}",
+	    (unsigned long long)item->at,
 	    (unsigned long long)item->at + item->bytes);
 }
 
-/* "float32 128 2 3 4 1 3 NAME": type, bytes into the holder, ndim, shape and
- * strides, the holder's name. */
+/* Write "float32 128 2 3 4 1 3 NAME": type, offset in the holder in bytes,
+ * ndim, shape and strides, the holder's name. */
 static void
 put_view(struct saving *s, const struct item *item)
 {
@@ -416,15 +421,15 @@ put_view(struct saving *s, const struct item *item)
 	const struct item *holder = &s->items[item->holder];
 	uintptr_t first = (uintptr_t)tensor_data(t);
 
-	put(s, ",\"weir.view.");
+	put_header_text(s, ",\"weir.view.");
 	put_name(s, item);
-	put(s, "\":\"%s %llu %d", weir_dtype_name(t->dtype),
+	put_header_text(s, "\":\"%s %llu %d", weir_dtype_name(t->dtype),
 	    (unsigned long long)(first - holder->low), t->ndim);
 	for (int i = 0; i < 2 * t->ndim; i++)
-		put(s, " %lld", (long long)t->sizes[i]);
-	put(s, " ");
+		put_header_text(s, " %lld", (long long)t->sizes[i]);
+	put_header_text(s, " ");
 	put_name(s, holder);
-	put(s, "\"");
+	put_header_text(s, "\"");
 }
 
 static void
@@ -451,7 +456,7 @@ put_weir_metadata(struct saving *s)
 
 	if (s->n > 0)
 		place_text(s->items[0].tensor, common, sizeof(common));
-	put(s, "{\"__metadata__\":{\"weir.place\":\"%s\"", common);
+	put_header_text(s, "{\"__metadata__\":{\"weir.place\":\"%s\"", common);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct item *item = &s->items[i];
 
@@ -461,14 +466,14 @@ put_weir_metadata(struct saving *s)
 		}
 		place_text(item->tensor, place, sizeof(place));
 		if (strcmp(place, common) != 0) {
-			put(s, ",\"weir.place.");
+			put_header_text(s, ",\"weir.place.");
 			put_name(s, item);
-			put(s, "\":\"%s\"", place);
+			put_header_text(s, "\":\"%s\"", place);
 		}
 		if (header_dtype_name(item->tensor->dtype) == NULL) {
-			put(s, ",\"weir.dtype.");
+			put_header_text(s, ",\"weir.dtype.");
 			put_name(s, item);
-			put(s, "\":\"%s\"",
+			put_header_text(s, "\":\"%s\"",
 			    weir_dtype_name(item->tensor->dtype));
 		}
 	}
@@ -487,17 +492,17 @@ put_user_metadata(struct saving *s)
 			    "%s: '%.100s' is not a key that metadata can have, "
 			    "or has no value",
 			    caller, at[0]);
-		put(s, ",\"");
-		put_escaped(s, at[0]);
-		put(s, "\":\"");
-		put_escaped(s, at[1]);
-		put(s, "\"");
+		put_header_text(s, ",\"");
+		put_json_text(s, at[0]);
+		put_header_text(s, "\":\"");
+		put_json_text(s, at[1]);
+		put_header_text(s, "\"");
 	}
 	return WEIR_OK;
 }
 
-/* With its length before it, and blanks after it so that the elements begin at
- * a multiple of 8. */
+/* Write the header, with its length before it, and with blanks after it so that
+ * the elements begin at a multiple of 8. */
 static enum weir_status
 write_header(struct saving *s)
 {
@@ -509,12 +514,12 @@ write_header(struct saving *s)
 	status = put_user_metadata(s);
 	if (status != WEIR_OK)
 		return status;
-	put(s, "}");
+	put_header_text(s, "}");
 	for (size_t i = 0; i < s->n_written; i++)
 		put_entry(s, &s->items[s->order[i]]);
-	put(s, "}");
+	put_header_text(s, "}");
 	while (s->text_at % 8 != 0 && !s->no_memory)
-		put(s, " ");
+		put_header_text(s, " ");
 	if (s->no_memory)
 		return status_set(
 		    WEIR_EHOSTMEM, "%s: no host memory for a header", caller);
@@ -531,7 +536,7 @@ write_header(struct saving *s)
 /* ---- The file ----------------------------------------------------------- */
 
 static enum weir_status
-file_failed(const struct saving *s, const char *what)
+save_failed(const struct saving *s, const char *what)
 {
 	return status_set(
 	    WEIR_EFILE, "%s: %s: %s", s->path, what, strerror(errno));
@@ -548,7 +553,7 @@ write_text(const struct saving *s, int file)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return file_failed(s, "writing the header");
+			return save_failed(s, "writing the header");
 		at += (size_t)n;
 	}
 	return WEIR_OK;
@@ -582,7 +587,7 @@ write_elements(const struct saving *s, int file)
 }
 
 static enum weir_status
-write_file(const struct saving *s)
+write_tensors(const struct saving *s)
 {
 	size_t size = strlen(s->path) + 32;
 	char *name = meta_alloc(size);
@@ -595,7 +600,7 @@ write_file(const struct saving *s)
 	    name, size, "%s.%u.%u", s->path, os_process_id(), os_thread_id());
 	file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (file < 0) {
-		status = file_failed(s, "making the file");
+		status = save_failed(s, "making the file");
 		meta_free(name, size);
 		return status;
 	}
@@ -603,9 +608,9 @@ write_file(const struct saving *s)
 	if (status == WEIR_OK)
 		status = write_elements(s, file);
 	if (close(file) != 0 && status == WEIR_OK)
-		status = file_failed(s, "closing the file");
+		status = save_failed(s, "closing the file");
 	if (status == WEIR_OK && rename(name, s->path) != 0)
-		status = file_failed(s, "renaming the file");
+		status = save_failed(s, "renaming the file");
 	if (status != WEIR_OK)
 		unlink(name);
 	meta_free(name, size);
@@ -644,7 +649,7 @@ weir_save(const char *path, const struct weir_named *tensors, size_t n,
 	if (status == WEIR_OK)
 		status = write_header(&s);
 	if (status == WEIR_OK)
-		status = write_file(&s);
+		status = write_tensors(&s);
 	drop_saving(&s);
 	return status;
 }

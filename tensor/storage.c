@@ -1,5 +1,6 @@
 /*
- * Storages: counted memory, and the streams that have work on it.
+ * Storages: memory with a reference count, and the streams that have work on
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ place_resolve(
 		    "%s: memory %d (%s) cannot be allocated", caller,
 		    (int)place->memory, weir_memory_name(place->memory));
 	*out = *place;
-	/* The host's memory is there without any device. */
+	/* Host memory exists without any device. */
 	if (place->memory == WEIR_MEMORY_HOST) {
 		if (out->device < 0)
 			out->device = 0;
@@ -69,7 +70,7 @@ place_resolve(
 	return device_resolve(place->device, &out->device);
 }
 
-/* The number after "cuda:", to the end of the text. */
+/* Parse the number after "cuda:", up to the end of the text. */
 static bool
 parse_index(const char *text, int *out)
 {
@@ -135,7 +136,7 @@ has_use(const struct weir_storage *storage, const struct stream *stream)
 	return false;
 }
 
-/* Under the storage's lock. */
+/* The caller holds the storage's lock. */
 static bool
 add_use(struct weir_storage *storage, struct stream *stream)
 {
@@ -158,9 +159,11 @@ add_use(struct weir_storage *storage, struct stream *stream)
 	return true;
 }
 
-/* So that the allocator knows. NULL is never a stream's handle here. */
+/* Report the use to the allocator. NULL is never the handle of a stream here.
+ */
 static enum weir_status
-record_use(const struct weir_storage *storage, const struct stream *stream)
+record_storage_use(
+    const struct weir_storage *storage, const struct stream *stream)
 {
 	if (storage->foreign || storage->bytes == 0)
 		return WEIR_OK;
@@ -179,11 +182,11 @@ storage_use(struct weir_storage *storage, struct stream *stream)
 	enum weir_status status;
 	bool kept;
 
-	/* A default stream is that of the context. */
+	/* A default stream belongs to the context. */
 	status = driver_enter(stream->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = record_use(storage, stream);
+	status = record_storage_use(storage, stream);
 	driver_leave(&guard);
 	if (status != WEIR_OK)
 		return status;
@@ -195,7 +198,8 @@ storage_use(struct weir_storage *storage, struct stream *stream)
 			  "no host memory to keep a use of a storage");
 }
 
-/* The streams at this moment, referenced; to be given back with drop_uses(). */
+/* Copy the list of streams, with references; pass it to drop_uses() afterwards.
+ */
 static enum weir_status
 copy_uses(struct weir_storage *storage, struct stream ***out, size_t *n)
 {
@@ -315,9 +319,9 @@ storage_delete(struct weir_storage *storage)
 	meta_free(storage, sizeof(*storage));
 }
 
-/* The memory of a storage of weir's own. */
+/* Allocate the memory of weir's own storage. */
 static enum weir_status
-allocate(struct weir_storage *storage)
+allocate_storage(struct weir_storage *storage)
 {
 	size_t bytes = storage->bytes;
 
@@ -382,7 +386,7 @@ weir_storage_create(
 		return WEIR_EHOSTMEM;
 	status = use_own_stream(storage);
 	if (status == WEIR_OK)
-		status = allocate(storage);
+		status = allocate_storage(storage);
 	if (status != WEIR_OK) {
 		storage_delete(storage);
 		return status;
@@ -449,9 +453,10 @@ weir_storage_acquire(struct weir_storage *storage)
 	return storage;
 }
 
-/* The owner's use comes after weir's. The first use is the owner's stream. */
+/* Order the owner's use after weir's. The first use is that of the owner's
+ * stream. */
 static void
-give_back(struct weir_storage *storage)
+return_to_owner(struct weir_storage *storage)
 {
 	bool ordered = storage->has_stream &&
 	    storage_join(storage, storage->used[0]) == WEIR_OK;
@@ -472,7 +477,7 @@ weir_storage_release(struct weir_storage *storage)
 	/* A failure in a forked child is not reported. */
 	status_mute();
 	if (storage->foreign)
-		give_back(storage);
+		return_to_owner(storage);
 	else if (storage->memory == WEIR_MEMORY_HOST)
 		free(storage->data);
 	else if (storage->memory == WEIR_MEMORY_PINNED)

@@ -1,5 +1,5 @@
 /*
- * Tensors: shapes, strides, and the storage they lie in.
+ * Tensors: shapes, strides, and their storage.
  */
 #include "tensor/tensor.h"
 
@@ -48,7 +48,7 @@ shape_strides(int ndim, const int64_t *shape, int64_t *strides)
 
 	for (int i = ndim - 1; i >= 0; i--) {
 		strides[i] = stride;
-		/* Lengths beside one of 0 may be as large as they like. */
+		/* If one length is 0, the others may be of any size. */
 		if (shape[i] > 1 &&
 		    __builtin_mul_overflow(stride, shape[i], &stride))
 			stride = 1;
@@ -163,7 +163,7 @@ layout_bounds(const struct weir_layout *layout, int64_t *low, int64_t *high)
 			reach < 0 ? low : high))
 			return false;
 	}
-	/* So that -low is a number, too. */
+	/* So that -low can be represented, too. */
 	return *low != INT64_MIN;
 }
 

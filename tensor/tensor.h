@@ -1,5 +1,5 @@
 /*
- * Storages and tensors from inside.
+ * The internal interface of storages and tensors.
  */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
@@ -21,21 +21,21 @@ struct weir_storage {
 	weir_stream stream;
 	bool foreign;
 	bool read_only;
-	bool has_stream; /* of a foreign one */
+	bool has_stream; /* of a foreign storage */
 	void (*give)(void *closure, void *data);
 	void *closure;
 
 	_Atomic(size_t) refs;
 
 	struct lock lock; /* LOCK_RANK_STORAGE */
-	/* Streams with work on the memory, referenced, each once. */
+	/* The streams with work on the memory, each once, with a reference. */
 	struct stream **used GUARDED_BY(lock);
 	size_t n_used GUARDED_BY(lock);
 	size_t max_used GUARDED_BY(lock);
 };
 
 struct weir_tensor {
-	struct weir_storage *storage; /* held */
+	struct weir_storage *storage; /* a reference */
 	enum weir_dtype dtype;
 	int ndim;
 	size_t offset_bytes;
@@ -66,7 +66,7 @@ tensor_data(const struct weir_tensor *tensor)
 	return (char *)tensor->storage->data + tensor->offset_bytes;
 }
 
-/* True if the host can read and write such memory. */
+/* Can the host read and write such memory? */
 static inline bool
 memory_is_host(enum weir_memory memory)
 {
@@ -75,20 +75,20 @@ memory_is_host(enum weir_memory memory)
 
 /* ---- storage.c ---------------------------------------------------------- */
 
-/* Resolve a place: NULL, and WEIR_DEVICE_CURRENT. `caller` begins messages. */
+/* Resolve a place: NULL and WEIR_DEVICE_CURRENT. `caller` begins messages. */
 enum weir_status place_resolve(
     const char *caller, const struct weir_place *place, struct weir_place *out);
 
-/* Work on the stream uses the memory. */
+/* Record that work on the stream uses the memory. */
 enum weir_status storage_use(
     struct weir_storage *storage, struct stream *stream);
 
-/* Put `stream` behind all uses of the storage. */
+/* Order `stream` after all uses of the storage. */
 enum weir_status storage_join(
     struct weir_storage *storage, struct stream *stream);
 
-/* Work queued on `later` from now on runs after all that is queued on
- * `earlier`. The host does not wait. */
+/* Order work that is queued on `later` from now on after all work that is
+ * queued on `earlier`. The host does not wait. */
 enum weir_status stream_put_behind(
     struct stream *later, struct stream *earlier);
 
@@ -97,10 +97,10 @@ enum weir_status storage_wait(struct weir_storage *storage);
 
 /* ---- tensor.c ----------------------------------------------------------- */
 
-/* The dimension of a number that may be negative, of ndim. */
+/* The dimension with a number, which may be negative, of ndim dimensions. */
 enum weir_status dim_resolve(const char *caller, int dim, int ndim, int *out);
 
-/* A product that fits in int64_t; false: it does not. */
+/* The product of the lengths; false if it does not fit in int64_t. */
 bool shape_elements(int ndim, const int64_t *shape, int64_t *out);
 
 /* Row-major strides without gaps. */
@@ -108,8 +108,8 @@ void shape_strides(int ndim, const int64_t *shape, int64_t *strides);
 
 bool shape_contiguous(int ndim, const int64_t *shape, const int64_t *strides);
 
-/* The bytes that a layout touches: from `low` (<= 0) up to, and without,
- * `high`, around the element at index 0, 0, .... False: they overflow. */
+/* The bytes that a layout touches around the element at index 0, 0, ...: from
+ * `low` (<= 0) up to, but not including, `high`. False: they overflow. */
 bool layout_bounds(
     const struct weir_layout *layout, int64_t *low, int64_t *high);
 
@@ -118,17 +118,17 @@ enum weir_status tensor_make(const char *caller, struct weir_storage *storage,
     const struct weir_layout *layout, weir_stream stream,
     struct weir_tensor **out);
 
-/* weir_tensor_empty(), with the caller's name and a place resolved. */
+/* weir_tensor_empty(), with the caller's name and a resolved place. */
 enum weir_status tensor_new(const char *caller,
     const struct weir_layout *layout, const struct weir_place *place,
     struct weir_tensor **out);
 
-/* The stream of a handle, referenced; of a default one, that of the tensor's
- * device. */
+/* The stream with a handle, as a reference; a default stream is that of the
+ * tensor's device. */
 enum weir_status tensor_stream(
     const struct weir_tensor *tensor, weir_stream handle, struct stream **out);
 
-/* "[2, 3]" into `text`; returns `text`. */
+/* Write "[2, 3]" into `text`; returns `text`. */
 const char *shape_text(int ndim, const int64_t *shape, char *text, size_t size);
 
 /* The layout of a tensor. */
@@ -137,12 +137,13 @@ struct weir_layout tensor_layout(const struct weir_tensor *tensor);
 /* ---- dlpack.c ----------------------------------------------------------- */
 
 /* The range of addresses that a layout touches whose first element is at
- * `first`: data and bytes, and the layout's offset. WEIR_EINVAL if it is none.
- */
+ * `first`: sets data and bytes, and the layout's offset. WEIR_EINVAL if there
+ * is none. */
 enum weir_status foreign_range(const char *who, struct weir_layout *layout,
     uintptr_t first, struct weir_foreign *foreign);
 
-/* A tensor over memory of others; its owner is not told if that fails. */
+/* Make a tensor over foreign memory; its owner is not notified if that fails.
+ */
 enum weir_status foreign_tensor(const struct weir_foreign *foreign,
     const struct weir_layout *layout, weir_stream stream,
     struct weir_tensor **out);
@@ -152,13 +153,13 @@ enum weir_status foreign_tensor(const struct weir_foreign *foreign,
 enum { PLAN_DIMS = WEIR_DIMS_MAX };
 
 /*
- * A copy, in as few dimensions as possible: for each index,
- * to[sum(index * to_strides)] = from[sum(index * from_strides)], in bytes.
- * Dimension n - 1 is that in which the destination's elements lie closest.
+ * A copy in as few dimensions as possible: for each index, to[sum(index *
+ * to_strides)] = from[sum(index * from_strides)], in bytes. Dimension n - 1 has
+ * the smallest strides in the destination.
  */
 struct plan {
 	enum weir_dtype to_dtype, from_dtype;
-	/* Bytes of an element where nothing is converted, else 0. */
+	/* Size of an element if no conversion is made, else 0. */
 	unsigned unit;
 	char *to;
 	const char *from;
@@ -168,32 +169,32 @@ struct plan {
 	int64_t from_strides[PLAN_DIMS];
 };
 
-/* A tensor's elements, as a copy needs them. */
+/* The elements of a tensor, as a copy needs them. */
 struct view {
 	enum weir_dtype dtype;
 	int ndim;
 	char *data;
 	int64_t shape[PLAN_DIMS];
-	int64_t strides[PLAN_DIMS]; /* elements */
+	int64_t strides[PLAN_DIMS]; /* in elements */
 };
 
 void plan_make(
     struct plan *plan, const struct view *to, const struct view *from);
 
-/* The bytes of a plan that is one straight copy; 0 if it is not. */
+/* The size of a plan that is one plain copy; 0 if it is not. */
 size_t plan_straight_bytes(const struct plan *plan);
 
-/* The elements of a plan. */
+/* The number of elements of a plan. */
 int64_t plan_elements(const struct plan *plan);
 
-/* By the host. */
+/* Run a plan on the host. */
 void plan_run_host(const struct plan *plan);
 
-/* By a kernel on a stream, in whose context the caller is. */
+/* Run a plan by a kernel on a stream; the stream's context must be current. */
 enum weir_status plan_launch(const struct plan *plan, struct stream *stream);
 
-/* Each element of `plan->to` becomes *value, of to_dtype. The plan is of a copy
- * whose source has strides of 0. */
+/* Set each element of `plan->to` to *value, of type to_dtype. The plan is that
+ * of a copy whose source has strides of 0. */
 enum weir_status plan_launch_fill(
     const struct plan *plan, const void *value, struct stream *stream);
 

@@ -1,5 +1,5 @@
 /*
- * Moving pieces between a file and memory; tensor/transfer.h tells how.
+ * Moves pieces between a file and memory (tensor/transfer.h).
  */
 #include "tensor/transfer.h"
 
@@ -23,9 +23,10 @@ enum { CHUNK = 8 << 20, BUFFERS = 2, THREADS_MAX = 6, ERROR_TEXT = 512 };
 struct job {
 	const struct transfer *transfer;
 	uint64_t total;
-	_Atomic(uint64_t) taken; /* bytes, of the pieces in order */
+	/* Bytes of the pieces, in order, that were taken. */
+	_Atomic(uint64_t) taken;
 	_Atomic(uint64_t) done;
-	/* The first failure: who sets `failed` writes the rest. */
+	/* The first failure: the thread that sets `failed` writes the rest. */
 	atomic_bool failed;
 	enum weir_status status;
 	char text[ERROR_TEXT];
@@ -36,13 +37,14 @@ struct worker {
 	struct job *job;
 	pthread_t thread;
 	bool started;
-	/* Per device in turn: made when a chunk of a device comes. */
+	/* For one device at a time; created at the first chunk of a device. */
 	int device; /* -1: none yet */
 	weir_stream stream;
 	char *buffers[BUFFERS];
-	struct weir_event *events[BUFFERS]; /* of the last copy of each */
+	/* Of the last copy from each buffer. */
+	struct weir_event *events[BUFFERS];
 	unsigned next;
-	size_t joined; /* the piece that the stream has joined; + 1 */
+	size_t joined; /* the piece that the stream is ordered after, + 1 */
 };
 
 static void
@@ -87,10 +89,11 @@ struct chunk {
 	size_t bytes;
 };
 
-/* Chunks are cut at multiples of CHUNK of all pieces together, and at the end
- * of each piece. False: nothing is left, or it has failed. */
+/* Take the next chunk. Chunks end at multiples of CHUNK of all pieces together,
+ * and at the end of each piece. False: no chunk is left, or a thread has
+ * failed. */
 static bool
-take_chunk(struct job *job, struct chunk *out)
+next_chunk(struct job *job, struct chunk *out)
 {
 	const struct transfer *t = job->transfer;
 	uint64_t at = atomic_load(&job->taken), start, bytes;
@@ -143,8 +146,8 @@ worker_ready(struct worker *w, const struct weir_tensor *tensor, size_t piece)
 	return weir_tensor_join(tensor, w->stream);
 }
 
-/* By way of a buffer. To the device the copy goes on while the next chunk is
- * read; to the file it is waited for, and the other threads go on. */
+/* Move a chunk through a buffer. A copy to the device runs while the next chunk
+ * is read. A copy for the file is waited for, while the other threads go on. */
 static enum weir_status
 move_by_buffer(struct worker *w, const struct chunk *chunk)
 {
@@ -208,14 +211,14 @@ move_chunk(struct worker *w, const struct chunk *chunk)
 /* ---- Threads ------------------------------------------------------------ */
 
 static void
-work(struct worker *w, bool tells)
+transfer_chunks(struct worker *w, bool tells)
 {
 	struct job *job = w->job;
 	const struct transfer *t = job->transfer;
 	struct chunk chunk;
 	enum weir_status status = WEIR_OK;
 
-	while (status == WEIR_OK && take_chunk(job, &chunk)) {
+	while (status == WEIR_OK && next_chunk(job, &chunk)) {
 		status = move_chunk(w, &chunk);
 		if (status != WEIR_OK)
 			break;
@@ -240,7 +243,7 @@ work(struct worker *w, bool tells)
 static void *
 run_thread(void *argument)
 {
-	work(argument, false);
+	transfer_chunks(argument, false);
 	return NULL;
 }
 
@@ -270,11 +273,11 @@ transfer_run(const struct transfer *transfer)
 	n = thread_count(job.total);
 	for (unsigned i = 0; i < THREADS_MAX; i++)
 		workers[i] = (struct worker){ .job = &job, .device = -1 };
-	/* A thread that cannot be started is not needed. */
+	/* If a thread cannot be started, the others do its work. */
 	for (unsigned i = 1; i < n; i++)
 		workers[i].started = os_thread_start(
 		    &workers[i].thread, run_thread, &workers[i]);
-	work(&workers[0], true);
+	transfer_chunks(&workers[0], true);
 	for (unsigned i = 1; i < n; i++) {
 		if (workers[i].started)
 			pthread_join(workers[i].thread, NULL);

@@ -1,10 +1,10 @@
 /*
- * Bytes between a file and memory, several threads at a time.
+ * Moves bytes between a file and memory, with several threads.
  *
- * The work is a list of pieces. Threads take chunks of them, one after the
- * other; each has a stream and two buffers of page-locked memory, so that one
- * is copied to or from the device while the other is read from or written to
- * the file. Memory of the host is read and written where it is.
+ * The work is a list of pieces. Threads take chunks of them one after the
+ * other. Each thread has a stream and two buffers of page-locked memory, so
+ * that one buffer is copied to or from the device while the other is read from
+ * or written to the file. Host memory is read and written directly.
  */
 #ifndef TENSOR_TRANSFER_H
 #define TENSOR_TRANSFER_H
@@ -15,10 +15,10 @@
 
 #include <weir/tensor.h>
 
-/* Elements that lie together, in memory and in the file. */
+/* Elements that are contiguous in memory and in the file. */
 struct piece {
 	const struct weir_tensor *tensor; /* contiguous */
-	uint64_t at;                      /* in the file, bytes */
+	uint64_t at;                      /* offset in the file, in bytes */
 	uint64_t bytes;                   /* > 0 */
 };
 
@@ -32,7 +32,7 @@ struct transfer {
 	void *closure;
 };
 
-/* Do it all, and wait until all is done. WEIR_EFILE, WEIR_EHOSTMEM,
+/* Transfer everything, and wait for the end. WEIR_EFILE, WEIR_EHOSTMEM,
  * WEIR_EDRIVER. */
 enum weir_status transfer_run(const struct transfer *transfer);
 

@@ -1,12 +1,12 @@
 /*
- * Views: other shapes and strides of the same storage.
+ * Views: other shapes and strides of a storage.
  */
 #include <string.h>
 
 #include "base/status.h"
 #include "tensor/tensor.h"
 
-/* Room for a view's lengths, to be changed before it is made. */
+/* A layout with its lengths, which can be changed before the view is made. */
 struct draft {
 	struct weir_layout layout;
 	int64_t shape[WEIR_DIMS_MAX + 1];
@@ -40,7 +40,7 @@ draft_end(const char *caller, const struct weir_tensor *tensor,
 }
 
 /* Move the first element to an index of a dimension with that stride. A tensor
- * of no elements stays where it is: its strides may be anything. */
+ * without elements is not moved, because its strides may have any value. */
 static void
 draft_move(struct draft *draft, int64_t index, int64_t stride)
 {
@@ -94,7 +94,7 @@ slice_resolve(const struct weir_slice *slice, int64_t length, int64_t *start,
 	bool down = slice->step < 0;
 	int64_t low = down ? -1 : 0, high = down ? length - 1 : length;
 	int64_t first = slice->start, stop = slice->stop;
-	/* The step as a number of its own sign's; INT64_MIN has no negative. */
+	/* The step without its sign; INT64_MIN has no positive counterpart. */
 	uint64_t step =
 	    down ? 0 - (uint64_t)slice->step : (uint64_t)slice->step;
 	uint64_t span;
@@ -131,7 +131,8 @@ weir_tensor_slice(const struct weir_tensor *tensor, int dim,
 	slice_resolve(slice, draft.shape[dim], &start, &count);
 	draft.shape[dim] = count;
 	draft_move(&draft, start, draft.strides[dim]);
-	/* It fits where there are elements; elsewhere any stride will do. */
+	/* The stride cannot overflow if there are elements; otherwise any
+	 * stride will do. */
 	if (count > 1 &&
 	    __builtin_mul_overflow(
 		draft.strides[dim], slice->step, &draft.strides[dim]))
@@ -291,7 +292,7 @@ weir_tensor_expand(const struct weir_tensor *tensor, int ndim,
 	return draft_end(caller, tensor, &draft, out);
 }
 
-/* Work out a length of -1. */
+/* Determine a length that is given as -1. */
 static enum weir_status
 infer_length(
     const char *caller, const struct weir_tensor *tensor, struct draft *draft)
@@ -326,9 +327,9 @@ infer_length(
 }
 
 /*
- * The strides by which a new shape sees the old elements in order. Each run of
- * old dimensions that could be one is cut into new ones; false if a new one
- * would have to span a gap.
+ * The strides by which a new shape contains the old elements in order. Each run
+ * of old dimensions that could be merged is cut into new ones; false if a new
+ * dimension would span a gap.
  */
 static bool
 reshape_strides(const struct weir_tensor *tensor, struct draft *draft)
@@ -458,7 +459,7 @@ weir_tensor_unsqueeze(
 	after = (size_t)(tensor->ndim - dim) * sizeof(int64_t);
 	memmove(draft.shape + dim + 1, draft.shape + dim, after);
 	memmove(draft.strides + dim + 1, draft.strides + dim, after);
-	/* A dimension of one index may have any stride. */
+	/* A dimension with one index may have any stride. */
 	if (dim == tensor->ndim ||
 	    __builtin_mul_overflow(draft.strides[dim + 1], draft.shape[dim + 1],
 		&draft.strides[dim]))
@@ -470,9 +471,9 @@ weir_tensor_unsqueeze(
 
 /* ---- Another type ------------------------------------------------------- */
 
-/* From elements of `old` bytes to elements of `new`, one of which is a multiple
- * of the other: every stride but the last in the new elements, and the last
- * length. */
+/* Convert from elements of `old` bytes to elements of `new` bytes, where one is
+ * a multiple of the other: all strides but the last, in new elements, and the
+ * last length. */
 static bool
 rescale(struct draft *draft, int64_t old, int64_t new)
 {

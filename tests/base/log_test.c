@@ -97,7 +97,8 @@ TEST(the_level_can_be_debug)
 TEST(a_wrong_level_is_named_once_and_warn_is_taken)
 {
 	EXPECT_STR_EQ(all_levels_at("loud"),
-	    "weir: WEIR_LOG=loud: not error, warn, info or debug; warn it is\n"
+	    "weir: WEIR_LOG=loud: not error, warn, info or debug; warn is "
+	    "used\n"
 	    "weir: e1\nweir: w2\n");
 }
 

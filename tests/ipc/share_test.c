@@ -529,7 +529,7 @@ TEST(an_owner_does_not_open_its_own_memory)
 	EXPECT_STATUS(weir_ipc_open(&handle, 0, NULL, NULL), WEIR_EINVAL);
 	handle.bytes[0] ^= 1;
 	EXPECT_STATUS(weir_ipc_open(&handle, 0, NULL, &import), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "no handle of weir's");
+	EXPECT_STR_HAS(weir_last_error(), "not a handle of weir");
 	EXPECT_STATUS(weir_ipc_info(NULL, NULL), WEIR_EINVAL);
 	EXPECT_NULL(import);
 	weir_ipc_release(export);

@@ -238,7 +238,7 @@ TEST(memory_that_is_not_weir_s_is_not_shared_as_a_tensor)
 	EXPECT_OK(weir_tensor_over(storage, &layout, NULL, &tensor));
 	EXPECT_STATUS(
 	    weir_ipc_share_tensor(tensor, NULL, &text, &export), WEIR_ENOTSUP);
-	EXPECT_STR_HAS(weir_last_error(), "host memory of somebody else's");
+	EXPECT_STR_HAS(weir_last_error(), "host memory that is foreign");
 	EXPECT_STATUS(
 	    weir_ipc_share_tensor(NULL, NULL, &text, &export), WEIR_EINVAL);
 	EXPECT_NULL(export);

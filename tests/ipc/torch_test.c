@@ -407,8 +407,7 @@ TEST(bytes_that_are_no_handle_are_refused)
 	EXPECT_NOT_NULL(torch_read(bytes, 66, &out));
 	for (bytes[0] = 1; bytes[0] <= 3; bytes[0]++)
 		EXPECT_NULL(torch_read(bytes, 66, &out));
-	EXPECT_STR_EQ(
-	    torch_read(bytes, 66, &out), "it is of a format that is not known");
+	EXPECT_STR_EQ(torch_read(bytes, 66, &out), "its format is unknown");
 	bytes[0] = 2;
 	EXPECT_NOT_NULL(torch_read(bytes, 65, &out));
 	EXPECT_NOT_NULL(torch_read(bytes, 67, &out));
