@@ -32,8 +32,7 @@ check_shared(const struct weir_storage *storage)
 		    "weir_ipc_share_tensor: the tensor is in %s memory%s; only "
 		    "memory of a device from weir is shared",
 		    weir_memory_name(storage->memory),
-		    storage->foreign ? " of somebody else's" :
-				       " that is foreign");
+		    storage->foreign ? " that is foreign" : "");
 	return WEIR_OK;
 }
 

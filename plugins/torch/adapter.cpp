@@ -1,17 +1,18 @@
 /*
- * PyTorch's CUDA allocator, by weir: c10::cuda::CUDACachingAllocator's
- * interface, and that of page-locked memory, as one class each. Nothing is
- * decided here; types are converted, and failures become exceptions.
+ * PyTorch's CUDA allocator, implemented by weir: the interfaces of
+ * c10::cuda::CUDACachingAllocator and of page-locked memory, each as one class.
+ * This code makes no decisions: it converts types, and turns failures into
+ * exceptions.
  *
- * weir.torch compiles this file against the PyTorch at hand, with all parts at
- * once: PyTorch's headers take most of the time. What differs between versions
- * is in compat.h.
+ * weir.torch compiles this file against the installed PyTorch, with all parts
+ * in one unit, because PyTorch's headers take most of the time. The differences
+ * between versions are in compat.h.
  *
  *	common.hpp      conversions, failures, devices and streams
  *	context.hpp     PyTorch's contexts of events and blocks
- *	shortage.hpp    other observers, and the exception of a shortage
+ *	shortage.hpp    other observers, and the exception for out of memory
  *	blocks.hpp      allocating and freeing
- *	statistics.hpp  limits, and what there is
+ *	statistics.hpp  limits and statistics
  *	pools.hpp       private pools and their checkpoints
  *	trace.hpp       snapshots and the history
  *	sharing.hpp     other devices and other processes
@@ -36,7 +37,7 @@ class Allocator final : public Sharing
 {
 };
 
-/* It lives as long as the process: blocks are freed to the end. */
+/* It lives as long as the process, because blocks are freed up to the end. */
 Allocator &
 the_allocator()
 {
@@ -91,15 +92,15 @@ install()
 	c10::SetAllocator(c10::kCUDA, &mine, 0);
 }
 
-/* The steps that weir_torch_install() has done, as bits. */
+/* The steps that weir_torch_install() has completed, as bits. */
 enum Done { DEVICE = 1, HOST = 2, SETTINGS = 4 };
 
 } // namespace
 } // namespace weir_torch
 
 /*
- * Put weir in the place of PyTorch's allocators, once, before CUDA is
- * initialised. The text says why not.
+ * Replace PyTorch's allocators by weir, once, before CUDA is initialised. On
+ * failure the text gives the reason.
  *
  * Returns bits of Done; 0: nothing has changed.
  */
@@ -141,8 +142,8 @@ weir_torch_install(bool host, char *text, size_t size)
 	return done;
 }
 
-/* Settings have changed by a way that PyTorch does not tell of; 0, or the text
- * says what weir does not take. */
+/* Apply settings that have changed in a way that PyTorch does not report.
+ * Returns 0, or the text names a setting that weir refuses. */
 extern "C" __attribute__((visibility("default"))) int
 weir_torch_settings(const char *settings, char *text, size_t size)
 {

@@ -17,7 +17,7 @@ namespace weir_torch
 namespace
 {
 
-/* PYTORCH_NO_CUDA_MEMORY_CACHING is set, which enable() does not overrule. */
+/* PYTORCH_NO_CUDA_MEMORY_CACHING is set; enable() does not override it. */
 bool never_cached = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr;
 bool caching_on = !never_cached;
 
@@ -94,8 +94,8 @@ free_block(void *ptr)
 	return C10_UNLIKELY(watched()) ? free_watched(ptr) : free_now(ptr);
 }
 
-/* Not an error of the program: its process ends, or is a forked one, which has
- * no GPU. */
+/* The program has made no error: its process is ending, or is a forked child,
+ * which has no GPU. */
 bool
 is_of_no_matter(weir_status status)
 {
@@ -103,7 +103,7 @@ is_of_no_matter(weir_status status)
 	    status == WEIR_EFORK;
 }
 
-/* Frees the memory of data pointers. It runs in destructors, so it does not
+/* Free the memory of data pointers. It runs in destructors, so it does not
  * throw. */
 void
 delete_block(void *ptr)
@@ -112,7 +112,7 @@ delete_block(void *ptr)
 		complain("free");
 }
 
-/* As above, without a cache. */
+/* delete_block() without a cache. */
 void
 delete_uncached(void *ptr)
 {
@@ -130,8 +130,8 @@ allocate_uncached(size_t size)
 	return ptr;
 }
 
-/* Free a raw pointer while the cache is off. PyTorch mixes up those that were
- * allocated before; weir knows its own. */
+/* Free a raw pointer while the cache is off. PyTorch cannot tell it from
+ * pointers that were allocated before; weir knows its own. */
 C10_NOINLINE void
 raw_delete_uncached(void *ptr)
 {
@@ -144,8 +144,8 @@ raw_delete_uncached(void *ptr)
 		delete_uncached(ptr);
 }
 
-/* PyTorch's allocator, of which each part has its own file: this is the first,
- * and Allocator in adapter.cpp is all of it. */
+/* PyTorch's allocator. Each part has a file: this is the first, and Allocator
+ * in adapter.cpp is the whole. */
 class Blocks : public Base
 {
 public:
@@ -256,8 +256,9 @@ public:
 		return enabled_;
 	}
 
-	/* Programs, and PyTorch itself, take this name for the whole interface,
-	 * which is here; weir.torch.installed() tells the two apart. */
+	/* Programs, and PyTorch itself, take this name to mean the whole
+	 * interface, which weir implements; weir.torch.installed()
+	 * distinguishes the two. */
 	std::string
 	name()
 	{

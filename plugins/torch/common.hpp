@@ -1,6 +1,6 @@
 /*
- * Helpers of all parts of the adapter: conversions, failures as exceptions, the
- * device and the stream of a call.
+ * Helpers for all parts of the adapter: conversions, failures as exceptions,
+ * the device and the stream of a call.
  */
 #ifndef PLUGINS_TORCH_COMMON_HPP
 #define PLUGINS_TORCH_COMMON_HPP
@@ -24,7 +24,7 @@ using c10::DeviceIndex;
 
 constexpr size_t TEXT = 4096;
 
-/* Calls have the same names. */
+/* Calls have these names too, so the structs get others. */
 using Stats = struct weir_stats;
 using BlockInfo = struct weir_block_info;
 
@@ -40,14 +40,15 @@ id_of(weir_torch_id id)
 	return { id.graph, id.user };
 }
 
-/* Complain without an exception: for destructors, which must not throw. */
+/* Report a failure without an exception, for destructors, which must not throw.
+ */
 void
 complain(const char *what)
 {
 	std::fprintf(stderr, "weir: %s: %s\n", what, weir_last_error());
 }
 
-/* PyTorch's error, of a text that is made without a stream of C++. */
+/* Throw PyTorch's error, with a text that is made without a C++ stream. */
 [[noreturn]] C10_NOINLINE __attribute__((format(printf, 1, 2))) void
 fail(const char *format, ...)
 {
@@ -73,8 +74,8 @@ expect(weir_status status, const char *what)
 
 /* ---- The device and the stream of a call ------------------------------- */
 
-/* Set by init(): one device is always the current one. To ask the runtime takes
- * longer than to allocate, and threads wait for each other there. */
+/* Set by init(): there is one device, which is always current. Asking the
+ * runtime takes longer than an allocation, and blocks other threads. */
 bool only_device;
 
 C10_NOINLINE DeviceIndex
@@ -93,10 +94,10 @@ current_device()
 }
 
 /*
- * The current device of a thread that allocates on it. In a thread that has no
- * context the runtime takes microseconds to answer, and threads wait for each
- * other there: such a thread gets its device's context, as its first kernel
- * would give it.
+ * The current device of a thread that allocates on it. In a thread without a
+ * context the runtime takes microseconds to answer, and blocks other threads.
+ * So such a thread gets its device's context, as its first kernel would give
+ * it.
  */
 C10_NOINLINE DeviceIndex
 asked_and_bound_device()
@@ -120,8 +121,8 @@ allocating_device()
 
 /*
  * The handle of a stream. PyTorch looks up the streams of its pools under a
- * guard of the device; a stream of one number has one handle for ever, so a
- * thread remembers the latest.
+ * device guard. A stream's number always stands for one handle, so a thread
+ * stores the latest.
  */
 cudaStream_t
 handle_of(const c10::cuda::CUDAStream &stream)

@@ -3,9 +3,9 @@
  * compiled.
  *
  * A class of another version may lack a member, a type or a parameter. Virtual
- * functions need nothing here: the adapter declares each in all the forms it
- * has had, none of them with `override`, and those that the base class has
- * become its overriders. The rest is asked for by name, where that may fail.
+ * functions need no code here: the adapter declares each in all forms that it
+ * has had, none of them with `override`; those that the base class has override
+ * it. All other names are used where their absence is not an error (SFINAE).
  */
 #ifndef PLUGINS_TORCH_COMPAT_H
 #define PLUGINS_TORCH_COMPAT_H
@@ -58,7 +58,7 @@ using Base = caching::CUDAAllocator;
 using PoolId = std::pair<unsigned long long, unsigned long long>;
 using Context = std::shared_ptr<c10::GatheredContext>;
 
-/* Is a class declared here defined by PyTorch? */
+/* Does PyTorch define a class that is declared here? */
 template <typename T, typename = void> struct is_defined : std::false_type {
 };
 template <typename T>
@@ -92,8 +92,8 @@ struct rejection_observer<B,
 	using type = decltype(only_parameter(&B::attachOomRejectionObserver));
 };
 
-/* The allocator of the user's pool that is active in this thread, if it is the
- * pool of this id. Later versions name it when the pool is made. */
+/* The allocator of the user's pool that is active in this thread, if that pool
+ * has this id. Later versions pass it when the pool is made. */
 template <typename Contexts>
 Base *
 active_allocator(PoolId id)
@@ -109,7 +109,7 @@ active_allocator(PoolId id)
 	}
 }
 
-/* Set a member if there is one of this name. */
+/* Set a member if the type has one with this name. */
 #define WEIR_SET_MEMBER(name)                                                  \
 	template <typename T, typename V>                                      \
 	auto set_##name(T &object, V &&value, int)                             \
@@ -188,9 +188,10 @@ struct EntryParts {
 };
 
 /*
- * An entry of a trace, by the longest constructor there is: 2.10 and later have
- * the metadata, 2.8 and later the pool and the compile context. The stream is a
- * cudaStream_t until 2.10, and a void * in 2.11, which takes one too.
+ * An entry of a trace, made by the longest constructor of this version: 2.10
+ * and later have the metadata, 2.8 and later the pool and the compile context.
+ * The stream is a cudaStream_t up to 2.10, and in 2.11 a void *, to which it
+ * converts.
  */
 template <typename Entry, typename Action>
 Entry
@@ -216,8 +217,9 @@ make_entry(Action action, EntryParts p)
 }
 
 /*
- * Go on when PyTorch's settings are changed, 2.9 and later; false: this version
- * says nothing, and weir.torch tells of what goes through Python.
+ * Be notified when PyTorch's settings change, 2.9 and later. False: this
+ * version has no notification, and weir.torch reports changes that are made
+ * through Python.
  */
 template <typename Config, typename Follow>
 auto

@@ -1,6 +1,6 @@
 /*
- * Settings in PyTorch's syntax become options of weir's: the same syntax, of
- * which some keys say nothing to weir.
+ * Settings in PyTorch's syntax become options of weir. The syntax is equal, but
+ * some keys have no meaning for weir.
  */
 #include "plugins/torch/conf.h"
 
@@ -12,7 +12,7 @@
 
 #include "plugins/torch/weir_torch.h"
 
-/* How PyTorch's own allocators work, and weir's do not. */
+/* Keys for details of PyTorch's own allocators that weir does not have. */
 static const char *const passed_over[] = { "backend",
 	"release_lock_on_cudamalloc", "release_lock_on_hipmalloc",
 	"pinned_use_hip_host_register", "pinned_free_catch_all",
@@ -22,7 +22,7 @@ static const char *const passed_over[] = { "backend",
 
 static atomic_bool expandable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *followed; /* under the lock: the last text */
+static char *followed; /* the last text; guarded by the lock */
 
 bool
 conf_asks_expandable(void)
@@ -30,7 +30,7 @@ conf_asks_expandable(void)
 	return atomic_load(&expandable);
 }
 
-/* One item of a text, "key:value". */
+/* One item of a text: "key:value". */
 struct item {
 	const char *key;
 	size_t key_length;
@@ -39,9 +39,10 @@ struct item {
 	const char *rest;
 };
 
-/* The next item of a text without blanks; commas in brackets do not end it. */
+/* Read the next item of a text without blanks; commas in brackets do not end
+ * it. */
 static bool
-next_item(const char *at, struct item *out)
+next_setting(const char *at, struct item *out)
 {
 	int depth = 0;
 	const char *end;
@@ -63,7 +64,7 @@ next_item(const char *at, struct item *out)
 }
 
 static bool
-is_key(const struct item *item, const char *key)
+is_setting(const struct item *item, const char *key)
 {
 	return strlen(key) == item->key_length &&
 	    strncmp(item->key, key, item->key_length) == 0;
@@ -73,12 +74,12 @@ static bool
 is_passed_over(const struct item *item)
 {
 	for (size_t i = 0; i < sizeof(passed_over) / sizeof(*passed_over); i++)
-		if (is_key(item, passed_over[i]))
+		if (is_setting(item, passed_over[i]))
 			return true;
 	return false;
 }
 
-/* The value of an option that is in force. */
+/* Read the value of an option that is in force. */
 static void
 read_option(const char *key, char *value, size_t size)
 {
@@ -107,16 +108,16 @@ translate(const char *text, bool *asks_expandable)
 	if (out == NULL)
 		return NULL;
 	read_option("large_segment_size_mb", large, sizeof(large));
-	for (const char *at = text; next_item(at, &item); at = item.rest)
-		if (is_key(&item, "large_segment_size_mb"))
+	for (const char *at = text; next_setting(at, &item); at = item.rest)
+		if (is_setting(&item, "large_segment_size_mb"))
 			snprintf(large, sizeof(large), "%.*s",
 			    (int)item.value_length, item.value);
 	size_t used = (size_t)snprintf(
 	    out, size, "%s%s", begin, large[0] != '\0' ? large : "20");
-	for (const char *at = text; next_item(at, &item); at = item.rest) {
+	for (const char *at = text; next_setting(at, &item); at = item.rest) {
 		if (is_passed_over(&item))
 			continue;
-		if (is_key(&item, "expandable_segments"))
+		if (is_setting(&item, "expandable_segments"))
 			*asks_expandable = item.value_length == 4 &&
 			    strncmp(item.value, "True", 4) == 0;
 		used += (size_t)snprintf(out + used, size - used, ",%.*s",
@@ -125,7 +126,7 @@ translate(const char *text, bool *asks_expandable)
 	return out;
 }
 
-/* The text without blanks, which PyTorch passes over. */
+/* The text without blanks, which PyTorch ignores. */
 static char *
 without_blanks(const char *text)
 {
@@ -157,8 +158,8 @@ weir_torch_conf(const char *text)
 	return status;
 }
 
-/* Weir has read the environment by itself, and WEIR_CONF has spoken last: what
- * that says of private pools is all there is to learn of the first text. */
+/* weir has already read the environment, and WEIR_CONF overrides it. So only
+ * the setting for private pools is read from the first text. */
 static void
 learn_first(const char *text)
 {

@@ -1,5 +1,5 @@
 /*
- * PyTorch's contexts, which the history holds for each event and block.
+ * PyTorch's contexts, which the history stores for each event and block.
  */
 #ifndef PLUGINS_TORCH_CONTEXT_HPP
 #define PLUGINS_TORCH_CONTEXT_HPP
@@ -21,7 +21,7 @@ struct Note {
 	std::vector<std::pair<std::string, std::string>> texts;
 };
 
-/* A counted object that the history holds: a context or an annotation. */
+/* A counted object that the history refers to: a context or an annotation. */
 struct Held {
 	std::atomic<int> refs{ 1 };
 	Context context;
@@ -43,7 +43,7 @@ held_release(void *held)
 
 constexpr weir_torch_contexts held_counts = { held_acquire, held_release };
 
-/* The context of an acquired one, which is let go of. */
+/* Take the context out of an acquired object, and release the object. */
 Context
 context_of(void *held)
 {
@@ -62,8 +62,8 @@ watched()
 	return __atomic_load_n(&weir_torch_watched, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* The context of the call that is under way, where one is wanted. It is
- * gathered before weir is called, with no lock held. */
+/* The context of the current call, if one is wanted. It is made before weir is
+ * called, with no lock held. */
 class Call
 {
 public:

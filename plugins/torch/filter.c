@@ -9,13 +9,13 @@ enum { SLOTS_KEPT = 64 };
 
 struct filter_slot {
 	atomic_bool open;
-	atomic_uint calls; /* under way */
+	atomic_uint calls; /* number of running calls */
 	struct weir_torch_filter filter;
-	struct filter_slot *next; /* while it is closed */
+	struct filter_slot *next; /* list, while the slot is closed */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Closed slots, the longest closed first; under the lock. */
+/* Closed slots, the longest closed first; guarded by the lock. */
 static struct filter_slot *oldest;
 static struct filter_slot *latest;
 static unsigned closed;
@@ -50,8 +50,9 @@ filter_open(const struct weir_torch_filter *filter)
 	return slot;
 }
 
-/* Both sides write before they read, in one order for all: either the call is
- * seen by who closes, or the call sees that the slot is closed. */
+/* Both sides write before they read, in sequentially consistent order (Dekker's
+ * handshake). So either the closing thread sees the call, or the call sees that
+ * the slot is closed. */
 bool
 filter_ask(weir_stream stream, void *closure)
 {

@@ -1,9 +1,10 @@
 /*
- * PyTorch's history. Weir tells of each event under its own lock (see
- * weir_memory_observer_add()); what the event means to PyTorch is put with it
- * here: the stack of the call, the texts of the thread, PyTorch's name of the
- * pool. One lock is over all, taken within weir's; nothing is called with it
- * but the counts of contexts, trackers and visitors.
+ * PyTorch's history. weir reports each event under its own lock (see
+ * weir_memory_observer_add()). The data that PyTorch needs for the event are
+ * added here: the stack of the call, the texts of the thread, and PyTorch's
+ * name of the pool. One lock guards everything and is acquired within weir's.
+ * While it is held, only the counts of contexts, trackers and visitors are
+ * called.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,26 +19,26 @@ enum { TRACKERS_MAX = 16, CONTEXTS_MAX = 64 };
 
 int weir_torch_watched;
 
-/* A text that several events have. */
+/* A text that several events share. */
 struct text {
 	atomic_uint refs;
 	char at[];
 };
 
-/* An event as it is kept. */
+/* An event as it is stored. */
 struct kept {
 	struct weir_torch_event event;
 	struct text *compile;
 	struct text *metadata;
 };
 
-/* A ring of the latest; memory is taken as it fills. */
+/* A ring of the latest items, whose memory is allocated as it fills. */
 struct ring {
 	void *items;
 	size_t item_size;
-	size_t room;  /* items there is memory for */
-	size_t count; /* of these, that are there */
-	size_t first; /* the oldest */
+	size_t room;  /* number of items that there is memory for */
+	size_t count; /* number of items */
+	size_t first; /* index of the oldest item */
 };
 
 struct tracker {
@@ -46,7 +47,7 @@ struct tracker {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under the lock. */
+/* Guarded by the lock. */
 static bool on;
 static int level;
 static size_t bound = 1;
@@ -59,17 +60,18 @@ static struct table segments;
 static struct tracker trackers[TRACKERS_MAX];
 static unsigned tracker_count;
 static bool observing;
-/* Written under the lock, read without: the level, -1 while it is off. */
+/* Written under the lock, read without it: the level; -1 while the history is
+ * off. */
 static atomic_int level_wanted = -1;
 
 /* The data that all events of a thread share. */
 static _Thread_local struct {
 	void *context;
-	uint64_t freeing; /* the address whose free is under way */
+	uint64_t freeing; /* the address that is being freed */
 	struct text *metadata;
 	struct text *compile[CONTEXTS_MAX];
 	unsigned depth;
-	bool ends; /* the key below is set */
+	bool ends; /* the thread has a value for the key below */
 } here;
 
 /* ---- Texts ------------------------------------------------------------- */
@@ -106,7 +108,7 @@ static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
 static void
-end_thread(void *unused)
+end_history_thread(void *unused)
 {
 	(void)unused;
 	text_drop(here.metadata);
@@ -117,9 +119,9 @@ end_thread(void *unused)
 }
 
 static void
-make_key(void)
+make_end_key(void)
 {
-	(void)pthread_key_create(&thread_end, end_thread);
+	(void)pthread_key_create(&thread_end, end_history_thread);
 }
 
 static void
@@ -128,7 +130,7 @@ mind_thread_end(void)
 	if (here.ends)
 		return;
 	here.ends = true;
-	pthread_once(&thread_end_once, make_key);
+	pthread_once(&thread_end_once, make_end_key);
 	(void)pthread_setspecific(thread_end, &here);
 }
 
@@ -192,7 +194,7 @@ ring_at(const struct ring *ring, size_t i)
 	    (ring->first + i) % ring->room * ring->item_size;
 }
 
-/* Room for twice as many, at most the bound; false: there is none. */
+/* Make room for twice as many items, up to the bound; false without memory. */
 static bool
 ring_grow(struct ring *ring)
 {
@@ -215,8 +217,8 @@ ring_grow(struct ring *ring)
 	return true;
 }
 
-/* The place of a new item. In a full ring the oldest item makes room, and is
- * copied to `evicted`. NULL: there is no memory for even one. */
+/* Returns the place for a new item. In a full ring it replaces the oldest item,
+ * which is copied to `evicted`. NULL: there is no memory for even one. */
 static void *
 ring_push(struct ring *ring, void *evicted, bool *is_evicted)
 {
@@ -297,12 +299,13 @@ table_set(struct table *table, uint64_t address, void *context)
 		return;
 	contexts.acquire(context);
 	if (!table_put(table, address, context))
-		contexts.release(context); /* no memory: it has none */
+		/* No memory: the block has no context. */
+		contexts.release(context);
 }
 
-/* Keep an event with its two texts, which are counted. */
+/* Store an event with its two texts, which are counted. */
 static void
-keep(const struct weir_torch_event *event, struct text *compile,
+keep_event(const struct weir_torch_event *event, struct text *compile,
     struct text *metadata)
 {
 	struct kept evicted;
@@ -323,10 +326,10 @@ keep(const struct weir_torch_event *event, struct text *compile,
 
 /* ---- Being told -------------------------------------------------------- */
 
-/* The context an event has: that of the call, or of what it is about. A free
- * that is completed late is completed by another call. */
+/* The context of an event: that of the call, or of the block or segment. If a
+ * free is completed late, another call completes it. */
 static void *
-context_of(const struct weir_memory_event *told, uint64_t address)
+event_context(const struct weir_memory_event *told, uint64_t address)
 {
 	void *context = here.context;
 
@@ -384,18 +387,18 @@ now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Keep an event, and tell the trackers. */
+/* Store an event, and call the trackers. */
 static void
 enter(const struct weir_torch_event *event, struct text *compile,
     struct text *metadata)
 {
-	keep(event, compile, metadata);
+	keep_event(event, compile, metadata);
 	for (unsigned i = 0; i < tracker_count; i++)
 		trackers[i].call(event, trackers[i].user);
 }
 
 static void
-hear(const struct weir_memory_event *told, void *user)
+follow_event(const struct weir_memory_event *told, void *user)
 {
 	uint64_t address = (uint64_t)(uintptr_t)told->address;
 	struct text *compile = compile_here();
@@ -413,7 +416,7 @@ hear(const struct weir_memory_event *told, void *user)
 
 	(void)user;
 	pthread_mutex_lock(&lock);
-	void *context = context_of(told, address);
+	void *context = event_context(told, address);
 	event.context = level >= WEIR_HISTORY_ALLOC ? context : NULL;
 	enter(&event, compile, here.metadata);
 	if (on)
@@ -425,17 +428,17 @@ hear(const struct weir_memory_event *told, void *user)
 
 static pthread_mutex_t change = PTHREAD_MUTEX_INITIALIZER;
 
-/* Listen to weir while anybody wants to know. With `change` held and not the
- * lock, which is taken within weir's. */
+/* Start or stop observing weir. The caller holds `change` and not the lock,
+ * which is acquired within weir's. */
 static enum weir_status
 listen(bool wanted)
 {
 	enum weir_status status = WEIR_OK;
 
 	if (wanted && !observing)
-		status = weir_memory_observer_add(hear, NULL);
+		status = weir_memory_observer_add(follow_event, NULL);
 	else if (!wanted && observing)
-		status = weir_memory_observer_remove(hear, NULL);
+		status = weir_memory_observer_remove(follow_event, NULL);
 	if (status == WEIR_OK)
 		observing = wanted;
 	return status;

@@ -1,8 +1,8 @@
 /*
- * Page-locked memory for PyTorch: weir's, and pools of it for graphs. A graph
- * reads and writes host memory at each launch, also what the program has freed
- * since; so what is allocated while a pool is routed to stays with that pool
- * until nobody uses it.
+ * Page-locked memory for PyTorch: weir's memory, and pools of it for graphs. At
+ * each launch a graph accesses host memory that the program may have freed
+ * since the capture. So memory that is allocated while requests are routed to a
+ * pool stays with that pool until the pool is not used any more.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,20 +16,20 @@ struct host_block {
 	void *ptr;
 	size_t size;
 	bool live;
-	bool recorded; /* a stream uses it: it serves nobody else */
+	bool recorded; /* a stream use is recorded: not reused */
 	struct host_block *next;
 };
 
 struct host_pool {
 	struct weir_torch_id id;
 	int uses;
-	struct filter_slot *slot; /* NULL: nothing is routed to it */
+	struct filter_slot *slot; /* NULL: no request is routed to it */
 	struct host_block *blocks;
 	struct host_pool *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct host_pool *pools; /* under the lock, the oldest first */
+static struct host_pool *pools; /* the oldest first; guarded by the lock */
 static atomic_uint pool_count;  /* changed under the lock */
 
 static struct host_pool *
@@ -151,7 +151,7 @@ weir_torch_host_record(const void *ptr, weir_stream stream)
 
 /* ---- Pools ------------------------------------------------------------- */
 
-/* With the lock held. NULL without memory. */
+/* The caller holds the lock. NULL without memory. */
 static struct host_pool *
 host_pool_make(struct weir_torch_id id)
 {
@@ -168,8 +168,8 @@ host_pool_make(struct weir_torch_id id)
 	return pool;
 }
 
-/* Take a pool that nobody uses any more out of the list; its blocks are for
- * drop_blocks(), without the lock. */
+/* Remove a pool that is not used any more from the list. Its blocks are passed
+ * to release_blocks() without the lock. */
 static struct host_block *
 take_if_over(struct host_pool *pool)
 {
@@ -186,10 +186,10 @@ take_if_over(struct host_pool *pool)
 	return blocks;
 }
 
-/* Free blocks go back when launches that are queued are done; live ones are as
- * any other from now on. */
+/* Free blocks are given back when queued launches are done; live blocks become
+ * ordinary ones. */
 static void
-drop_blocks(struct host_block *block)
+release_blocks(struct host_block *block)
 {
 	while (block != NULL) {
 		struct host_block *next = block->next;
@@ -245,7 +245,7 @@ weir_torch_host_end(struct weir_torch_id id)
 		blocks = take_if_over(pool);
 	}
 	pthread_mutex_unlock(&lock);
-	drop_blocks(blocks);
+	release_blocks(blocks);
 	if (slot == NULL)
 		return WEIR_EINVAL;
 	filter_close(slot);
@@ -265,6 +265,6 @@ weir_torch_host_release(struct weir_torch_id id)
 		blocks = take_if_over(pool);
 	}
 	pthread_mutex_unlock(&lock);
-	drop_blocks(blocks);
+	release_blocks(blocks);
 	return used ? WEIR_OK : WEIR_EINVAL;
 }

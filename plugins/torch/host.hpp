@@ -28,8 +28,8 @@ handle_of(c10::Stream stream)
 	return handle_of(c10::cuda::CUDAStream(stream));
 }
 
-/* The interface of 2.8 and later, as a template: in earlier versions it has no
- * base class to be. */
+/* The interface of 2.8 and later. It is a template, because earlier versions
+ * lack its base class. */
 template <typename HostBase> class Host final : public HostBase
 {
 public:
@@ -168,7 +168,8 @@ private:
 		return sum;
 	}
 
-	/* Since 2.10 what is in use is "active", and "allocated" is all. */
+	/* Since 2.10 bytes in use are "active", and "allocated" means all
+	 * bytes. */
 	template <typename To>
 	static auto
 	convert_host(To &to, const Stats &from, int)
@@ -201,7 +202,7 @@ private:
 	}
 };
 
-/* Found by the types of its arguments, where there is such a function. */
+/* Found by the types of its arguments, if this version has such a function. */
 template <typename HostBase>
 bool
 install_host()

@@ -1,6 +1,6 @@
 /*
- * Memory between processes: exports of weir's, found again when PyTorch frees
- * what it has shared.
+ * Sharing memory with other processes: weir's exports, which are found again
+ * when PyTorch frees memory that it has shared.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 
 int weir_torch_shared;
 
-/* How a handle begins that only weir understands: PyTorch's version of handles,
- * and a kind of segment that PyTorch does not have. */
+/* The beginning of a handle that only weir understands: PyTorch's version of
+ * handles, and a kind of segment that PyTorch does not have. */
 static const unsigned char ours[2] = { 2, 'w' };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct table exports; /* by address; under the lock */
+static struct table exports; /* by address; guarded by the lock */
 
-/* With the lock held: the block's export, made if need be. */
+/* Find or make the block's export. The caller holds the lock. */
 static enum weir_status
 export_of(void *ptr, struct weir_ipc_export **out)
 {
@@ -34,14 +34,14 @@ export_of(void *ptr, struct weir_ipc_export **out)
 		return status;
 	__atomic_fetch_add(&weir_torch_shared, 1, __ATOMIC_RELEASE);
 	if (!table_put(&exports, address, *out)) {
-		/* The export has the block for good: it cannot be undone. */
+		/* The export owns the block now, and this cannot be undone. */
 		__atomic_fetch_sub(&weir_torch_shared, 1, __ATOMIC_RELEASE);
 		return WEIR_EHOSTMEM;
 	}
 	return WEIR_OK;
 }
 
-/* A handle for weir in the other process. */
+/* Write a handle for weir in the other process. */
 static enum weir_status
 write_ours(struct weir_ipc_export *export, void *bytes, size_t capacity,
     size_t *length, size_t *offset)

@@ -10,7 +10,7 @@ struct name {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under the lock. Few: one for each pool that is there. */
+/* Guarded by the lock. There are few: one for each existing pool. */
 static struct name *names;
 static size_t count;
 static size_t room;

@@ -1,5 +1,5 @@
 /*
- * The functions of a pluggable allocator, for where there is no compiler.
+ * The functions of a pluggable allocator, used when there is no compiler.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ weir_torch_plug_record(void *ptr, weir_stream stream)
 
 /* Is a stream being captured? False if the driver cannot say. */
 static bool
-is_captured(weir_stream stream)
+stream_is_captured(weir_stream stream)
 {
 	static int (*ask)(weir_stream stream, int *status);
 	int status = 0;
@@ -91,7 +91,7 @@ static bool
 plug_matches(void *closure, weir_stream stream)
 {
 	return (long)(intptr_t)closure == syscall(SYS_gettid) ||
-	    is_captured(stream);
+	    stream_is_captured(stream);
 }
 
 void

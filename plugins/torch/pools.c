@@ -1,9 +1,9 @@
 /*
- * Private pools by PyTorch's names: a list of those that somebody uses, and of
- * those that are used no more but have memory left.
+ * Private pools by PyTorch's names: a list of the pools in use, and of unused
+ * pools that still have memory.
  *
- * Weir is called with the list's lock held where it calls nobody back; pools
- * are released without it, since a source of PyTorch's user may be called then.
+ * weir is called with the list's lock held if it makes no callback. Pools are
+ * released without the lock, because that may call a source of PyTorch's user.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct entry {
 	int device;
 	struct weir_torch_id id;
 	struct weir_pool *pool; /* held while uses > 0, else NULL */
-	uint64_t number;        /* weir's, to find it again */
+	uint64_t number;        /* number of weir's pool */
 	uint64_t segment_id[2];
 	int uses;
-	struct weir_route *route; /* NULL: nothing is routed to it */
+	struct weir_route *route; /* NULL: no request is routed to it */
 	struct filter_slot *slot;
 	struct weir_torch_source *source; /* NULL: the driver */
 	struct entry *next;
@@ -36,7 +36,7 @@ struct weir_torch_checkpoint {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries; /* under the lock */
+static struct entry *entries; /* guarded by the lock */
 
 static bool
 is_none(struct weir_torch_id id)
@@ -45,7 +45,7 @@ is_none(struct weir_torch_id id)
 }
 
 static bool
-is_same(struct weir_torch_id a, struct weir_torch_id b)
+is_same_id(struct weir_torch_id a, struct weir_torch_id b)
 {
 	return a.graph == b.graph && a.user == b.user;
 }
@@ -53,7 +53,7 @@ is_same(struct weir_torch_id a, struct weir_torch_id b)
 /* ---- Sources ----------------------------------------------------------- */
 
 static void *
-source_take(void *closure, int device, size_t size)
+torch_source_alloc(void *closure, int device, size_t size)
 {
 	const struct weir_torch_source *source = closure;
 
@@ -62,7 +62,7 @@ source_take(void *closure, int device, size_t size)
 }
 
 static bool
-source_give(void *closure, int device, void *ptr, size_t size)
+torch_source_free(void *closure, int device, void *ptr, size_t size)
 {
 	const struct weir_torch_source *source = closure;
 
@@ -86,12 +86,12 @@ static struct entry *
 entry_find(int device, struct weir_torch_id id)
 {
 	for (struct entry *e = entries; e != NULL; e = e->next)
-		if (e->device == device && is_same(e->id, id))
+		if (e->device == device && is_same_id(e->id, id))
 			return e;
 	return NULL;
 }
 
-/* Nothing of it is left. */
+/* Does the entry have no user and no memory any more? */
 static bool
 entry_is_over(const struct entry *entry)
 {
@@ -105,7 +105,7 @@ entry_is_over(const struct entry *entry)
 	return false;
 }
 
-/* Move the entry at a place of the list to another list. */
+/* Move an entry from its place in a list to another list. */
 static void
 entry_move(struct entry **at, struct entry **list)
 {
@@ -116,10 +116,10 @@ entry_move(struct entry **at, struct entry **list)
 	*list = entry;
 }
 
-/* Take entries that are over out of the list. Give them to drop_entries()
+/* Remove entries that are over from the list. Pass them to drop_entries()
  * without the lock. */
 static struct entry *
-take_over(void)
+take_entries_over(void)
 {
 	struct entry *over = NULL;
 
@@ -161,8 +161,8 @@ entry_make(int device, struct weir_torch_id id,
 	    WEIR_POOL_KEEP | (conf_asks_expandable() ? 0 : WEIR_POOL_SEGMENTS);
 	struct weir_pool_source given = { .struct_size = sizeof(given),
 		.name = "a pool's own allocator",
-		.take = source_take,
-		.give = source_give };
+		.take = torch_source_alloc,
+		.give = torch_source_free };
 	struct entry *entry = calloc(1, sizeof(*entry));
 	enum weir_status status = WEIR_EHOSTMEM;
 
@@ -200,7 +200,7 @@ drop_entry:
 	return status;
 }
 
-/* Hold the pool of an entry that nobody uses. False: nothing of it is left. */
+/* Hold the pool of an unused entry again. False: it has no memory any more. */
 static bool
 entry_revive(struct entry *entry)
 {
@@ -210,8 +210,8 @@ entry_revive(struct entry *entry)
 	return true;
 }
 
-/* With the lock held: the entry, with one use more. The caller drops entries
- * that have ended. */
+/* Find or make the entry, and count one more use. The caller holds the lock,
+ * and drops entries that have ended. */
 static enum weir_status
 entry_hold(int device, struct weir_torch_id id,
     const struct weir_torch_source *source, struct entry **out,
@@ -222,13 +222,13 @@ entry_hold(int device, struct weir_torch_id id,
 
 	*over = NULL;
 	if (entry == NULL || entry->uses == 0) {
-		*over = take_over();
+		*over = take_entries_over();
 		entry = entry_find(device, id);
 	}
 	if (is_none(id) || (entry != NULL && has_source))
 		return WEIR_EINVAL;
-	/* The pool may go only now: the last user counts itself off with the
-	 * lock, and gives the pool back without it. */
+	/* The pool may have ended just now: the last user decreases the count
+	 * under the lock, and releases the pool without it. */
 	if (entry != NULL && entry->uses == 0 && !entry_revive(entry)) {
 		take_out(entry, over);
 		entry = NULL;
@@ -287,8 +287,8 @@ weir_torch_pool_uses(int device, struct weir_torch_id id)
 	return uses;
 }
 
-/* With the lock held: another entry of this id comes first from now on. This
- * one has no user and no memory, and is dropped as any such. */
+/* Put another entry of this id before this one, which has no user and no memory
+ * and is dropped like any such entry. The caller holds the lock. */
 static enum weir_status
 entry_replace(struct entry *entry, const struct weir_torch_source *source,
     struct weir_pool **before)
@@ -331,7 +331,7 @@ weir_torch_pool_source(
 
 /* ---- Routes ------------------------------------------------------------ */
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static enum weir_status
 entry_route(struct entry *entry, struct filter_slot *slot)
 {
@@ -398,8 +398,8 @@ weir_torch_pool_end(int device, struct weir_torch_id id)
 
 /* ---- What there is to ask ---------------------------------------------- */
 
-/* The pool of an id, held for the caller; NULL: there is none, or nobody uses
- * it. */
+/* The pool with an id, held for the caller; NULL: there is none, or it is not
+ * used. */
 static struct weir_pool *
 pool_get(int device, struct weir_torch_id id)
 {
@@ -439,7 +439,7 @@ weir_torch_pool_check_live(int device, struct weir_torch_id id,
 	return status;
 }
 
-/* Give back what pools of this id have that nobody uses. */
+/* Give back the memory of unused pools with this id. */
 static void
 trim_unused(struct weir_torch_id id)
 {
@@ -447,13 +447,14 @@ trim_unused(struct weir_torch_id id)
 
 	pthread_mutex_lock(&lock);
 	for (const struct entry *e = entries; e != NULL; e = e->next) {
-		if (e->uses > 0 || !is_same(e->id, id) || e->source != NULL ||
+		if (e->uses > 0 || !is_same_id(e->id, id) ||
+		    e->source != NULL ||
 		    weir_pool_find(e->number, &pool) != WEIR_OK)
 			continue;
 		(void)weir_pool_trim(pool, 0, NULL);
 		weir_pool_release(pool);
 	}
-	struct entry *over = take_over();
+	struct entry *over = take_entries_over();
 	pthread_mutex_unlock(&lock);
 	drop_entries(over);
 }
@@ -471,8 +472,8 @@ weir_torch_empty(struct weir_torch_id id)
 
 /* ---- Checkpoints ------------------------------------------------------- */
 
-/* Freed blocks wait for other streams: for those the device is waited for, and
- * memory that is complete then is looked at. */
+/* Freed blocks may wait for other streams. Then wait for the device, and
+ * release the memory that is complete. */
 static enum weir_status
 settle(int device, struct weir_pool *pool)
 {
@@ -537,7 +538,7 @@ weir_torch_checkpoint_drop(struct weir_torch_checkpoint *checkpoint)
 
 /* ---- Segments ---------------------------------------------------------- */
 
-/* Weir's pools of one id, on all devices. */
+/* List weir's pools with one id, on all devices. */
 static size_t
 list_wishes(struct weir_torch_id id, struct weir_snapshot *out, size_t room)
 {
@@ -546,7 +547,7 @@ list_wishes(struct weir_torch_id id, struct weir_snapshot *out, size_t room)
 	pthread_mutex_lock(&lock);
 	for (const struct entry *e = entries; e != NULL && n < room;
 	     e = e->next)
-		if (is_same(e->id, id))
+		if (is_same_id(e->id, id))
 			out[n++] =
 			    (struct weir_snapshot){ .struct_size = sizeof(*out),
 				    .device = e->device,

@@ -1,5 +1,5 @@
 /*
- * Private pools: filters, allocators of their own, checkpoints.
+ * Private pools: filters, their own allocators, checkpoints.
  */
 #ifndef PLUGINS_TORCH_POOLS_HPP
 #define PLUGINS_TORCH_POOLS_HPP
@@ -32,7 +32,7 @@ filter_drop(void *closure)
 	delete static_cast<Filter *>(closure);
 }
 
-/* A pool's own allocator. An exception of it is a shortage. */
+/* A pool's own allocator. If it throws, that means out of memory. */
 struct Source {
 	std::shared_ptr<Base> owned;
 	Base *allocator;
@@ -232,9 +232,9 @@ public:
 	}
 
 private:
-	/* Make a pool with this allocator, and say so, or give it to one that
-	 * is there and empty. A pool that has live blocks, or its allocator,
-	 * stays as it is. */
+	/* Make a pool with this allocator and return true, or give the
+	 * allocator to an existing pool that is empty. A pool that has live
+	 * blocks, or has this allocator, is not changed. */
 	bool
 	adopt_allocator(DeviceIndex device, PoolId id, Base *allocator)
 	{

@@ -19,8 +19,8 @@ namespace weir_torch
 namespace
 {
 
-/* The memory of other processes that is open here, by its handle. It lives as
- * long as the process: the last user may be one of PyTorch's own statics. */
+/* The memory of other processes that is open here, by handle. It lives as long
+ * as the process, because the last user may be a static object of PyTorch. */
 struct Opened {
 	std::mutex lock;
 	std::map<std::string, std::weak_ptr<void>> memory;
@@ -34,8 +34,8 @@ opened()
 	return *all;
 }
 
-/* The last user of a handle's memory is gone. The handle is forgotten, unless
- * it has been opened anew by now. */
+/* The last user of a handle's memory is gone. Forget the handle, unless it has
+ * been opened again since. */
 void
 close_shared(const std::string &handle, void *link)
 {

@@ -1,6 +1,6 @@
 /*
- * Reports of memory and its shortage to profilers, interpreters and observers,
- * and the exception that the caller gets.
+ * Reports of memory and of out of memory to profilers, interpreters and
+ * observers, and the exception for the caller.
  */
 #ifndef PLUGINS_TORCH_SHORTAGE_HPP
 #define PLUGINS_TORCH_SHORTAGE_HPP
@@ -59,7 +59,7 @@ report_profile(void *ptr, int64_t size, DeviceIndex device)
 std::mutex observers_lock;
 std::vector<caching::OutOfMemoryObserver> observers;
 
-/* Ask those who hold memory for others to let go of it. */
+/* Ask the code that holds memory for later use to free it. */
 bool
 ask_holders()
 {

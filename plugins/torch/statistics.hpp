@@ -1,5 +1,5 @@
 /*
- * Limits, and what there is.
+ * Limits and statistics.
  */
 #ifndef PLUGINS_TORCH_STATISTICS_HPP
 #define PLUGINS_TORCH_STATISTICS_HPP
@@ -57,7 +57,7 @@ convert_stats(const Stats &from)
 	return to;
 }
 
-/* Sizes of expandable segments, for versions that ask for them. */
+/* The sizes of expandable segments, for versions that ask for them. */
 template <typename Sizes>
 void
 list_expandable(Sizes &all, DeviceIndex device)

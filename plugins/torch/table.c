@@ -14,7 +14,7 @@ home_of(const struct table *table, uint64_t address)
 	    (table->room - 1);
 }
 
-/* The slot of an address, or the free one it would have. */
+/* The slot of an address, or the free slot where it belongs. */
 static struct table_slot *
 slot_find(const struct table *table, uint64_t address)
 {
@@ -60,7 +60,7 @@ table_put(struct table *table, uint64_t address, void *pointer)
 	return true;
 }
 
-/* Entries behind a slot that has become free move up as far as they may. */
+/* Move the entries after a freed slot up as far as possible. */
 static void
 close_gap(struct table *table, size_t gap)
 {

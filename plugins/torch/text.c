@@ -30,8 +30,8 @@ weir_torch_size_text(char *text, size_t size, uint64_t bytes)
 	snprintf(text, size, "%.2f %s", amount, units[unit]);
 }
 
-/* Weir's report begins with a sentence like PyTorch's first one, which is left
- * out: what follows it is about the device. */
+/* weir's report begins with a sentence like PyTorch's first one. It is left
+ * out; the rest is about the device. */
 void
 weir_torch_oom_text(char *text, size_t size, int device, size_t requested)
 {

@@ -1,5 +1,5 @@
 /*
- * Snapshots, the history, and who follows it.
+ * Snapshots, the history, and its trackers.
  */
 #ifndef PLUGINS_TORCH_TRACE_HPP
 #define PLUGINS_TORCH_TRACE_HPP
@@ -63,7 +63,7 @@ add_segment(const weir_segment_view *from, void *closure)
 
 using Action = caching::TraceEntry::Action;
 
-/* PyTorch's names of weir's actions, in the order of enum weir_action. */
+/* PyTorch's names of weir's actions, indexed by enum weir_action. */
 constexpr Action actions[] = { Action::ALLOC, Action::FREE_REQUESTED,
 	Action::FREE_COMPLETED, Action::SEGMENT_ALLOC, Action::SEGMENT_FREE,
 	Action::SEGMENT_MAP, Action::SEGMENT_UNMAP, Action::OOM,
@@ -72,7 +72,7 @@ static_assert(sizeof(actions) / sizeof(*actions) == WEIR_ACTIONS &&
 	WEIR_ACTION_SNAPSHOT == WEIR_ACTIONS - 1,
     "an action has no name");
 
-/* 2.14 and later; in earlier versions nobody annotates a block. */
+/* 2.14 and later; earlier versions cannot annotate a block. */
 template <typename Entry>
 auto
 annotate_action(int) -> decltype(Entry::ANNOTATE)
@@ -148,7 +148,7 @@ add_annotation(void *held, void *closure)
 	push_annotation(snapshot->info, static_cast<Held *>(held)->note, 0);
 }
 
-/* The settings that PyTorch itself has been given. */
+/* The settings that PyTorch itself was given. */
 template <typename Config>
 void
 fill_settings(caching::AllocatorConfigInfo &to)
@@ -177,7 +177,7 @@ fill_settings(caching::AllocatorConfigInfo &to)
 	    0);
 }
 
-/* Those of all kinds of devices, 2.13 and later. */
+/* The settings of all kinds of devices, 2.13 and later. */
 template <typename Config>
 void
 fill_shared_settings(caching::AllocatorConfigInfo &to)
@@ -192,7 +192,8 @@ fill_shared_settings(caching::AllocatorConfigInfo &to)
 
 /* ---- Trackers ---------------------------------------------------------- */
 
-/* It is called from C, with locks of weir held: no exception may leave it. */
+/* The function is called from C, with locks of weir held: no exception may
+ * leave it. */
 void
 call_tracker(const weir_torch_event *event, void *user)
 {
@@ -331,7 +332,7 @@ public:
 		return weir_torch_metadata_get();
 	}
 
-	/* 2.14 and later, which warn where the two below do nothing. */
+	/* 2.14 and later, which warn if the two functions below do nothing. */
 	bool
 	supportsUserMetadata()
 	{
@@ -360,7 +361,7 @@ public:
 		observers.push_back(std::move(observer));
 	}
 
-	/* Weir refuses nothing before it has tried. */
+	/* weir never refuses a request before it has tried. */
 	void attachOomRejectionObserver(typename rejection_observer<Base>::type)
 	{
 	}
