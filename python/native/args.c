@@ -90,7 +90,7 @@ arg_bytes(PyObject *object, void *out)
 	return 1;
 }
 
-/* The handle in (version, handle), which __cuda_stream__ gives. */
+/* Read the handle from (version, handle), which __cuda_stream__ returns. */
 static int
 stream_of_protocol(PyObject *object, weir_stream *out)
 {

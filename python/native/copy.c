@@ -1,13 +1,13 @@
 /*
- * Copies that are waited for, between whatever has an address.
+ * Copies that are waited for, between any two objects with an address.
  */
 #include "python/native/native.h"
 
 /* One end of a copy. */
 struct end {
-	const char *name; /* of the argument */
+	const char *name; /* name of the argument */
 	void *address;
-	size_t size; /* SIZE_MAX: not known */
+	size_t size; /* SIZE_MAX: unknown */
 	bool is_buffer;
 	struct native_buffer buffer;
 };
@@ -32,7 +32,7 @@ end_from_buffer(PyObject *object, struct end *end, bool written)
 	return true;
 }
 
-/* An object with an address: an int, weir's memory, a buffer of the host. */
+/* Read an object with an address: an int, weir's memory, or a host buffer. */
 static bool
 end_open(PyObject *object, struct end *end, bool written)
 {
@@ -57,7 +57,7 @@ end_open(PyObject *object, struct end *end, bool written)
 	return false;
 }
 
-/* The number of bytes that both ends have, if the caller names none. */
+/* Use the number of bytes that both ends have, if the caller gives none. */
 static bool
 choose_size(const struct end *to, const struct end *from, size_t *size)
 {

@@ -1,5 +1,5 @@
 /*
- * Devices: which there are, which is current, what they are.
+ * Devices: their number, the current one, and their properties.
  */
 #include "python/native/native.h"
 
@@ -24,7 +24,7 @@ module_init(PyObject *module, PyObject *none)
 	return error_none(status);
 }
 
-/* The number that a call without arguments returns. */
+/* Define a call without arguments that returns a number. */
 static PyObject *number_of(enum weir_status (*call)(int *))
 {
 	int number = 0;

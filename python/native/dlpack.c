@@ -1,7 +1,7 @@
 /*
  * DLPack in Python: capsules over <weir/exchange.h>.
  *
- * An exported tensor refers to nothing of Python, because its deleter may be
+ * An exported tensor refers to no Python object, because its deleter may be
  * called on any thread, without the GIL, and after the interpreter has ended.
  */
 #include "python/native/tensor.h"
@@ -22,7 +22,7 @@ struct content {
 	} as;
 };
 
-/* Call its deleter, and keep the exception that is being raised. */
+/* Call the content's deleter, and preserve the current exception. */
 static void
 content_delete(const struct content *c)
 {
@@ -38,7 +38,7 @@ content_delete(const struct content *c)
 	PyErr_Restore(type, value, traceback);
 }
 
-/* False for a capsule of something else, or one that was used. */
+/* False if the capsule has another content, or was used already. */
 static bool
 content_of(PyObject *capsule, struct content *out)
 {
@@ -54,7 +54,7 @@ content_of(PyObject *capsule, struct content *out)
 
 /* ---- Giving ------------------------------------------------------------ */
 
-/* A capsule that nobody has taken deletes what is in it. */
+/* A capsule that was never consumed deletes its content. */
 static void
 capsule_dealloc(PyObject *capsule)
 {
@@ -64,7 +64,7 @@ capsule_dealloc(PyObject *capsule)
 		content_delete(&content);
 }
 
-/* Streams are in order by now. */
+/* The streams are ordered already. */
 static PyObject *
 make_capsule(PyObject *self, bool versioned, bool copied)
 {
@@ -101,7 +101,7 @@ refuse_export(const char *why)
 	return false;
 }
 
-/* Does the consumer know versions, and is the tensor for it? */
+/* Does the consumer support versions, and may it have the tensor? */
 static bool
 choose_version(
     const struct weir_tensor_info *info, PyObject *max_version, bool *versioned)
@@ -124,7 +124,8 @@ choose_version(
 	return true;
 }
 
-/* The tensor that is exported: itself, or a copy. A new reference. */
+/* The tensor that is exported: the object itself, or a copy. A new reference.
+ */
 static PyObject *
 choose_copy(PyObject *self, const struct asked *asked, bool *copied)
 {
@@ -169,10 +170,11 @@ choose_copy(PyObject *self, const struct asked *asked, bool *copied)
 	return result;
 }
 
-/* Put the consumer's stream behind the work on the memory, and have the memory
- * outlast what is queued there when it is let go of. */
+/* Order the consumer's stream after the work on the memory, and keep the memory
+ * alive until the work that is queued on that stream when the tensor is
+ * released. */
 static bool
-hand_over(PyObject *self, PyObject *asked)
+hand_to_consumer(PyObject *self, PyObject *asked)
 {
 	struct weir_tensor_info info = tensor_info(self);
 	long long handle = 1;
@@ -229,7 +231,7 @@ dlpack_export(PyObject *self, PyObject *args, PyObject *kwargs)
 	/* A copy to the host is waited for; its stream is not the consumer's.
 	 */
 	bool host = tensor_info(given).memory != info.memory;
-	PyObject *capsule = host || hand_over(given, asked.stream) ?
+	PyObject *capsule = host || hand_to_consumer(given, asked.stream) ?
 	    make_capsule(given, versioned, copied) :
 	    NULL;
 	Py_DecRef(given);
@@ -248,15 +250,14 @@ dlpack_device(PyObject *self, PyObject *none)
 
 /* ---- Taking ------------------------------------------------------------ */
 
-/* The stream that a tensor of others is used on; memory of the host has none.
- */
+/* The stream on which a foreign tensor is used; host memory has none. */
 static bool
 choose_stream(const struct content *c, weir_stream *stream)
 {
 	const struct weir_dl_tensor *tensor =
 	    c->versioned ? &c->as.now->tensor : &c->as.legacy->tensor;
 
-	/* The members of a later version are not known. */
+	/* The members of a later version are unknown. */
 	if (c->versioned && c->as.now->version.major != WEIR_DLPACK_MAJOR)
 		return true;
 	if (tensor->device.type == WEIR_DL_CUDA)
@@ -265,9 +266,10 @@ choose_stream(const struct content *c, weir_stream *stream)
 	return true;
 }
 
-/* BufferError where weir has no such version, device or type. */
+/* BufferError if weir lacks the version, device or type. */
 static PyObject *
-take(const struct content *c, weir_stream stream, struct weir_tensor **tensor)
+take_tensor(
+    const struct content *c, weir_stream stream, struct weir_tensor **tensor)
 {
 	enum weir_status status;
 
@@ -282,7 +284,7 @@ take(const struct content *c, weir_stream stream, struct weir_tensor **tensor)
 	return NULL;
 }
 
-/* Import a tensor. It is consumed also if the import fails. */
+/* Import a tensor. It is consumed even if the import fails. */
 static PyObject *
 import_content(const struct content *content, weir_stream stream)
 {
@@ -290,7 +292,7 @@ import_content(const struct content *content, weir_stream stream)
 	PyObject *result = NULL;
 
 	if (choose_stream(content, &stream))
-		result = take(content, stream, &tensor);
+		result = take_tensor(content, stream, &tensor);
 	if (tensor == NULL)
 		content_delete(content);
 	return result;
@@ -353,7 +355,7 @@ keywords_for(PyObject *object, weir_stream stream)
 	return keywords;
 }
 
-/* Ask for a capsule; producers from before versions do not know the keyword. */
+/* Request a capsule; producers older than versions do not know the keyword. */
 static PyObject *
 ask_capsule(PyObject *object, PyObject *keywords)
 {
@@ -414,8 +416,8 @@ module_from_dlpack(PyObject *module, PyObject *args, PyObject *kwargs)
 /* ---- The exchange table ------------------------------------------------ */
 
 /*
- * Functions that C extensions call in place of the methods, with the GIL held.
- * They put no stream in order; the work stream is the current one.
+ * Functions that C extensions call instead of the methods, with the GIL held.
+ * They order no streams; the work stream is the current one.
  */
 
 static bool

@@ -1,5 +1,6 @@
 /*
- * Exceptions: one base, and a subclass where a program acts differently.
+ * Exceptions: one base class, and a subclass for each case that programs handle
+ * differently.
  */
 #include "python/native/native.h"
 
@@ -16,7 +17,7 @@ struct exception {
 	const char *name; /* "weir.Error" */
 	const char *doc;
 	PyObject **own;
-	PyObject **first; /* bases; NULL: not one of weir's */
+	PyObject **first; /* more bases; NULL: only weir's own */
 	PyObject *second;
 };
 
@@ -33,7 +34,7 @@ add_exception(PyObject *module, const struct exception *e)
 	Py_DecRef(bases);
 	if (*e->own == NULL)
 		return false;
-	Py_IncRef(*e->own); /* the module takes one */
+	Py_IncRef(*e->own); /* the module owns one reference */
 	return PyModule_AddObject(module, e->name + strlen("weir."), *e->own) ==
 	    0;
 }
@@ -115,7 +116,7 @@ error_raise(enum weir_status status)
 	PyObject *class = class_of(status);
 	const char *text = weir_last_error();
 
-	/* Texts may quote what a program passed, in whatever encoding. */
+	/* A text may quote the program's own text, in any encoding. */
 	if (weir_last_status() != status || text[0] == '\0')
 		text = weir_status_text(status);
 	PyObject *message =

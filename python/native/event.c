@@ -57,7 +57,7 @@ event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	    (interprocess ? WEIR_EVENT_INTERPROCESS : 0));
 }
 
-/* The owner of another process's event is told, which may take a while. */
+/* The owner of another process's event is notified, which may take a while. */
 static void
 close_import(struct weir_ipc_import *import)
 {
@@ -111,7 +111,7 @@ event_share(PyObject *object, struct weir_ipc_export **out)
 		status = weir_ipc_export_event(event->event, &shared);
 		NATIVE_TAKE_GIL;
 	}
-	/* Another thread may have been first while the GIL was free. */
+	/* Another thread may have been faster while the GIL was released. */
 	if (event->shared == NULL && status != WEIR_OK)
 		return status;
 	if (event->shared == NULL)
@@ -243,7 +243,7 @@ event_elapsed(PyObject *self, PyObject *arg)
 }
 
 static PyObject *
-get_handle(PyObject *self, void *closure)
+event_get_handle(PyObject *self, void *closure)
 {
 	(void)closure;
 	return PyLong_FromVoidPtr(weir_event_handle(self_event(self)));
@@ -273,7 +273,7 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 static PyGetSetDef attributes[] = {
-	{ "handle", get_handle, NULL,
+	{ "handle", event_get_handle, NULL,
 	    "The CUevent, an int; 0 before the first record.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
 };

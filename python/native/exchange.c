@@ -1,6 +1,6 @@
 /*
- * Sharing memory with others: Python's buffers and the CUDA Array Interface,
- * both ways.
+ * Exchanging memory with other libraries: Python's buffers and the CUDA Array
+ * Interface, in both directions.
  *
  * Imported memory keeps a reference to its owner until the last tensor on it is
  * gone. The reference is dropped with the GIL held; after the interpreter has
@@ -12,7 +12,7 @@
 
 #include <weir/exchange.h>
 
-/* How buffers write the types; the others have no name there. */
+/* The buffer protocol's names of the types; the other types have none. */
 static const char *const formats[WEIR_FLOAT8_E8M0FNU + 1] = {
 	[WEIR_BOOL] = "?",
 	[WEIR_INT8] = "b",
@@ -39,8 +39,9 @@ tensor_format(enum weir_dtype dtype)
 
 /* ---- Taking memory over ------------------------------------------------ */
 
-/* Bytes below and above the element at index 0, 0, ... that elements lie in;
- * false, with an exception set, if that is more than a pointer can tell. */
+/* The bytes below and above the element at index 0, 0, ... that contain
+ * elements. False, with an exception set, if they exceed the range of a
+ * pointer. */
 static bool
 extent(const struct weir_layout *layout, size_t *below, size_t *above)
 {
@@ -77,8 +78,8 @@ extent(const struct weir_layout *layout, size_t *below, size_t *above)
 	return true;
 }
 
-/* Row-major strides of a shape, in elements; they may be nonsense where there
- * are no elements. */
+/* Row-major strides of a shape, in elements; without elements they may have any
+ * value. */
 static void
 row_major(const int64_t *shape, int n, int64_t *strides)
 {
@@ -139,12 +140,13 @@ tensor_import(struct tensor_import *import)
 	    foreign->has_stream ? foreign->stream : NULL, &tensor);
 	if (status != WEIR_OK)
 		error_raise(status);
-	weir_storage_release(storage); /* the last one gives the memory back */
+	/* The last reference returns the memory. */
+	weir_storage_release(storage);
 	return status == WEIR_OK ? tensor_wrap(tensor) : NULL;
 }
 
-/* Call `drop(closure)` with the GIL, on any thread. An exception that is being
- * raised there stays. Without an interpreter nothing is left to drop. */
+/* Call `drop(closure)` with the GIL, on any thread, and preserve the current
+ * exception. Without an interpreter there is nothing to drop. */
 static bool
 drop_with_gil(void (*drop)(void *), void *closure)
 {
@@ -243,7 +245,7 @@ tensor_release_buffer(PyObject *self, struct native_buffer *view)
 	free(view->internal);
 }
 
-/* The type of a buffer's format, in this machine's sizes and byte order. */
+/* The type of a buffer's format, with this machine's sizes and byte order. */
 static enum weir_dtype
 dtype_of_format(const char *format, Py_ssize_t item)
 {
@@ -252,7 +254,7 @@ dtype_of_format(const char *format, Py_ssize_t item)
 	if (*format == '@' || *format == '=' || *format == '<' ||
 	    *format == '|')
 		format++;
-	/* "l" and "L" are as long as the items are. */
+	/* "l" and "L" have the size of the items. */
 	const char *same = strcmp(format, "l") == 0 ? item == 8 ? "q" : "i" :
 	    strcmp(format, "L") == 0                ? item == 8 ? "Q" : "I" :
 	    strcmp(format, "c") == 0                ? "B" :
@@ -371,7 +373,7 @@ tensor_get_interface(PyObject *self, void *closure)
 	}
 	if (status != WEIR_OK)
 		return error_raise(status);
-	/* Memory of any stream has nothing to wait for. */
+	/* Device-scope memory needs no stream to wait for. */
 	return interface_dict(&array, info.stream != WEIR_STREAM_ANY);
 }
 
@@ -385,8 +387,8 @@ wrong(PyObject *class, const char *what, PyObject *value)
 	return false;
 }
 
-/* Whether there is such a type is for weir to say, but a text that names none
- * at all is a TypeError, as others have it. */
+/* weir decides whether it has the type, but a text that names no type at all is
+ * a TypeError, as in other libraries. */
 static bool
 read_typestr(PyObject *dict, struct weir_array_interface *out)
 {
@@ -472,7 +474,7 @@ read_interface(PyObject *dict, struct weir_array_interface *out)
 	PyObject *version = PyDict_GetItemString(dict, "version");
 	if (version == NULL || !PyLong_Check(version))
 		return wrong(PyExc_TypeError, "version is an int", version);
-	/* A later version has what this one has. */
+	/* A later version has all members of this one. */
 	out->version = 3;
 	PyObject *mask = PyDict_GetItemString(dict, "mask");
 	out->has_mask = mask != NULL && mask != Py_None;
@@ -505,7 +507,7 @@ import_interface(PyObject *object, const struct weir_array_interface *array,
 	struct weir_tensor *tensor = NULL;
 	enum weir_status status;
 
-	Py_IncRef(object); /* `give` lets go of it */
+	Py_IncRef(object); /* dropped by `give` */
 	NATIVE_RELEASE_GIL;
 	status = weir_tensor_from_array_interface(
 	    array, device, stream, &owner, &tensor);

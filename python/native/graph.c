@@ -5,7 +5,7 @@
 
 struct graph {
 	PyObject_HEAD struct weir_graph *graph;
-	int device; /* of the capture */
+	int device; /* device of the capture */
 };
 
 static PyObject *graph_type;
@@ -229,7 +229,7 @@ get_nodes(PyObject *self, void *closure)
 }
 
 static PyObject *
-get_handle(PyObject *self, void *closure)
+graph_get_handle(PyObject *self, void *closure)
 {
 	void *handle;
 	enum weir_status status = weir_graph_handle(graph_of(self), &handle);
@@ -263,7 +263,7 @@ static PyGetSetDef attributes[] = {
 	{ "pool", get_pool, NULL,
 	    "The pool of the capture. InvalidArgumentError before one.", NULL },
 	{ "nodes", get_nodes, NULL, "Nodes of a finished capture.", NULL },
-	{ "handle", get_handle, NULL,
+	{ "handle", graph_get_handle, NULL,
 	    "The CUgraph, an int, owned by the graph; needs keep=True.", NULL },
 	{ "exec", get_exec, NULL,
 	    "The CUgraphExec, an int; 0 before it is instantiated.", NULL },

@@ -97,7 +97,7 @@ PyDoc_STRVAR(write_doc,
     "file cannot be written.");
 
 static PyObject *
-write_snapshot(const char *path, int format, struct weir_snapshot *what)
+snapshot_write_call(const char *path, int format, struct weir_snapshot *what)
 {
 	enum weir_status status;
 
@@ -136,7 +136,8 @@ module_snapshot_write(PyObject *module, PyObject *args, PyObject *kwargs)
 	if (chosen >= 0 &&
 	    (device == Py_None || arg_device(device, &what.device)) &&
 	    (stream == Py_None || arg_stream(stream, &what.stream)))
-		result = write_snapshot(PyBytes_AsString(path), chosen, &what);
+		result =
+		    snapshot_write_call(PyBytes_AsString(path), chosen, &what);
 	Py_DecRef(path);
 	return result;
 }

@@ -1,15 +1,15 @@
 /*
- * Tensors and events of other processes: weir.ipc is in Python over this.
+ * Tensors and events of other processes; weir.ipc is Python code over this.
  */
 #include "python/native/tensor.h"
 
 /* ---- The owner: weir.ipc.Shared ---------------------------------------- */
 
 struct shared {
-	PyObject_HEAD struct weir_ipc_export *export; /* NULL: nothing to open,
-						       * or released */
-	PyObject *handle;                             /* bytes */
-	PyObject *event; /* a weir.Event, which has the export; or NULL */
+	/* NULL: nothing can be opened, or it was released. */
+	PyObject_HEAD struct weir_ipc_export *export;
+	PyObject *handle; /* bytes */
+	PyObject *event;  /* a weir.Event, which owns the export; or NULL */
 };
 
 static PyObject *shared_type;
@@ -20,7 +20,7 @@ shared_of(PyObject *object)
 	return (struct shared *)object;
 }
 
-/* Never waits: the block is freed when nobody has it open any more. */
+/* Never waits: the block is freed when no process has it open any more. */
 static void
 release(struct shared *shared)
 {
@@ -76,7 +76,7 @@ shared_enter(PyObject *self, PyObject *none)
 }
 
 static PyObject *
-get_handle(PyObject *self, void *closure)
+shared_get_handle(PyObject *self, void *closure)
 {
 	(void)closure;
 	Py_IncRef(shared_of(self)->handle);
@@ -109,7 +109,7 @@ static PyMethodDef shared_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 static PyGetSetDef shared_attributes[] = {
-	{ "handle", get_handle, NULL,
+	{ "handle", shared_get_handle, NULL,
 	    "bytes for weir.ipc.open() in another process. Whoever of the same "
 	    "user has them can\nopen it.",
 	    NULL },
@@ -135,7 +135,7 @@ static PyType_Slot shared_slots[] = {
 static PyType_Spec shared_spec = { "weir.Shared", sizeof(struct shared), 0,
 	Py_TPFLAGS_DEFAULT, shared_slots };
 
-/* Takes over the export, or the event that has it. */
+/* Takes ownership of the export, or of the event that has it. */
 static PyObject *
 shared_wrap(struct weir_ipc_export *export, PyObject *event, const void *handle,
     size_t size)
@@ -214,7 +214,7 @@ module_share(PyObject *module, PyObject *args)
 
 /* ---- The others -------------------------------------------------------- */
 
-/* The bytes of a block as a tensor. Takes over the import. */
+/* The bytes of a block as a tensor. Takes ownership of the import. */
 static PyObject *
 view_memory(struct weir_ipc_import *import, weir_stream stream)
 {
@@ -227,7 +227,7 @@ view_memory(struct weir_ipc_import *import, weir_stream stream)
 	return tensor_result(status, tensor);
 }
 
-/* A handle of C: of a block or an event. */
+/* Open a handle made in C, of a block or an event. */
 static PyObject *
 open_handle(
     const struct weir_ipc_handle *handle, int device, weir_stream stream)

@@ -1,6 +1,6 @@
 /*
  * Blocks of memory as objects: weir.Memory on a device, weir.PinnedMemory on
- * the host. An object that is let go of frees its block, which never waits.
+ * the host. An object frees its block when it is destroyed, which never waits.
  */
 #include "python/native/native.h"
 
@@ -9,12 +9,13 @@
 static PyObject *device_type;
 static PyObject *pinned_type;
 
-/* All live objects, so that a restore finds those whose blocks it frees. */
+/* All live objects, so that a restore finds the objects whose blocks it frees.
+ */
 static struct memory live = { .prev = &live, .next = &live };
 
 /* ---- Lives ------------------------------------------------------------- */
 
-/* Take the block from an object, which is a freed one from now on. */
+/* Take the block from an object, which counts as freed from now on. */
 static void *
 detach(struct memory *memory)
 {
@@ -106,8 +107,8 @@ memory_address(PyObject *object, void **out)
 	return is_live(memory_of(object));
 }
 
-/* Never waits, so that any thread may do it. The exception that is being raised
- * stays so: observers of the free may run Python. */
+/* Never waits, so that any thread may do it. The current exception is
+ * preserved, because observers of the free may run Python. */
 static void
 dealloc(PyObject *object)
 {
@@ -173,7 +174,8 @@ memory_free(PyObject *self, PyObject *args, PyObject *kwargs)
 		    "page-locked memory is of no stream: use record_stream()");
 		return NULL;
 	}
-	/* The object lets go first: a free may run Python, in an observer. */
+	/* The object drops the block first, because a free may run Python in an
+	 * observer. */
 	void *address = detach(memory);
 	NATIVE_RELEASE_GIL;
 	status = named != Py_None ? weir_free_async(address, stream) :
@@ -198,7 +200,7 @@ PyDoc_STRVAR(record_use_doc,
     "latest call for a stream counts; record_stream() covers it.\n\n"
     "Raises as record_stream() does. Does not wait.");
 
-/* The block and the stream of a call that names a use. */
+/* Parse the block and the stream of a call that records a use. */
 static struct memory *
 parse_use(PyObject *self, PyObject *args, PyObject *kwargs, const char *format,
     weir_stream *stream)
@@ -338,7 +340,7 @@ get_size(PyObject *self, void *closure)
 }
 
 static PyObject *
-get_device(PyObject *self, void *closure)
+memory_get_device(PyObject *self, void *closure)
 {
 	(void)closure;
 	return PyLong_FromLong(memory_of(self)->device);
@@ -358,7 +360,8 @@ get_freed(PyObject *self, void *closure)
 	return PyBool_FromLong(memory_of(self)->address == NULL);
 }
 
-/* The stream as the CUDA Array Interface has it: 0 is not allowed there. */
+/* The stream in the form of the CUDA Array Interface, which does not allow 0.
+ */
 static PyObject *
 interface_stream(weir_stream stream)
 {
@@ -376,7 +379,7 @@ get_interface(PyObject *self, void *closure)
 
 	(void)closure;
 	if (memory->address == NULL) {
-		/* Not AttributeError: hasattr() does not hide it. */
+		/* Not AttributeError, which hasattr() would hide. */
 		PyErr_SetString(PyExc_RuntimeError, "the memory was freed");
 		return NULL;
 	}
@@ -448,7 +451,8 @@ pinned_length(PyObject *self)
 		"The first byte, an int. ValueError once it is freed.",        \
 		NULL },                                                        \
 	    { "size", get_size, NULL, "Bytes asked for.", NULL },              \
-	    { "device", get_device, NULL, "The device's number.", NULL },      \
+	    { "device", memory_get_device, NULL, "The device's number.",       \
+		    NULL },                                                    \
 	{                                                                      \
 		"freed", get_freed, NULL, "Was it freed?", NULL                \
 	}
@@ -478,7 +482,7 @@ static PyGetSetDef pinned_memory_attributes[] = {
 	MEMORY_ATTRIBUTES,
 	{ NULL, NULL, NULL, NULL, NULL },
 };
-/* Where the type keeps weak references: past the struct. */
+/* The offset of the type's weak references, after the struct. */
 static PyMemberDef weak_members[] = {
 	{ "__weaklistoffset__", T_PYSSIZET, sizeof(struct memory), READONLY,
 	    NULL },
@@ -552,7 +556,8 @@ PyDoc_STRVAR(malloc_doc,
     "NoDeviceError. The GIL is released meanwhile.");
 
 static void *
-allocate(struct weir_pool *pool, int device, size_t size, weir_stream stream)
+allocate_memory(
+    struct weir_pool *pool, int device, size_t size, weir_stream stream)
 {
 	void *address;
 
@@ -582,7 +587,7 @@ module_malloc(PyObject *module, PyObject *args, PyObject *kwargs)
 		return NULL;
 	if (!arg_stream_resolve(device, &stream))
 		return NULL;
-	void *address = allocate(pool, device, size, stream);
+	void *address = allocate_memory(pool, device, size, stream);
 	if (address == NULL)
 		return error_raise(weir_last_status());
 	if (device == WEIR_DEVICE_CURRENT &&

@@ -49,7 +49,8 @@ native_delete(void *object)
 	freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
 	release(object);
-	Py_DecRef((PyObject *)type); /* an instance holds its heap type */
+	/* An instance holds a reference to its heap type. */
+	Py_DecRef((PyObject *)type);
 }
 
 PyObject *
@@ -59,7 +60,7 @@ native_add_type(PyObject *module, PyType_Spec *spec)
 
 	if (type == NULL)
 		return NULL;
-	Py_IncRef(type); /* the module takes one */
+	Py_IncRef(type); /* the module owns one reference */
 	if (PyModule_AddObject(module, strchr(spec->name, '.') + 1, type) == 0)
 		return type;
 	Py_DecRef(type);

@@ -2,16 +2,16 @@
  * weir._weir: the C half of the Python package, over the stable ABI of CPython
  * 3.9, so that one build serves every later version.
  *
- * It calls the public headers only. The rules of every file here:
+ * It calls only the public headers. The rules for every file here:
  *
  * - The GIL is released around each call of weir that may wait or call the
- *   driver, and nowhere else.
- * - What is shared between objects (the list of live memory, the callbacks) is
- *   guarded by the GIL.
- * - A deallocator frees without waiting, so it may run on any thread. It leaves
- *   the exception that is being raised as it is.
- * - A function that fails has set an exception; the exception of a failed call
- *   of weir is error_raise()'s, with weir_last_error() as its text.
+ * driver, and nowhere else.
+ * - Data that objects share (the list of live memory, the callbacks) are
+ * guarded by the GIL.
+ * - A deallocator frees without waiting, so it may run on any thread. It
+ * preserves the current exception.
+ * - A function that fails has set an exception. After a failed call of weir
+ * that is the exception of error_raise(), with weir_last_error() as its text.
  */
 #ifndef PYTHON_NATIVE_H
 #define PYTHON_NATIVE_H
@@ -31,8 +31,8 @@
 
 /* ---- The GIL ----------------------------------------------------------- */
 
-/* Around calls of weir that may wait or call the driver, as a block. The frames
- * of Python are kept for what is recorded meanwhile. */
+/* Enclose calls of weir that may wait or call the driver, as a block. The
+ * Python frames are stored for events that are recorded in the block. */
 #define NATIVE_RELEASE_GIL                                                     \
 	{                                                                      \
 		weir_python_hold();                                            \
@@ -48,7 +48,7 @@
 /* Add the exceptions to the module. False with an exception set. */
 bool error_setup(PyObject *module);
 
-/* Raise what a status stands for. Returns NULL. */
+/* Raise the exception for a status. Returns NULL. */
 PyObject *error_raise(enum weir_status status);
 
 /* None, or NULL with the exception of a status that is not WEIR_OK. */
@@ -58,7 +58,7 @@ PyObject *error_none(enum weir_status status);
  * WEIR_OK. */
 PyObject *error_size(enum weir_status status, size_t bytes);
 
-/* Raise ValueError that an object is over or freed. Returns NULL. */
+/* Raise ValueError: an object is over or freed. Returns NULL. */
 PyObject *error_closed(const char *what);
 
 /* ---- Arguments (args.c) ------------------------------------------------ */
@@ -76,8 +76,8 @@ bool arg_only_device(PyObject *args, PyObject *kwargs, int *device);
 /* size_t *: a number of bytes, 0 or more. */
 int arg_bytes(PyObject *object, void *out);
 
-/* weir_stream *: None is ARG_STREAM_CURRENT; a handle, a weir.Stream or what
- * has `__cuda_stream__`. */
+/* weir_stream *: None is ARG_STREAM_CURRENT; a handle, a weir.Stream, or an
+ * object with `__cuda_stream__`. */
 int arg_stream(PyObject *object, void *out);
 
 /* Stands for the current stream of the calling thread until it is resolved. */
@@ -87,11 +87,11 @@ int arg_stream(PyObject *object, void *out);
  * exception set. */
 bool arg_stream_resolve(int device, weir_stream *stream);
 
-/* A handle as Python has it: WEIR_STREAM_ANY is -1. */
+/* A handle in Python's form: WEIR_STREAM_ANY is -1. */
 PyObject *arg_stream_number(weir_stream stream);
 
-/* The position of a word in a list that ends with NULL, or -1 with a ValueError
- * that names the argument, the word and the words there are. */
+/* The index of a word in a list that ends with NULL, or -1 with a ValueError
+ * that names the argument, the word and the accepted words. */
 int arg_choice(
     const char *argument, const char *word, const char *const *words);
 
@@ -99,12 +99,12 @@ int arg_choice(
 
 struct memory {
 	PyObject_HEAD void *address; /* NULL: freed */
-	size_t size;                 /* bytes asked for */
+	size_t size;                 /* as requested */
 	int device;
 	bool host;           /* page-locked host memory */
 	weir_stream stream;  /* of device memory */
-	Py_ssize_t exports;  /* buffers that Python has of it */
-	struct memory *prev; /* all live ones are in a ring */
+	Py_ssize_t exports;  /* number of its buffers in Python */
+	struct memory *prev; /* ring of all live objects */
 	struct memory *next;
 };
 
@@ -116,7 +116,7 @@ extern PyMethodDef memory_methods[];
 PyObject *memory_wrap(
     void *address, size_t size, int device, weir_stream stream);
 
-/* Let go of blocks that a restore has freed: their objects are freed ones. */
+/* Drop blocks that a restore has freed: their objects count as freed. */
 void memory_disown(void *const *addresses, size_t n);
 
 /* Set `out` to the address of an object's live memory, weir.Memory or
@@ -130,9 +130,9 @@ extern PyMethodDef copy_methods[];
 /* ---- Buffers ----------------------------------------------------------- */
 
 /*
- * The buffer protocol is part of the stable ABI from 3.11 on only, but its
- * struct and slots are the same in 3.9 and 3.10, whose PyType_FromSpec() takes
- * them. So they are declared here.
+ * The buffer protocol belongs to the stable ABI only from 3.11 on. But its
+ * struct and slots are equal in 3.9 and 3.10, and PyType_FromSpec() accepts
+ * them there. So they are declared here.
  */
 struct native_buffer {
 	void *buf;
@@ -178,20 +178,21 @@ bool stream_is(PyObject *object);
 
 struct event {
 	PyObject_HEAD struct weir_event *event;
-	struct weir_ipc_export *shared; /* it owns the event then, or NULL */
-	struct weir_ipc_import *import; /* likewise */
+	struct weir_ipc_export *shared; /* owns the event if not NULL */
+	struct weir_ipc_import *import; /* owns the event if not NULL */
 };
 
 bool event_setup(PyObject *module);
 /* The event of a weir.Event, or NULL with a TypeError. */
 struct weir_event *event_of(PyObject *object);
 bool event_is(PyObject *object);
-/* `__reduce_ex__` of what goes to other processes (ipc.c): weir.ipc decides. */
+/* `__reduce_ex__` of objects that other processes may get (ipc.c): weir.ipc
+ * decides. */
 PyObject *ipc_reduce(PyObject *self, PyObject *protocol);
 /* Make a weir.Event and record it. */
 PyObject *event_recorded(weir_stream stream);
-/* Make a weir.Event of an event of another process, which is closed with the
- * object, and at once on failure. */
+/* Make a weir.Event of another process's event, which is closed with the
+ * object, or at once on failure. */
 PyObject *event_wrap(struct weir_ipc_import *import, struct weir_event *event);
 /* Let other processes open a weir.Event for as long as it lives. */
 enum weir_status event_share(PyObject *object, struct weir_ipc_export **out);
@@ -204,7 +205,7 @@ struct pool {
 };
 
 bool pool_setup(PyObject *module);
-/* Wrap a pool that is held for the object; released on failure. */
+/* Wrap a pool that is held for the object; it is released on failure. */
 PyObject *pool_wrap(struct weir_pool *pool, int device);
 /* Converter: struct weir_pool **; None is NULL. */
 int pool_arg(PyObject *object, void *out);
@@ -218,12 +219,13 @@ extern PyMethodDef stats_methods[];
 extern PyMethodDef option_methods[];
 extern PyMethodDef plug_methods[]; /* plug.c */
 
-/* Read something of the one device that the arguments name: `read` fills *out,
- * with the interpreter's lock released. False with an exception set. */
+/* Read a property of the one device that the arguments name: `read` fills *out
+ * without the GIL. False with an exception set. */
 bool device_read(PyObject *args, PyObject *kwargs,
     enum weir_status (*read)(int device, void *out), void *out);
 
-/* The statistics of a call that came to `status`, as a dict of flat names. */
+/* The statistics of a call that returned `status`, as a dict with flat names.
+ */
 PyObject *stats_result(enum weir_status status, const struct weir_stats *stats);
 
 /* ---- History, snapshots, callbacks (history.c, observe.c) -------------- */
@@ -234,17 +236,17 @@ bool observe_setup(PyObject *module);
 
 /* ---- Helpers (module.c) ------------------------------------------------ */
 
-/* Make a type of a spec and add it to the module under its name. */
+/* Make a type from a spec and add it to the module under its name. */
 PyObject *native_add_type(PyObject *module, PyType_Spec *spec);
 
-/* Memory for an instance of a heap type, and giving it back. */
+/* Allocate an instance of a heap type; free it. */
 void *native_new(PyObject *type);
 void native_delete(void *object);
 
-/* None, held once more. */
+/* A new reference to None. */
 PyObject *native_none(void);
 
-/* A function with keywords, as method tables have it. */
+/* A function with keywords, in the form for method tables. */
 #define NATIVE_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Callbacks of Python: events as they happen, and requests that failed for want
- * of memory.
+ * Python callbacks: for events as they happen, and for requests that failed for
+ * lack of memory.
  *
- * A callback is known to weir by a number and looked up under the GIL, so one
- * that is removed while another thread is about to call it is simply not there
- * any more. Once the interpreter ends, nothing is called.
+ * weir knows a callback by a number, which is looked up under the GIL. So a
+ * callback that is removed while another thread is about to call it is not
+ * found. Nothing is called after the interpreter has ended.
  */
 #include "python/native/native.h"
 
@@ -17,7 +17,7 @@ static PyObject *oom_type;
 static unsigned long last_number;
 static atomic_bool ended;
 
-/* In the order of enum weir_trace_kind. */
+/* Indexed by enum weir_trace_kind. */
 static const char *const kinds[] = { "event_creation", "event_deletion",
 	"event_record", "event_wait", "memory_allocation",
 	"memory_deallocation", "stream_creation", "device_synchronization",
@@ -27,9 +27,9 @@ _Static_assert(
 
 /* ---- Calling ----------------------------------------------------------- */
 
-/* Put a value into a struct sequence, which owns it. */
+/* Store a value in a struct sequence, which takes ownership. */
 static bool
-put(PyObject *sequence, Py_ssize_t i, PyObject *value)
+put_field(PyObject *sequence, Py_ssize_t i, PyObject *value)
 {
 	if (value == NULL)
 		return false;
@@ -42,12 +42,13 @@ trace_object(const struct weir_trace *t)
 {
 	PyObject *o = PyStructSequence_New((PyTypeObject *)event_type);
 
-	if (o != NULL && put(o, 0, PyUnicode_FromString(kinds[t->kind])) &&
-	    put(o, 1, PyLong_FromLong(t->device)) &&
-	    put(o, 2, PyLong_FromVoidPtr(t->event)) &&
-	    put(o, 3, arg_stream_number(t->stream)) &&
-	    put(o, 4, PyLong_FromVoidPtr(t->address)) &&
-	    put(o, 5, PyLong_FromSize_t(t->size)))
+	if (o != NULL &&
+	    put_field(o, 0, PyUnicode_FromString(kinds[t->kind])) &&
+	    put_field(o, 1, PyLong_FromLong(t->device)) &&
+	    put_field(o, 2, PyLong_FromVoidPtr(t->event)) &&
+	    put_field(o, 3, arg_stream_number(t->stream)) &&
+	    put_field(o, 4, PyLong_FromVoidPtr(t->address)) &&
+	    put_field(o, 5, PyLong_FromSize_t(t->size)))
 		return o;
 	Py_XDECREF(o);
 	return NULL;
@@ -58,16 +59,16 @@ oom_object(const struct weir_oom *oom)
 {
 	PyObject *o = PyStructSequence_New((PyTypeObject *)oom_type);
 
-	if (o != NULL && put(o, 0, PyLong_FromLong(oom->device)) &&
-	    put(o, 1, arg_stream_number(oom->stream)) &&
-	    put(o, 2, PyLong_FromSize_t(oom->requested_bytes)) &&
-	    put(o, 3, PyLong_FromSize_t(oom->rounded_bytes)) &&
-	    put(o, 4, PyLong_FromSize_t(oom->limit_bytes)) &&
-	    put(o, 5, PyLong_FromSize_t(oom->reserved_bytes)) &&
-	    put(o, 6, PyLong_FromSize_t(oom->allocated_bytes)) &&
-	    put(o, 7, PyLong_FromSize_t(oom->pending_bytes)) &&
-	    put(o, 8, PyLong_FromSize_t(oom->device_free_bytes)) &&
-	    put(o, 9,
+	if (o != NULL && put_field(o, 0, PyLong_FromLong(oom->device)) &&
+	    put_field(o, 1, arg_stream_number(oom->stream)) &&
+	    put_field(o, 2, PyLong_FromSize_t(oom->requested_bytes)) &&
+	    put_field(o, 3, PyLong_FromSize_t(oom->rounded_bytes)) &&
+	    put_field(o, 4, PyLong_FromSize_t(oom->limit_bytes)) &&
+	    put_field(o, 5, PyLong_FromSize_t(oom->reserved_bytes)) &&
+	    put_field(o, 6, PyLong_FromSize_t(oom->allocated_bytes)) &&
+	    put_field(o, 7, PyLong_FromSize_t(oom->pending_bytes)) &&
+	    put_field(o, 8, PyLong_FromSize_t(oom->device_free_bytes)) &&
+	    put_field(o, 9,
 		PyUnicode_DecodeUTF8(
 		    oom->report, (Py_ssize_t)strlen(oom->report), "replace")))
 		return o;
@@ -75,8 +76,9 @@ oom_object(const struct weir_oom *oom)
 	return NULL;
 }
 
-/* Call the callback of a number with an object that it takes over. The GIL is
- * held. What the callback raises is printed and goes no further. */
+/* Call the callback with a number, with an object of which it takes ownership.
+ * The GIL is held. An exception of the callback is printed and not passed on.
+ */
 static void
 call(void *user, PyObject *object)
 {
@@ -98,7 +100,7 @@ call(void *user, PyObject *object)
 	Py_XDECREF(object);
 }
 
-/* Keep the exception of the thread that called weir. */
+/* Preserves the exception of the thread that called weir. */
 struct called {
 	PyGILState_STATE gil;
 	PyObject *type;
@@ -146,7 +148,7 @@ on_oom(const struct weir_oom *oom, void *user)
 
 /* ---- Adding and removing ----------------------------------------------- */
 
-/* OOM observers have the place after the kinds of events. */
+/* Out-of-memory observers follow the kinds of events. */
 enum { KIND_OOM = WEIR_TRACE_KINDS };
 
 static enum weir_status
@@ -292,7 +294,7 @@ module_remove_trace(PyObject *module, PyObject *args, PyObject *kwargs)
 	return with_kind(args, kwargs, observe_remove);
 }
 
-/* The interpreter ends: weir may go on, but calls no Python any more. */
+/* The interpreter ends: weir may go on, but does not call Python any more. */
 static PyObject *
 module_end(PyObject *module, PyObject *none)
 {
@@ -357,7 +359,7 @@ add_sequence(PyObject *module, PyStructSequence_Desc *desc)
 	return NULL;
 }
 
-/* Have atexit call module_end(). */
+/* Register module_end() with atexit. */
 static bool
 end_with_interpreter(PyObject *module)
 {

@@ -1,5 +1,5 @@
 /*
- * weir.Pool and weir.Checkpoint: memory that stays apart.
+ * weir.Pool and weir.Checkpoint: memory that is kept apart.
  */
 #include "python/native/native.h"
 
@@ -10,7 +10,7 @@ struct checkpoint {
 static PyObject *pool_type;
 static PyObject *checkpoint_type;
 
-/* Routes that `with pool:` has begun on this thread; blocks nest. */
+/* The routes that `with pool:` has begun on this thread; blocks nest. */
 enum { WITH_DEPTH = 64 };
 static _Thread_local struct {
 	struct weir_route *routes[WITH_DEPTH];
@@ -84,7 +84,7 @@ pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	return pool_wrap(pool, device);
 }
 
-/* Free memory goes back to the driver, which does not wait for the GIL. */
+/* Free memory is given back to the driver, without the GIL. */
 static void
 pool_dealloc(PyObject *object)
 {
@@ -320,7 +320,7 @@ checkpoint_dealloc(PyObject *object)
 	native_delete(object);
 }
 
-/* The object of a block that a restore has made live. */
+/* The object for a block that a restore has made live. */
 static PyObject *
 wrap_live(void *address)
 {
@@ -376,7 +376,7 @@ pool_restore(PyObject *self, PyObject *arg)
 		    "checkpoint is a weir.Checkpoint, not %R", arg);
 		return NULL;
 	}
-	/* With the GIL: no object may free its block in between. */
+	/* The GIL is held, so that no object frees its block in between. */
 	status = weir_checkpoint_restore(
 	    pool_of(self), ((struct checkpoint *)arg)->checkpoint, &restored);
 	if (status != WEIR_OK)
@@ -397,7 +397,7 @@ get_id(PyObject *self, void *closure)
 }
 
 static PyObject *
-get_device(PyObject *self, void *closure)
+pool_get_device(PyObject *self, void *closure)
 {
 	(void)closure;
 	return PyLong_FromLong(((struct pool *)self)->device);
@@ -435,7 +435,7 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef attributes[] = {
 	{ "id", get_id, NULL, "A number that no other pool ever has.", NULL },
-	{ "device", get_device, NULL, "The device's number.", NULL },
+	{ "device", pool_get_device, NULL, "The device's number.", NULL },
 	{ "use_count", get_use_count, NULL,
 	    "How often it is held: by objects, graphs and routes.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },

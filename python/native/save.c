@@ -1,5 +1,6 @@
 /*
- * Tensors in files: weir.save() and weir.load() are in Python over these two.
+ * Tensors in files; weir.save_tensors() and weir.load_tensors() are Python code
+ * over these two.
  */
 #include "python/native/tensor.h"
 
@@ -8,7 +9,7 @@
 
 /* ---- Progress ---------------------------------------------------------- */
 
-/* A callback of Python, and what it raised first. */
+/* A Python callback, and its first exception. */
 struct progress {
 	PyObject *callable; /* NULL: there is none */
 	PyObject *type;
@@ -33,7 +34,7 @@ on_progress(void *closure, uint64_t done, uint64_t total)
 	PyGILState_Release(gil);
 }
 
-/* Raise what the callback has raised. True if it has. */
+/* Raise the exception of the callback. True if there is one. */
 static bool
 progress_raise(struct progress *progress)
 {
@@ -45,8 +46,8 @@ progress_raise(struct progress *progress)
 
 /* ---- Lists of texts ---------------------------------------------------- */
 
-/* The texts of a tuple, whose references are kept by it: an array that ends
- * with NULL, to be freed; NULL with an exception set. */
+/* The texts of a tuple, which keeps their references: an array that ends with
+ * NULL, to be freed; NULL with an exception set. */
 static const char **
 texts_of(PyObject *tuple)
 {
@@ -92,7 +93,7 @@ named_of(PyObject *names, PyObject *tensors)
 }
 
 static PyObject *
-save(const char *path, const struct weir_named *named, size_t n,
+save_tensors(const char *path, const struct weir_named *named, size_t n,
     struct weir_save_options *options)
 {
 	struct progress *progress = options->closure;
@@ -129,7 +130,7 @@ module_save(PyObject *module, PyObject *args)
 		.progress = progress.callable != Py_None ? on_progress : NULL,
 		.closure = &progress };
 	if (named != NULL)
-		result = save(PyBytes_AsString(path), named,
+		result = save_tensors(PyBytes_AsString(path), named,
 		    (size_t)PyTuple_Size(names), &options);
 	free(named);
 	free(texts);
@@ -171,7 +172,7 @@ loaded_all(const struct weir_loaded *loaded)
 }
 
 static PyObject *
-load(const char *path, struct weir_load_options *options)
+load_tensors(const char *path, struct weir_load_options *options)
 {
 	struct progress *progress = options->closure;
 	struct weir_loaded *loaded = NULL;
@@ -211,7 +212,7 @@ module_load(PyObject *module, PyObject *args)
 		.progress = progress.callable != Py_None ? on_progress : NULL,
 		.closure = &progress };
 	if (right)
-		result = load(PyBytes_AsString(path), &options);
+		result = load_tensors(PyBytes_AsString(path), &options);
 	free(texts);
 	Py_DecRef(path);
 	return result;

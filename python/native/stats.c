@@ -226,7 +226,7 @@ PyDoc_STRVAR(trim_doc,
     "goes\n"
     "back. Returns the bytes given back. device 'all' is every device.");
 
-/* As arg_device(), but accepts "all" too. */
+/* arg_device() that also accepts "all". */
 static int
 arg_devices(PyObject *object, void *out)
 {

@@ -5,8 +5,8 @@
 
 static PyObject *stream_type;
 
-/* The streams that were current on this thread before each `with stream:` that
- * it is in. Blocks of one thread nest. */
+/* The streams that were current on this thread before each `with stream:` block
+ * that it is in. Blocks nest. */
 enum { WITH_DEPTH = 64 };
 static _Thread_local struct {
 	weir_stream before[WITH_DEPTH];
@@ -14,7 +14,7 @@ static _Thread_local struct {
 } with;
 
 static struct stream *
-stream_of(PyObject *object)
+stream_of_object(PyObject *object)
 {
 	return (struct stream *)object;
 }
@@ -41,7 +41,7 @@ stream_wrap(weir_stream handle, int device, bool owned)
 	return (PyObject *)stream;
 }
 
-/* The number of a device where WEIR_DEVICE_CURRENT may stand. */
+/* Replace WEIR_DEVICE_CURRENT by the number of the device. */
 static bool
 resolve_device(int *device)
 {
@@ -56,9 +56,9 @@ resolve_device(int *device)
 
 /* ---- Making ------------------------------------------------------------ */
 
-/* Both ways to get a stream take the same arguments. */
+/* Both constructors take the same arguments. */
 static PyObject *
-make(PyObject *args, PyObject *kwargs, bool pooled)
+new_stream_object(PyObject *args, PyObject *kwargs, bool pooled)
 {
 	static char *names[] = { "device", "priority", NULL };
 	int device = WEIR_DEVICE_CURRENT;
@@ -80,10 +80,10 @@ make(PyObject *args, PyObject *kwargs, bool pooled)
 }
 
 static PyObject *
-stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+stream_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	(void)type;
-	return make(args, kwargs, false);
+	return new_stream_object(args, kwargs, false);
 }
 
 PyDoc_STRVAR(from_pool_doc,
@@ -95,7 +95,7 @@ static PyObject *
 stream_from_pool(PyObject *class, PyObject *args, PyObject *kwargs)
 {
 	(void)class;
-	return make(args, kwargs, true);
+	return new_stream_object(args, kwargs, true);
 }
 
 PyDoc_STRVAR(external_doc,
@@ -135,7 +135,8 @@ stream_external(PyObject *class, PyObject *args, PyObject *kwargs)
 	return stream_wrap(handle, device, false);
 }
 
-/* A stream that is let go of is destroyed; work queued on it goes on. */
+/* A stream that weir has created is destroyed with its object; queued work is
+ * still executed. */
 static void
 stream_dealloc(PyObject *object)
 {
@@ -144,8 +145,8 @@ stream_dealloc(PyObject *object)
 	PyObject *traceback;
 
 	PyErr_Fetch(&type, &value, &traceback);
-	if (stream_of(object)->owned)
-		weir_stream_destroy(stream_of(object)->handle);
+	if (stream_of_object(object)->owned)
+		weir_stream_destroy(stream_of_object(object)->handle);
 	native_delete(object);
 	PyErr_Restore(type, value, traceback);
 }
@@ -154,7 +155,7 @@ stream_dealloc(PyObject *object)
 
 /* True if the work is done, False if not, NULL for other failures. */
 static PyObject *
-answer(enum weir_status status)
+answer_of(enum weir_status status)
 {
 	if (status != WEIR_OK && status != WEIR_ENOTREADY)
 		return error_raise(status);
@@ -172,9 +173,9 @@ stream_query(PyObject *self, PyObject *none)
 
 	(void)none;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_query(stream_of(self)->handle);
+	status = weir_stream_query(stream_of_object(self)->handle);
 	NATIVE_TAKE_GIL;
-	return answer(status);
+	return answer_of(status);
 }
 
 PyDoc_STRVAR(synchronize_doc,
@@ -188,7 +189,7 @@ stream_synchronize(PyObject *self, PyObject *none)
 
 	(void)none;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_synchronize(stream_of(self)->handle);
+	status = weir_stream_synchronize(stream_of_object(self)->handle);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -205,10 +206,10 @@ stream_wait_stream(PyObject *self, PyObject *arg)
 	enum weir_status status;
 
 	if (!arg_stream(arg, &other) ||
-	    !arg_stream_resolve(stream_of(self)->device, &other))
+	    !arg_stream_resolve(stream_of_object(self)->device, &other))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_wait_stream(stream_of(self)->handle, other);
+	status = weir_stream_wait_stream(stream_of_object(self)->handle, other);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -227,7 +228,7 @@ stream_wait_event(PyObject *self, PyObject *arg)
 	if (event == NULL)
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_wait_event(stream_of(self)->handle, event);
+	status = weir_stream_wait_event(stream_of_object(self)->handle, event);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -240,7 +241,7 @@ static PyObject *
 stream_record_event(PyObject *self, PyObject *none)
 {
 	(void)none;
-	return event_recorded(stream_of(self)->handle);
+	return event_recorded(stream_of_object(self)->handle);
 }
 
 PyDoc_STRVAR(retire_doc,
@@ -256,7 +257,7 @@ stream_retire(PyObject *self, PyObject *none)
 
 	(void)none;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_retire(stream_of(self)->handle);
+	status = weir_stream_retire(stream_of_object(self)->handle);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -266,7 +267,7 @@ stream_protocol(PyObject *self, PyObject *none)
 {
 	(void)none;
 	return Py_BuildValue(
-	    "(iN)", 0, PyLong_FromVoidPtr(stream_of(self)->handle));
+	    "(iN)", 0, PyLong_FromVoidPtr(stream_of_object(self)->handle));
 }
 
 /* ---- Being current ----------------------------------------------------- */
@@ -283,9 +284,10 @@ stream_enter(PyObject *self, PyObject *none)
 		return NULL;
 	}
 	enum weir_status status =
-	    weir_stream_current(stream_of(self)->device, &before);
+	    weir_stream_current(stream_of_object(self)->device, &before);
 	if (status == WEIR_OK)
-		status = weir_stream_set_current(stream_of(self)->handle);
+		status =
+		    weir_stream_set_current(stream_of_object(self)->handle);
 	if (status != WEIR_OK)
 		return error_raise(status);
 	with.before[with.n++] = before;
@@ -309,17 +311,17 @@ stream_exit(PyObject *self, PyObject *args)
 /* ---- Attributes -------------------------------------------------------- */
 
 static PyObject *
-get_handle(PyObject *self, void *closure)
+stream_get_handle(PyObject *self, void *closure)
 {
 	(void)closure;
-	return PyLong_FromVoidPtr(stream_of(self)->handle);
+	return PyLong_FromVoidPtr(stream_of_object(self)->handle);
 }
 
 static PyObject *
-get_device(PyObject *self, void *closure)
+stream_get_device(PyObject *self, void *closure)
 {
 	(void)closure;
-	return PyLong_FromLong(stream_of(self)->device);
+	return PyLong_FromLong(stream_of_object(self)->device);
 }
 
 static PyObject *
@@ -327,7 +329,7 @@ get_priority(PyObject *self, void *closure)
 {
 	int priority;
 	enum weir_status status =
-	    weir_stream_priority(stream_of(self)->handle, &priority);
+	    weir_stream_priority(stream_of_object(self)->handle, &priority);
 
 	(void)closure;
 	if (status != WEIR_OK)
@@ -339,10 +341,11 @@ static PyObject *
 stream_repr(PyObject *self)
 {
 	return PyUnicode_FromFormat("<weir.Stream device=%d handle=%p>",
-	    stream_of(self)->device, (void *)stream_of(self)->handle);
+	    stream_of_object(self)->device,
+	    (void *)stream_of_object(self)->handle);
 }
 
-/* Handles of default streams are the same on all devices. */
+/* Default streams have equal handles on all devices. */
 static PyObject *
 stream_compare(PyObject *self, PyObject *other, int op)
 {
@@ -350,16 +353,18 @@ stream_compare(PyObject *self, PyObject *other, int op)
 		Py_IncRef(Py_NotImplemented);
 		return Py_NotImplemented;
 	}
-	bool same = stream_of(self)->handle == stream_of(other)->handle &&
-	    stream_of(self)->device == stream_of(other)->device;
+	bool same =
+	    stream_of_object(self)->handle == stream_of_object(other)->handle &&
+	    stream_of_object(self)->device == stream_of_object(other)->device;
 	return PyBool_FromLong(same == (op == Py_EQ));
 }
 
 static Py_hash_t
 stream_hash(PyObject *self)
 {
-	Py_hash_t hash = (Py_hash_t)((uintptr_t)stream_of(self)->handle >> 4) ^
-	    stream_of(self)->device;
+	Py_hash_t hash =
+	    (Py_hash_t)((uintptr_t)stream_of_object(self)->handle >> 4) ^
+	    stream_of_object(self)->device;
 
 	return hash == -1 ? -2 : hash;
 }
@@ -384,8 +389,8 @@ static PyMethodDef methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 static PyGetSetDef attributes[] = {
-	{ "handle", get_handle, NULL, "The CUstream, an int.", NULL },
-	{ "device", get_device, NULL, "The device's number.", NULL },
+	{ "handle", stream_get_handle, NULL, "The CUstream, an int.", NULL },
+	{ "device", stream_get_device, NULL, "The device's number.", NULL },
 	{ "priority", get_priority, NULL,
 	    "0 is normal, lower numbers are served first.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
@@ -405,7 +410,7 @@ static PyType_Slot slots[] = {
 		    "work queued on it goes on, and its memory\nserves others "
 		    "once that is done. Streams of the same handle and device "
 		    "are equal." },
-	{ Py_tp_new, stream_new },
+	{ Py_tp_new, stream_type_new },
 	{ Py_tp_dealloc, stream_dealloc },
 	{ Py_tp_repr, stream_repr },
 	{ Py_tp_richcompare, stream_compare },

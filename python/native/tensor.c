@@ -45,8 +45,8 @@ tensor_result(enum weir_status status, struct weir_tensor *tensor)
 	return status == WEIR_OK ? tensor_wrap(tensor) : error_raise(status);
 }
 
-/* The last hold on memory of somebody else's may wait for work: without the
- * GIL, which that work may need. */
+/* Dropping the last reference to foreign memory may wait for work. It is done
+ * without the GIL, which that work may need. */
 static void
 destroy(struct weir_tensor *tensor)
 {
@@ -161,7 +161,7 @@ get_transposed(PyObject *self, void *closure)
 	return tensor_result(status, view);
 }
 
-/* A property that is a number; the closure names it. */
+/* A property that is a number; the closure selects it. */
 enum number { DEVICE, NDIM, SIZE, NBYTES, ITEMSIZE, ADDRESS, STREAM };
 
 static PyObject *
@@ -223,7 +223,7 @@ tensor_length(PyObject *self)
 	return (Py_ssize_t)info.shape[0];
 }
 
-/* Iterate as over a sequence. */
+/* Iteration as over a sequence. */
 static PyObject *
 tensor_sequence_item(PyObject *self, Py_ssize_t index)
 {
@@ -291,7 +291,7 @@ static PyGetSetDef attributes[] = {
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 
-/* The methods of all files, one after the other. */
+/* The methods of all files, in one table. */
 enum { METHODS_MAX = 64 };
 static PyMethodDef methods[METHODS_MAX];
 

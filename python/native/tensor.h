@@ -1,5 +1,5 @@
 /*
- * weir.Tensor in C: the type, its parts, and what they share.
+ * weir.Tensor in C: the type, its parts, and their shared declarations.
  */
 #ifndef PYTHON_TENSOR_H
 #define PYTHON_TENSOR_H
@@ -22,27 +22,28 @@ struct weir_tensor_info tensor_info(PyObject *object);
 /* Wrap a tensor, which is destroyed on failure. */
 PyObject *tensor_wrap(struct weir_tensor *tensor);
 
-/* Wrap the tensor of a call that came to `status`, or raise. */
+/* Wrap the tensor of a call that returned `status`, or raise. */
 PyObject *tensor_result(enum weir_status status, struct weir_tensor *tensor);
 
-/* int64_t's as a tuple. */
+/* A tuple of int64_t values. */
 PyObject *tensor_lengths(const int64_t *values, int n);
 
 /* ---- Arguments (tensor_args.c) ----------------------------------------- */
 
 /* Converter, enum weir_dtype *: None is WEIR_DTYPE_NONE; a name, bool, int,
- * float, complex, or what has a name as NumPy's and PyTorch's types do. */
+ * float, complex, or an object with a name, like the types of NumPy and
+ * PyTorch. */
 int tensor_arg_dtype(PyObject *object, void *out);
 
-/* Where a tensor is to be, as Python says it. */
+/* The place of a tensor, as given in Python. */
 struct tensor_place {
 	bool given;
 	struct weir_place place;
 };
-/* Converter, struct tensor_place *: None is not given; a number of a device,
- * "cuda", "cuda:N", "cpu" or "pinned". The stream is not decided. */
+/* Converter, struct tensor_place *: None is not given; the number of a device,
+ * "cuda", "cuda:N", "cpu" or "pinned". The stream is set later. */
 int tensor_arg_place(PyObject *object, void *out);
-/* Decide the stream; without a place, memory of the current device. False with
+/* Set the stream; without a place, use memory of the current device. False with
  * an exception set. */
 bool tensor_place_resolve(struct tensor_place *place, weir_stream stream);
 
@@ -56,7 +57,7 @@ int tensor_arg_shape(PyObject *object, void *out);
 /* The shape in the arguments of f(2, 3) or f((2, 3)). */
 int tensor_arg_shapes(PyObject *args, struct tensor_shape *out);
 
-/* The number, as fill() takes it. */
+/* A number, in the form for fill(). */
 struct tensor_scalar {
 	enum weir_dtype dtype;
 	union {
@@ -78,7 +79,7 @@ extern PyMethodDef tensor_view_methods[];
 extern PyMethodDef tensor_copy_methods[];
 extern PyMethodDef tensor_functions[];
 
-/* Elements as numbers of Python: nested lists, or one number. */
+/* The elements as Python numbers: nested lists, or one number. */
 PyObject *tensor_to_list(PyObject *self, PyObject *none);
 
 int tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags);
@@ -89,7 +90,7 @@ extern PyMethodDef exchange_functions[];
 PyObject *dlpack_export(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *dlpack_device(PyObject *self, PyObject *none);
 extern PyMethodDef dlpack_functions[];
-/* Give the type what C extensions look for. */
+/* Add the attributes that C extensions look for to the type. */
 bool dlpack_setup(PyObject *type);
 
 extern PyMethodDef save_functions[]; /* save.c */
@@ -98,19 +99,20 @@ extern PyMethodDef save_functions[]; /* save.c */
 
 bool ipc_setup(PyObject *module);
 
-/* Memory of somebody else's with a layout, as a tensor: `layout` is from the
- * element at index 0, at `first`. On failure `foreign->give` is called too. */
+/* Foreign memory with a layout, to become a tensor. `layout` begins at the
+ * element at index 0, at `first`. On failure `foreign->give` is called, too. */
 struct tensor_import {
-	struct weir_foreign foreign; /* data and bytes are worked out */
+	struct weir_foreign foreign; /* data and bytes are computed */
 	struct weir_layout layout;
 	void *first;
 	int64_t strides[WEIR_DIMS_MAX]; /* for layout.strides */
 };
 PyObject *tensor_import(struct tensor_import *import);
-/* Give back what cannot be taken over, and keep the exception. NULL. */
+/* Return memory that cannot be imported, and preserve the exception. Returns
+ * NULL. */
 PyObject *tensor_give_up(const struct weir_foreign *foreign);
 
-/* How buffers write a type, or NULL. */
+/* The buffer protocol's name of a type, or NULL. */
 const char *tensor_format(enum weir_dtype dtype);
 
 #endif

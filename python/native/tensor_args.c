@@ -7,7 +7,7 @@
 
 /* ---- Types ------------------------------------------------------------- */
 
-/* The type of a name, also as "torch.float32"; 0 with an exception set. */
+/* The type with a name, also "torch.float32"; 0 with an exception set. */
 static int
 dtype_of_text(PyObject *text, enum weir_dtype *out)
 {
@@ -24,7 +24,7 @@ dtype_of_text(PyObject *text, enum weir_dtype *out)
 	return 0;
 }
 
-/* Python's own types of numbers. */
+/* Python's own number types. */
 static enum weir_dtype
 dtype_of_class(PyObject *object)
 {
@@ -55,8 +55,8 @@ tensor_arg_dtype(PyObject *object, void *out)
 	}
 	if (PyUnicode_Check(object))
 		return dtype_of_text(object, dtype);
-	/* numpy.dtype has `name`, numpy.float32 `__name__`; PyTorch's types say
-	 * theirs as text. */
+	/* numpy.dtype has `name`, numpy.float32 has `__name__`; PyTorch's types
+	 * are converted to text. */
 	PyObject *name = PyObject_GetAttrString(object, "name");
 	if (name == NULL) {
 		PyErr_Clear();
@@ -91,7 +91,7 @@ tensor_arg_place(PyObject *object, void *out)
 		return arg_device(object, &place->place.device);
 	if (!PyArg_Parse(object, "s", &text))
 		return 0;
-	/* Host memory is known without a device. */
+	/* Host memory needs no device. */
 	if (strcmp(text, "cpu") == 0) {
 		place->place.memory = WEIR_MEMORY_HOST;
 		return 1;
@@ -214,7 +214,8 @@ tensor_scalar(PyObject *object, struct tensor_scalar *out)
 		out->value.real = PyFloat_AsDouble(object);
 		return 1;
 	}
-	/* Other numbers, as NumPy's; its arrays have an index and a length. */
+	/* Other numbers, like NumPy's. NumPy's arrays have an index too, but
+	 * also a length. */
 	if (PyObject_HasAttrString(object, "__len__"))
 		return 0;
 	if (PyIndex_Check(object))

@@ -1,12 +1,12 @@
 /*
- * Filling, copying, converting; elements as numbers of Python.
+ * Filling, copying, converting; elements as Python numbers.
  */
 #include "python/native/tensor.h"
 
 /* ---- Filling ----------------------------------------------------------- */
 
 static bool
-fill(struct weir_tensor *tensor, const struct tensor_scalar *value,
+fill_tensor(struct weir_tensor *tensor, const struct tensor_scalar *value,
     weir_stream stream)
 {
 	struct weir_tensor_info info = { .struct_size = sizeof info };
@@ -47,7 +47,7 @@ tensor_fill(PyObject *self, PyObject *args, PyObject *kwargs)
 	if (kind == 0)
 		PyErr_Format(
 		    PyExc_TypeError, "value is a number, not %R", value);
-	if (kind <= 0 || !fill(tensor_of(self), &scalar, stream))
+	if (kind <= 0 || !fill_tensor(tensor_of(self), &scalar, stream))
 		return NULL;
 	Py_IncRef(self);
 	return self;
@@ -55,8 +55,8 @@ tensor_fill(PyObject *self, PyObject *args, PyObject *kwargs)
 
 /* ---- Copying ----------------------------------------------------------- */
 
-/* The device whose current stream a copy takes: that of the side that is on
- * one. */
+/* The device whose current stream a copy uses: that of the side that is on a
+ * device. */
 static bool
 copy_stream(const struct weir_tensor *to, const struct weir_tensor *from,
     weir_stream *stream)
@@ -158,7 +158,7 @@ tensor_set_item(PyObject *self, PyObject *key, PyObject *value)
 		return -1;
 	bool set = false;
 	if (kind > 0) {
-		set = fill(tensor_of(view), &scalar, ARG_STREAM_CURRENT);
+		set = fill_tensor(tensor_of(view), &scalar, ARG_STREAM_CURRENT);
 	} else {
 		PyObject *source = as_tensor(value);
 		if (source != NULL)
@@ -184,7 +184,7 @@ PyDoc_STRVAR(to_doc,
     "new tensor's. Raises as empty() and copy_(). The GIL is released "
     "meanwhile.");
 
-/* The place a tensor is at, on a stream. */
+/* The place of a tensor, with a stream. */
 static struct tensor_place
 place_of(PyObject *self)
 {
@@ -316,7 +316,7 @@ tensor_synchronize(PyObject *self, PyObject *none)
 
 /* ---- Numbers of Python ------------------------------------------------- */
 
-/* The type of a kind that Python's numbers hold all of. */
+/* The widest type of a kind, which Python's numbers contain completely. */
 static enum weir_dtype
 widest(enum weir_dtype dtype)
 {
@@ -362,7 +362,8 @@ number_at(enum weir_dtype dtype, const unsigned char *at)
 	}
 }
 
-/* The elements of dimensions `dim` and later as lists; *at moves on. */
+/* The elements of dimension `dim` and the following ones as lists; *at is
+ * advanced. */
 static PyObject *
 list_of(const struct weir_tensor_info *info, int dim, const unsigned char **at)
 {
@@ -469,8 +470,8 @@ tensor_numpy(PyObject *self, PyObject *none)
 	return array;
 }
 
-/* NumPy comes here for what has no buffer; it would go through the elements one
- * by one otherwise. */
+/* NumPy calls this for tensors without a buffer; otherwise it would read the
+ * elements one by one. */
 static PyObject *
 tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
 {

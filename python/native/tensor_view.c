@@ -1,18 +1,18 @@
 /*
- * Views: the same memory, other elements or another shape. No view reads or
+ * Views: other elements or another shape of the same memory. No view reads or
  * writes memory, waits, or needs a device.
  */
 #include "python/native/tensor.h"
 
 /* ---- Indexing ---------------------------------------------------------- */
 
-/* A view on the way, and the dimension that the next index is of. */
+/* A view that is being made, and the dimension of the next index. */
 struct indexing {
 	struct weir_tensor *view; /* owned */
 	int dim;
 };
 
-/* Go on with another view, if the call for it went well. */
+/* Continue with the next view, if the call for it succeeded. */
 static bool
 step_to(struct indexing *at, enum weir_status status, struct weir_tensor *next)
 {

@@ -9,8 +9,8 @@ once, with no call to the driver and no wait.
     with stream:
         block = weir.malloc(64 << 20)      # for work queued on the stream
     ...                                    # use block.address
-    block.record_stream(other)             # other uses it too
-    block.free()                           # or let go of it: never waits
+    block.record_stream(other)             # the stream `other` uses it too
+    block.free()                           # or drop it; neither waits
 
     x = weir.zeros((1024, 1024), "float16")   # a tensor on the device
     y = torch.from_dlpack(x)                  # or CuPy, Numba, JAX: no copy
@@ -25,10 +25,10 @@ Every failure of weir raises a subclass of weir.Error, which is a RuntimeError:
 OutOfMemoryError and HostOutOfMemoryError are MemoryErrors too, and
 InvalidArgumentError is a ValueError, FileError an OSError. A failed call changes nothing.
 
-Every call is thread-safe; objects may be let go of on any thread. The GIL is
-released where weir may wait or call the driver. Importing weir loads no driver.
-After fork() the child has no GPU: calls that need one raise NoDeviceError, and
-letting go of the parent's memory does nothing.
+Every call is thread-safe; objects may be dropped on any thread. The GIL is
+released in calls that may wait or call the driver. Importing weir loads no
+driver. After fork() the child has no GPU: calls that need one raise
+NoDeviceError, and dropping the parent's memory does nothing.
 """
 
 try:

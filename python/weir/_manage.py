@@ -6,8 +6,8 @@ from . import _weir
 class device:
     """Make a device current for a `with` block, on this thread.
 
-    device: a number or "cuda:N". The one that was current is so again after
-    the block.
+    device: a number or "cuda:N". After the block the previous device is
+    current again.
     """
 
     __slots__ = ("device", "_before")
@@ -34,8 +34,8 @@ class capture:
 
     graph: the graph; stream: None is the current stream, which cannot be a
     default one; pool, mode: as Graph.capture_begin(). The stream is current
-    in the block. If the block raises, the capture is dropped and the graph can
-    capture again; what it raised is raised on.
+    in the block. If the block raises, the capture is dropped, the graph can
+    capture again, and the exception is passed on.
     """
 
     __slots__ = ("graph", "stream", "pool", "mode")
@@ -75,7 +75,7 @@ class history:
             train_one_step()
             weir.snapshot_write("step.pickle")
 
-    What was recorded is forgotten at the end of the block.
+    The recorded events are dropped at the end of the block.
     """
 
     __slots__ = ("_arguments",)
@@ -93,10 +93,10 @@ class history:
 
 
 class annotate:
-    """Note a region of the program in the history for a `with` block.
+    """Record a region of the program in the history for a `with` block.
 
-    name: what a snapshot calls the region; device: the device it is listed
-    with. Nothing while the history is off.
+    name: the region's name in snapshots; device: the device with which it is
+    listed. Does nothing while the history is off.
     """
 
     __slots__ = ("name", "device")
@@ -114,8 +114,8 @@ class annotate:
 
 
 class metadata:
-    """Have events of this thread carry a text as 'user_metadata' for a `with`
-    block; the text before is in force again after it."""
+    """Give events of this thread a text as 'user_metadata' for a `with` block;
+    the previous text is restored after it."""
 
     __slots__ = ("text", "_before")
 

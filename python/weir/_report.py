@@ -32,8 +32,8 @@ def memory_summary(device=None, abbreviated=False):
     """The statistics of a device as a table in text.
 
     device: a number, "cuda:N" or None. abbreviated: without the rows of small
-    and large pools. Columns are what is so now, the most since peaks were
-    reset, and the sums allocated and freed since they were reset.
+    and large pools. The columns are the current value, the peak since peaks
+    were reset, and the sums allocated and freed since sums were reset.
     """
     stats = _weir.stats(device)
     free, total = _weir.memory_info(device)
@@ -68,11 +68,11 @@ def memory_summary(device=None, abbreviated=False):
 def snapshot(device=None, *, stream=None, pool=None, trace=True):
     """All segments, blocks, statistics and the history, as Python objects.
 
-    The dict is as PyTorch's torch.cuda.memory._snapshot() gives it:
-    'segments', 'device_traces', 'allocator_settings', 'external_annotations';
-    what weir knows beyond that is under further keys. device: None is all
-    devices. stream, pool: only segments in which they have blocks. trace: with
-    the history. weir.snapshot_write() writes the same to a file.
+    The dict has the keys of PyTorch's torch.cuda.memory._snapshot():
+    'segments', 'device_traces', 'allocator_settings', 'external_annotations'.
+    Further keys have more data of weir. device: None means all devices.
+    stream, pool: only segments in which they have blocks. trace: include the
+    history. weir.snapshot_write() writes this to a file.
     """
     import os
     import pickle

@@ -9,16 +9,16 @@ from . import _weir
 class Keeper:
     """Holds the objects of the streams that memory was allocated for.
 
-    A driver must not be asked about a stream that was destroyed, and weir asks
-    about those it has memory of. What nobody else refers to is retired, so that
-    its memory serves all streams, and let go of when a stream comes that was
-    not seen before.
+    The driver must not be asked about a destroyed stream, and weir asks about
+    streams that it has memory of. So a stream object is kept alive here. When a
+    new stream is added, streams without any other reference are retired, so
+    that their memory serves all streams, and dropped.
     """
 
     def __init__(self):
         self._lock = threading.Lock()
         self._kept = {}
-        # References to an object that nobody but a keeper has.
+        # The reference count of an object that only a keeper refers to.
         self._alone = 0
         probe = {0: object()}
         for handle in list(probe):
@@ -29,8 +29,8 @@ class Keeper:
         return sys.getrefcount(kept[handle])
 
     def keep(self, handle, stream):
-        """Memory is allocated for a stream of another library's. The default
-        streams, 0 to 2, never end."""
+        """Called when memory is allocated for another library's stream. The
+        default streams, 0 to 2, never end."""
         if handle in self._kept or handle <= 2:
             return
         with self._lock:
@@ -41,5 +41,5 @@ class Keeper:
                     try:
                         _weir.Stream.external(old).retire()
                     except _weir.Error:
-                        continue  # it is being captured: another time
+                        continue  # it is being captured: try again later
                     del self._kept[old]

@@ -1,4 +1,4 @@
-"""Where the parts of the package lie, for who builds against them."""
+"""Paths of the package's parts, for programs that build against them."""
 
 import os
 
@@ -6,20 +6,20 @@ import os
 def library_path():
     """The path of the C library that this package uses, libweir.so.0.
 
-    Who loads weir's C calls into the same process loads this file, so that
-    there is one allocator.
+    A program that uses weir's C calls in the same process must load this file,
+    so that there is one allocator.
     """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)),
                         "libweir.so.0")
 
 
 def include_dir():
-    """The folder to give a C compiler for <weir/weir.h>, as -I."""
+    """The folder of <weir/weir.h>, for a C compiler's -I."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
 def explain(error):
-    """Why the extension cannot be imported, in words for a user."""
+    """Explain to a user why the extension cannot be imported."""
     import sys
     import sysconfig
 

@@ -43,8 +43,8 @@ class WeirMemoryResource(MemoryResource):
         return Buffer.from_handle(memory.address, size, mr=self)
 
     def deallocate(self, ptr, size, stream=None, **_):
-        """Free what allocate() gave. `stream`: where all use of it is queued
-        by now; None is the stream it was allocated for."""
+        """Free memory of allocate(). `stream`: the stream on which all its
+        use is queued by now; None is the stream of its allocation."""
         memory = self._live.pop(int(ptr), None)
         if memory is not None:
             _keep(stream)
@@ -62,7 +62,7 @@ class WeirMemoryResource(MemoryResource):
 
     @property
     def is_host_accessible(self):
-        """False: it is not the host's."""
+        """False: the host cannot access it."""
         return False
 
     @property
@@ -73,7 +73,7 @@ class WeirMemoryResource(MemoryResource):
 
 def install(device=None):
     """Make weir the memory resource of a device of cuda.core; None is the
-    current device. Gives the resource."""
+    current device. Returns the resource."""
     number = weir.get_device() if device is None else int(device)
     resource = WeirMemoryResource(number)
     Device(number).memory_resource = resource

@@ -3,20 +3,19 @@
     import weir.cupy
     weir.cupy.install()
 
-Arrays are allocated by weir from now on, each for CuPy's current stream of the
-thread; once freed, their memory serves that stream again at once. CuPy records
-no use of an array on other streams, and neither does weir: call
-weir.cupy.record_stream(array, stream) for such, or put the streams in order
-before the array is let go of. A cupy.cuda.Stream that a program drops lives on
-until an array is made on a stream that is new, and its memory then serves all
-streams. For an ExternalStream call weir.Stream.external(handle).retire() before
-it is destroyed. Page-locked memory comes from weir too, and is reused when all
+From now on weir allocates arrays, each for the thread's current CuPy stream.
+Once freed, their memory serves that stream again at once. CuPy does not record
+the use of an array on other streams, and neither does weir: for such uses call
+weir.cupy.record_stream(array, stream), or order the streams before the array is
+dropped. A cupy.cuda.Stream that a program drops lives on until an array is
+made on a new stream; then its memory serves all streams. For an ExternalStream
+call weir.Stream.external(handle).retire() before it is destroyed. Page-locked memory comes from weir too, and is reused when all
 work submitted to the device before its free is done.
 
-CuPy's own pools stay as they are, with what they had given out; install()
-makes cupy.get_default_memory_pool() and _pinned_memory_pool() give pools that
-tell of weir's memory, whose limit is weir's. uninstall() undoes all of it;
-arrays that are alive keep their memory until they are let go of.
+CuPy's own pools stay as they are, with the memory that they have allocated.
+After install(), cupy.get_default_memory_pool() and _pinned_memory_pool() return
+pools that report weir's memory and set weir's limit. uninstall() undoes all of
+this; live arrays keep their memory until they are dropped.
 """
 
 import cupy
@@ -62,7 +61,7 @@ def malloc(size):
 
 
 class _Pinned:
-    """Page-locked memory as cupy.cuda.PinnedMemoryPointer has it."""
+    """Page-locked memory in the form for cupy.cuda.PinnedMemoryPointer."""
 
     __slots__ = ("ptr", "size", "_memory", "__weakref__")
 
@@ -80,9 +79,9 @@ def pinned_malloc(size):
 
 
 def record_stream(array, stream):
-    """Say that work queued on a stream uses an array of weir's memory, so that
-    it is not reused before that work is done. Raises TypeError for an array
-    whose memory is not weir's."""
+    """Record that work queued on a stream uses an array in weir's memory, so
+    that the memory is not reused before that work is done. Raises TypeError for
+    an array whose memory is not weir's."""
     owner = getattr(array.data.mem, "_owner", None)
     owner = owner if owner is not None else getattr(array.data.mem, "owner",
                                                     None)
@@ -92,14 +91,14 @@ def record_stream(array, stream):
 
 
 class MemoryPool:
-    """weir's memory of the current device, as CuPy's pools tell of theirs."""
+    """weir's memory of the current device, in the form of CuPy's pools."""
 
     def malloc(self, size):
-        """Allocate; as weir.cupy.malloc()."""
+        """Allocate like weir.cupy.malloc()."""
         return malloc(size)
 
     def used_bytes(self):
-        """Bytes of blocks in the hands of arrays."""
+        """Bytes of blocks that arrays use."""
         return self._stats()["allocated_bytes.all.current"]
 
     def total_bytes(self):
@@ -107,7 +106,7 @@ class MemoryPool:
         return self._stats()["reserved_bytes.all.current"]
 
     def free_bytes(self):
-        """Bytes that weir holds and nobody uses."""
+        """Bytes that weir holds and no array uses."""
         return self.total_bytes() - self.used_bytes()
 
     def n_free_blocks(self):
@@ -120,17 +119,17 @@ class MemoryPool:
         weir.trim(cupy.cuda.Device().id)
 
     def free_all_free(self):
-        """As free_all_blocks()."""
+        """Does the same as free_all_blocks()."""
         self.free_all_blocks()
 
     def get_limit(self):
-        """The most bytes weir may hold; 0 where there is no limit."""
+        """The most bytes that weir may hold; 0 if there is no limit."""
         return weir.limit(cupy.cuda.Device().id) or 0
 
     def set_limit(self, size=None, fraction=None):
-        """Set it to `size` bytes, or to a fraction of the device's memory; a
-        size of 0 removes it. Raises ValueError unless one of the two is given,
-        or for a value that cannot be."""
+        """Set the limit to `size` bytes, or to a fraction of the device's
+        memory; a size of 0 removes it. Raises ValueError unless exactly one of
+        the two is given, or for an impossible value."""
         if (size is None) == (fraction is None):
             raise ValueError("give either size or fraction")
         if fraction is not None:
@@ -145,10 +144,10 @@ class MemoryPool:
 
 
 class PinnedMemoryPool:
-    """weir's page-locked memory, as CuPy's pool tells of its own."""
+    """weir's page-locked memory, with the interface of CuPy's pool."""
 
     def malloc(self, size):
-        """Allocate; as weir.cupy.pinned_malloc()."""
+        """Allocate like weir.cupy.pinned_malloc()."""
         return pinned_malloc(size)
 
     def n_free_blocks(self):
@@ -161,8 +160,8 @@ class PinnedMemoryPool:
 
 
 def install():
-    """Have CuPy allocate by weir, on every thread of the process. Does nothing
-    if that is so already."""
+    """Make CuPy allocate through weir, on every thread of the process. Does
+    nothing if CuPy does so already."""
     global _before
     if _before is not None:
         return

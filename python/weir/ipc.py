@@ -29,8 +29,8 @@ from ._weir import Shared
 
 __all__ = ["Shared", "collect", "open", "pending", "share"]
 
-# Exports that were sent and have not been opened yet, by handle, each with its
-# tensor in case that this process is the receiver.
+# Exports that were sent and are not opened yet, by handle, each with its
+# tensor, because this process may be the receiver.
 _sent = {}
 
 
@@ -39,14 +39,14 @@ def share(object, stream=None):
 
     object: a weir.Tensor in memory of a device that weir allocated, or a
     weir.Event made with interprocess=True and recorded at least once.
-    stream: of a tensor: put behind all work known of on its memory; what is
-    queued on it so far comes before what other processes do. None is the
-    current stream.
+    stream: for a tensor. It is ordered after all known work on the memory, and
+    other processes' work is ordered after the work that is queued on it now.
+    None is the current stream.
 
-    Gives a weir.ipc.Shared, whose `handle` is sent to whoever opens it. Raises
-    NotSupportedError for memory of the host or of somebody else's, such as a
-    tensor that came from another process: share a copy of that;
-    InvalidArgumentError for another event.
+    Returns a weir.ipc.Shared, whose `handle` is sent to the opener. Raises
+    NotSupportedError for host memory and foreign memory, such as a tensor of
+    another process (share a copy of that); InvalidArgumentError for another
+    event.
     """
     return _weir._share(object, stream)
 
@@ -55,28 +55,29 @@ def open(handle, device=None, stream=None):
     """Open what another process shares.
 
     handle: bytes, of weir.ipc.Shared.handle, or of weir_ipc_handle_of() in C.
-    device: that will use it; None is the current one.
-    stream: the tensor's; work queued there after this call comes after the
-    owner's. None is the current stream.
+    device: the device that will use it; None is the current one.
+    stream: the tensor's stream; work that is queued on it after this call comes
+    after the owner's work. None is the current stream.
 
-    Gives a weir.Tensor (of uint8 for a block that C shares) or a weir.Event.
+    Returns a weir.Tensor (of uint8 for a block that C shares) or a weir.Event.
     The memory is closed with the last tensor on it, which waits for the work
     on it. It may be used after its owner has ended.
 
-    Raises ValueError for bytes of another length, InvalidArgumentError for
-    what is no handle or of this process, or if its owner has ended, has let go
-    of it or is another user's; NotReadyError if the owner does not answer;
-    NotSupportedError if the device cannot reach the memory.
+    Raises ValueError for bytes of another length; InvalidArgumentError for
+    bytes that are no handle or for a handle of this process, or if the owner
+    has ended, has released it or is another user's; NotReadyError if the owner
+    does not answer; NotSupportedError if the device cannot access the
+    memory.
     """
     return _weir._open(handle, device, stream)
 
 
 def collect(all=False):
-    """Let go of what multiprocessing has sent and other processes have opened.
+    """Release objects that multiprocessing has sent and others have opened.
 
-    Sending and pending() do so too. What has not arrived is held, also if its
-    receiver has ended: all=True lets go of that, and what is still under way
-    cannot be opened any more.
+    Sending and pending() do this too. An object that has not arrived is held,
+    even if its receiver has ended: all=True releases it, and objects that are
+    still under way cannot be opened any more.
     """
     for handle, (shared, _) in list(_sent.items()):
         if all or shared.opened:
@@ -84,8 +85,8 @@ def collect(all=False):
 
 
 def pending():
-    """How many tensors and events multiprocessing has sent that were not
-    opened yet."""
+    """The number of tensors and events that multiprocessing has sent and that
+    were not opened yet."""
     collect()
     return len(_sent)
 
@@ -120,7 +121,7 @@ def _send(object, stream):
 
 def _receive(handle, owner, device=None):
     if owner == os.getpid():
-        # A process may be at both ends of a queue.
+        # A process may be the sender and the receiver.
         try:
             return _sent.pop(handle)[1]
         except KeyError:
@@ -132,7 +133,7 @@ def _receive(handle, owner, device=None):
 def _tensor_by_handle(tensor):
     if not tensor.place.startswith("cuda") or tensor.size == 0:
         return _tensor_by_value(tensor)
-    # The work on it is on its stream, whatever thread sends it.
+    # Its work is on its own stream, whichever thread sends it.
     stream = None if tensor.stream == _weir.ANY_STREAM else tensor.stream
     return _receive, (*_send(tensor, stream), tensor.device)
 
@@ -151,13 +152,14 @@ _BY_HANDLE = {_weir.Tensor: _tensor_by_handle, _weir.Event: _event_by_handle}
 
 
 def _reduce(object):
-    """What __reduce_ex__() gives: by handle between processes of
+    """The result of __reduce_ex__(): by handle between processes of
     multiprocessing, else by value."""
     how = _BY_VALUE
     reduction = sys.modules.get("multiprocessing.reduction")
     if reduction is not None:
-        # Once they are registered, multiprocessing asks them itself, and this
-        # is the first time. It is in its own functions that pickle messages.
+        # Register the reducers, which multiprocessing calls itself from then
+        # on. This is the first call, and by handle only if it comes from
+        # multiprocessing's functions that pickle messages.
         for kind, reducer in _BY_HANDLE.items():
             reduction.ForkingPickler.register(kind, reducer)
         if sys._getframe(1).f_code in (

@@ -47,14 +47,14 @@ class OutOfMemoryError(_driver.CudaAPIError, weir.OutOfMemoryError):
 
 
 def _device_pointer(address):
-    """An address of the device as Numba's driver module has it."""
+    """A device address, in the form of Numba's driver module."""
     if _BINDINGS:
         return _driver.binding.CUdeviceptr(address)
     return _drvapi.cu_device_ptr(address)
 
 
 def _host_pointer(address):
-    """An address of the host as Numba's driver module has it."""
+    """A host address, in the form of Numba's driver module."""
     return address if _BINDINGS else ctypes.c_void_p(address)
 
 
@@ -63,7 +63,7 @@ class WeirMemoryManager(cuda.GetIpcHandleMixin,
     """Numba's memory manager on weir; Numba makes one for each context."""
 
     def initialize(self):
-        """Be ready for use; may be called any number of times."""
+        """Prepare for use; may be called any number of times."""
         if self.deallocations.memory_capacity == _driver._SizeNotSet:
             self.deallocations.memory_capacity = self.get_memory_info().total
             _serve_launches(self._device())
@@ -77,7 +77,7 @@ class WeirMemoryManager(cuda.GetIpcHandleMixin,
             memory = weir.malloc(size, weir.ANY_STREAM, device=self._device())
         except weir.OutOfMemoryError as error:
             raise OutOfMemoryError(error) from None
-        # Letting go frees it, also after a reset of the device.
+        # Dropping the object frees the memory, also after a device reset.
         return _driver.MemoryPointer(
             weakref.proxy(self.context), _device_pointer(memory.address),
             size, finalizer=[memory].clear)
@@ -99,13 +99,13 @@ class WeirMemoryManager(cuda.GetIpcHandleMixin,
             allocations.pop(address, None)
             holder.clear()
 
-        # Numba's own handle holds a weak reference only.
+        # Numba's own handle holds only a weak reference.
         allocations[address] = mapped = _driver.MappedMemory(
             context, _host_pointer(address), size, finalizer=finalizer)
         return mapped.own()
 
     def get_memory_info(self):
-        """(free, total) bytes, as weir.memory_info() has them."""
+        """(free, total) bytes, as weir.memory_info() returns them."""
         free, total = weir.memory_info(self._device())
         return _driver.MemoryInfo(free=free, total=total)
 
@@ -119,7 +119,7 @@ _numba_memory_manager = WeirMemoryManager
 
 
 def _serve_launches(device):
-    """Have cuda.core, where it is there, allocate on a device by weir."""
+    """Make cuda.core, if it is installed, allocate through weir."""
     try:
         from weir import cuda_core
     except ImportError:
@@ -128,10 +128,10 @@ def _serve_launches(device):
 
 
 def install():
-    """Have Numba allocate by weir in this process.
+    """Make Numba allocate through weir in this process.
 
-    Raises RuntimeError if Numba has made a context already: what it has
-    allocated so far would be freed by the wrong manager.
+    Raises RuntimeError if Numba has made a context already, because memory
+    that it has allocated would be freed by the wrong manager.
     """
     if any(gpu.primary_context is not None for gpu in _made_devices()):
         raise RuntimeError(
@@ -140,5 +140,5 @@ def install():
 
 
 def _made_devices():
-    """Numba's devices, without making any."""
+    """Numba's devices, without creating any."""
     return list(getattr(_driver.driver, "devices", {}).values())

@@ -17,8 +17,8 @@ __all__ = ["provider_options"]
 
 def provider_options(**options):
     """A dict of options for CUDAExecutionProvider: weir's three functions, and
-    those that are given, as device_id. Raises ValueError for an option that
-    weir sets. The functions are there as long as the process."""
+    the given options, as device_id. Raises ValueError for an option that weir
+    sets. The functions stay valid for the life of the process."""
     own = _weir._onnxruntime_options()
     twice = sorted(own.keys() & options.keys())
     if twice:

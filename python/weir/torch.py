@@ -2,19 +2,19 @@
 
     import weir.torch
     weir.torch.install()               # before the first use of CUDA
-    import torch                       # before or after, as you like
+    import torch                       # may also come first
     x = torch.empty(1 << 20, device="cuda")
-    print(torch.cuda.memory_summary()) # as ever, by weir
+    print(torch.cuda.memory_summary()) # shows memory of weir
 
 Without a change to the program: `weir run --torch -- python3 train.py`, or
 WEIR_TORCH=1 in the environment of a Python that has the package.
 
-The adapter is a shared object that is compiled against the PyTorch at hand at
-the first install (some ten seconds; a C++ compiler and CUDA's headers are
-needed), and kept in the user's cache folder: $WEIR_CACHE, else
+The adapter is a shared object that is compiled against the installed PyTorch
+when it is first needed (some ten seconds; a C++ compiler and CUDA's headers are
+necessary), and stored in the user's cache folder: $WEIR_CACHE, else
 $XDG_CACHE_HOME/weir, else ~/.cache/weir. `python3 -m weir.torch` builds it
-ahead of time, as for a container. Where it cannot be built install() falls back
-to PyTorch's pluggable allocator and warns of what is missing then.
+ahead of time, for example for a container. If it cannot be built, install()
+uses PyTorch's pluggable allocator and warns that functions are missing.
 """
 
 import contextlib
@@ -44,14 +44,14 @@ _keep = []      # libraries and objects that must live on
 
 
 class NotInstalled(RuntimeError):
-    """PyTorch keeps the allocator it has; the text says why."""
+    """PyTorch still has its own allocator; the text gives the reason."""
 
 
 class _NotBuilt(Exception):
-    """The adapter cannot be had; the text says why."""
+    """The adapter cannot be built; the text gives the reason."""
 
 
-# ---- What there is to build with ---------------------------------------------
+# ---- Compiler and headers ----------------------------------------------------
 
 
 def _compiler():
@@ -82,7 +82,7 @@ def _cuda_includes(torch):
              if os.path.exists(os.path.join(place, "cuda_runtime_api.h"))]
     if not found:
         raise _NotBuilt("there are no CUDA headers (set CUDA_HOME)")
-    # The one at hand, and what pip has beside it in folders of its own.
+    # The first folder, and the separate folders that pip installs.
     return found[:1] + [place for place in places
                         if place not in found and os.path.isdir(place)]
 
@@ -108,7 +108,7 @@ def _sources_digest():
 
 
 def _file_name(torch):
-    """What the adapter is called: all that it depends on is in the name."""
+    """The adapter's file name, which depends on everything it is built from."""
     digest = _sources_digest()
     for word in (torch.__version__, getattr(torch.version, "git_version", ""),
                  torch.version.cuda, _abi(torch), _weir_version(),
@@ -121,7 +121,7 @@ def _file_name(torch):
 
 
 def _cache_folder():
-    """A folder of the user's own that can be written to."""
+    """A folder that only the user can write to."""
     base = os.environ.get("WEIR_CACHE")
     if not base:
         base = os.path.join(os.environ.get("XDG_CACHE_HOME") or
@@ -162,7 +162,7 @@ def _command(torch, out, standard, compiler):
 
 
 def _compile(torch, out):
-    """Compile into `out`, by the first standard that will do."""
+    """Compile into `out`, with the first C++ standard that works."""
     compiler = _compiler()
     said = ""
     for standard in _STANDARDS:
@@ -184,7 +184,7 @@ def _compile(torch, out):
 
 @contextlib.contextmanager
 def _only_one(path):
-    """One process at a time; the lock goes with the process that has it."""
+    """Admit one process at a time; the lock ends with its process."""
     import fcntl
 
     with open(path, "a", encoding="utf-8") as file:
@@ -193,11 +193,11 @@ def _only_one(path):
 
 
 def build(force=False):
-    """Build the adapter for the PyTorch at hand, if it is not there.
+    """Build the adapter for the installed PyTorch, if it does not exist.
 
-    Gives its path. Processes that start at once wait for the first of them. The
-    file takes its name when it is complete. Raises NotInstalled if it cannot be
-    built.
+    Returns its path. Of several processes that start at once, one builds and
+    the others wait. The file gets its name when it is complete. Raises
+    NotInstalled if it cannot be built.
     """
     import torch
 
@@ -233,7 +233,7 @@ def _build(torch, force=False):
 
 
 def _load(path):
-    """A library, for good."""
+    """Load a library, which is never unloaded."""
     library = ctypes.CDLL(path)
     _keep.append(library)
     return library
@@ -247,7 +247,7 @@ def _load_adapter(torch):
         return _load(path)
     except OSError:
         pass
-    # It was built beside libraries that have changed since.
+    # It was built with libraries that have changed since.
     path = _build(torch, force=True)
     try:
         return _load(path)
@@ -269,8 +269,8 @@ def _install_adapter(torch, pinned):
 
 
 def _follow_settings(torch, adapter):
-    """Versions that tell nobody of changed settings: look at what goes through
-    Python."""
+    """For versions that do not report changed settings: intercept changes that
+    are made through Python."""
     adapter.weir_torch_settings.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
 
@@ -294,7 +294,7 @@ def _follow_settings(torch, adapter):
     follow(torch._C, "_accelerator_setAllocatorSettings")
 
 
-# PyTorch's names of the hooks are not alike.
+# PyTorch's names of the hooks follow no one pattern.
 _HOOKS = (("set_init_fn", "weir_torch_plug_init"),
           ("set_reset_fn", "weir_torch_plug_reset"),
           ("set_memory_fraction_fn", "weir_torch_plug_fraction"),
@@ -306,7 +306,7 @@ _HOOKS = (("set_init_fn", "weir_torch_plug_init"),
 
 
 def _install_pluggable(torch):
-    """What PyTorch offers without a compiler."""
+    """Install the pluggable allocator, which needs no compiler."""
     _load(os.path.join(_HERE, "libweir.so.0"))
     path = os.path.join(_HERE, "libweir_torch.so")
     library = _load(path)
@@ -333,17 +333,17 @@ def _refuse_if_late(torch):
 
 
 def install(pinned=True, fallback=True):
-    """Let weir be PyTorch's CUDA allocator, for the life of the process.
+    """Make weir PyTorch's CUDA allocator, for the life of the process.
 
-    pinned     page-locked memory too (PyTorch 2.8 and later)
-    fallback   where the adapter cannot be built, use PyTorch's pluggable
+    pinned     for page-locked memory too (PyTorch 2.8 and later)
+    fallback   if the adapter cannot be built, use PyTorch's pluggable
                allocator: it has no statistics, snapshots, checkpoints (graph
                trees of torch.compile), IPC or OutOfMemoryError
 
-    Gives "adapter" or "pluggable". Called again it does nothing. Raises
+    Returns "adapter" or "pluggable". Further calls do nothing. Raises
     NotInstalled, a RuntimeError, if CUDA is already initialised, if this
-    PyTorch has no CUDA, or, without fallback, if the adapter cannot be built;
-    PyTorch's own allocator is in place then, as before.
+    PyTorch has no CUDA, or, without fallback, if the adapter cannot be built.
+    Then PyTorch still uses its own allocator.
     """
     global _how
 
@@ -374,7 +374,7 @@ def installed():
 
 
 def uninstall():
-    """Refused, with the reason."""
+    """Always raises RuntimeError, with the reason."""
     if _how is None:
         raise RuntimeError("weir.torch.uninstall(): weir is not installed")
     raise RuntimeError(

@@ -16,7 +16,7 @@ __all__ = ["allocate", "install"]
 
 
 class _Buffer:
-    """Memory as Triton asks for it."""
+    """Memory in the form that Triton expects."""
 
     __slots__ = ("memory",)
 
@@ -29,11 +29,12 @@ class _Buffer:
 
 
 def allocate(size, alignment, stream):
-    """What triton.set_allocator() is given: `size` bytes on a stream, a handle
-    or None for weir's current stream of the thread; alignment up to 512.
+    """The function for triton.set_allocator(): allocate `size` bytes on a
+    stream, a handle or None for the thread's current stream of weir; alignment
+    up to 512.
 
-    Gives an object with data_ptr(), which frees the memory when it is let go
-    of. Raises OutOfMemoryError, ValueError for a larger alignment.
+    Returns an object with data_ptr(), which frees the memory when it is
+    dropped. Raises OutOfMemoryError; ValueError for a larger alignment.
     """
     if alignment > 512:
         raise ValueError(f"alignment is {alignment}; weir aligns to 512 bytes")
@@ -41,7 +42,7 @@ def allocate(size, alignment, stream):
 
 
 def install():
-    """Have Triton take scratch memory from weir, in this context."""
+    """Make Triton allocate scratch memory from weir, in this context."""
     import triton
 
     triton.set_allocator(allocate)
