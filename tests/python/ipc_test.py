@@ -251,7 +251,7 @@ except weir.NotSupportedError as error:
 weir.ipc.share(thing.to(copy=True))
 """) as other:
             other.tell(shared.handle.hex())
-            assert "somebody else's" in other.hear()
+            assert "foreign" in other.hear()
 
 
 def test_a_handle_of_this_process_or_of_nobody_is_refused():
