@@ -184,7 +184,7 @@ set_params(const struct ptx_kernel *kernel, const struct plan *plan,
 }
 
 static enum weir_status
-launch_kernel(const struct ptx_kernel *kernel, const struct plan *plan,
+launch_function(const struct ptx_kernel *kernel, const struct plan *plan,
     const void *value, struct stream *stream)
 {
 	uint64_t params[KERNEL_PARAMS];
@@ -351,7 +351,7 @@ launch_copy(const struct plan *whole, struct stream *stream)
 		kernel.kind = is_packed(&plan) ? PTX_PACK : PTX_TILE;
 	}
 	kernel.dims = plan.n;
-	return launch_kernel(&kernel, &plan, NULL, stream);
+	return launch_function(&kernel, &plan, NULL, stream);
 }
 
 /* ---- Plans -------------------------------------------------------------- */
@@ -436,7 +436,7 @@ one_fill(const struct plan *plan, const void *value, struct stream *stream)
 		whole.to_strides[0] = 0;
 	}
 	kernel.dims = whole.n;
-	return launch_kernel(&kernel, &whole, value, stream);
+	return launch_function(&kernel, &whole, value, stream);
 }
 
 enum weir_status

@@ -398,7 +398,7 @@ enter(const struct weir_torch_event *event, struct text *compile,
 }
 
 static void
-follow_event(const struct weir_memory_event *told, void *user)
+on_memory_event(const struct weir_memory_event *told, void *user)
 {
 	uint64_t address = (uint64_t)(uintptr_t)told->address;
 	struct text *compile = compile_here();
@@ -436,9 +436,9 @@ listen(bool wanted)
 	enum weir_status status = WEIR_OK;
 
 	if (wanted && !observing)
-		status = weir_memory_observer_add(follow_event, NULL);
+		status = weir_memory_observer_add(on_memory_event, NULL);
 	else if (!wanted && observing)
-		status = weir_memory_observer_remove(follow_event, NULL);
+		status = weir_memory_observer_remove(on_memory_event, NULL);
 	if (status == WEIR_OK)
 		observing = wanted;
 	return status;
