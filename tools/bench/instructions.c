@@ -268,7 +268,7 @@ static const struct path paths[] = {
 	/* With WEIR_REPORT set. */
 	{ "reported-async-pair", NULL, async_pairs, OFF, true, 0, 0 },
 	{ "reported-plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
-	/* The same event with a growing number of blocks and of streams. */
+	/* An event with a growing number of blocks and of streams. */
 	{ "live-1k", NULL, live_pairs, OFF, false, 1000, 1 },
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
 	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },

@@ -1,9 +1,8 @@
 /*
- * weir-bench as a command: what it makes of its arguments, the shape of what it
- * prints, and each benchmark once, as small as it gets.
- *
- * Whether figures are right cannot be tested; that there are as many as there
- * should be, and that they are numbers, can.
+ * weir-bench as a command: its arguments, the form of its output, and each
+ * benchmark once, as small as possible. No test can say whether figures are
+ * right. These tests check that there are as many figures as there should be,
+ * and that they are numbers.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 
 enum { ARGUMENTS_MAX = 16 };
 
-/* Run the weir-bench of this build with the arguments, up to NULL. */
+/* Run the weir-bench of this build with the arguments. NULL ends them. */
 static struct command_result
 bench(const char *const arguments[])
 {
@@ -69,7 +68,7 @@ real_of(const json_t *object, const char *key)
 	return json_real_value(value);
 }
 
-/* A result has as many samples as were asked for, and sound figures. */
+/* A result must have as many samples as were requested, and valid figures. */
 static void
 expect_sound(const json_t *result, size_t samples)
 {
@@ -88,7 +87,7 @@ expect_sound(const json_t *result, size_t samples)
 	EXPECT_GE(real_of(result, "p90"), median);
 }
 
-/* Each of the peers, separated by blanks, has so many results. */
+/* Each of the peers, which blanks separate, must have this many results. */
 static void
 expect_peers(const json_t *results, const char *peers, size_t count)
 {
@@ -113,7 +112,8 @@ expect_peers(const json_t *results, const char *peers, size_t count)
 	free(copy);
 }
 
-/* Run one benchmark quickly: `cases` of them, each with these peers. */
+/* Run one benchmark quickly. It must have `cases` cases, each with these peers.
+ */
 static void
 smoke(const char *name, const char *const extra[2], size_t cases,
     const char *peers)
@@ -343,7 +343,7 @@ TEST(a_peer_that_is_refused_is_left_out_and_the_object_says_so)
 
 /* ---- Peers from outside -------------------------------------------------- */
 
-/* Takes a microsecond a pair, as it says. */
+/* The child reports a microsecond per pair. */
 static const char child[] = "other=echo ready; while read size n; do "
 			    "awk \"BEGIN { print $n / 1e6 }\"; done";
 
@@ -422,7 +422,8 @@ TEST(a_library_is_a_peer_like_any_other)
 	json_t *one;
 	size_t i;
 
-	/* It fails for sizes above a MiB; the rest is measured. */
+	/* The peer fails for sizes above a MiB; all other cases are measured.
+	 */
 	EXPECT_EQ(run.status, 1);
 	json_array_foreach(json_object_get(all, "results"), i, one)
 	{
@@ -443,7 +444,7 @@ TEST(a_library_is_a_peer_like_any_other)
 	free(fake);
 }
 
-/* On a GPU with every framework there are more than weir-bench brings along. */
+/* On a GPU with every framework there are more peers than the built-in ones. */
 TEST(several_libraries_join_the_peers_that_are_built_in)
 {
 	char *fake = test_build("tests/tools/fake/bench_peer.so");

@@ -1,6 +1,6 @@
 /*
- * Counting instructions: what of callgrind's output is counted, and what is a
- * rise. That callgrind runs is seen by `make bench-instructions`.
+ * Counting instructions: the part of callgrind's output that is counted, and
+ * the rise that counts as one. `make bench-instructions` runs callgrind itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ compared(const char *kept, const char *new)
 	return result;
 }
 
-/* weir does 10 + 5 and calls the C library (20) and the driver (1,000), which
- * calls the C library too (300, in its 1,000). */
+/* weir has 10 + 5 instructions. It calls the C library (20) and the driver
+ * (1,000), which calls the C library too (300, within its 1,000). */
 static const char output[] = "events: Ir\n"
 			     "\n"
 			     "ob=(1) /build/lib/libweir.so.0\n"

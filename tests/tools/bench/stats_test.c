@@ -1,5 +1,5 @@
 /*
- * The median and the tenths of samples.
+ * The median and the percentiles of samples.
  */
 #include "tools/bench/bench.h"
 

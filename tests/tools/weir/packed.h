@@ -1,14 +1,14 @@
 /*
- * Reading what tools/weir/packer.c wrote, for tests of it and of what it
- * packs.
+ * Reading the output of tools/weir/packer.c, for its tests and those of its
+ * callers.
  */
 #ifndef TESTS_TOOLS_WEIR_PACKED_H
 #define TESTS_TOOLS_WEIR_PACKED_H
 
 #include <stddef.h>
 
-/* The bytes that were packed into a text of base64; the caller frees them. The
- * test fails if it is anything else. */
+/* The bytes of a packed text. The caller frees them. The test fails if the text
+ * is invalid. */
 unsigned char *packed_read(const char *text, size_t length, size_t *size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Databases that are hostile to their reader. Each is read from memory of
- * exactly its size, so that a sanitizer sees a read beyond the end.
+ * Hostile databases. Each is read from memory of exactly its size, so that a
+ * sanitizer finds a read after its end.
  */
 #include "tools/weir/sqlite_read.h"
 
@@ -15,11 +15,11 @@ enum {
 	FILE_HEAD = 100,
 	LEAF = 0x0d,
 	INTERIOR = 0x05,
-	TEXT = 13 /* the type of an empty text; two more for each byte */
+	TEXT = 13 /* the type of an empty text; each byte of a text adds 2 */
 };
 
-/* A database of small pages, numbered from 1 on. The first has the table "t" of
- * the column "a", whose rows begin on page 2. */
+/* A database of small pages, which are numbered from 1. Page 1 has the table
+ * "t" with the column "a", whose rows begin on page 2. */
 struct database {
 	unsigned char pages[PAGES][PAGE];
 };
@@ -67,7 +67,7 @@ make_database(void)
 	return db;
 }
 
-/* What was read of the table. */
+/* The rows that were read of the table. */
 struct result {
 	unsigned rows;
 	int64_t sum;
@@ -88,7 +88,7 @@ count_row(void *argument, const struct sqlite_value *values)
 	result->text_bytes += values[0].length;
 }
 
-/* Read the table; NULL, or what is wrong. */
+/* Read the table. Returns NULL, or the fault. */
 static const char *
 fault_of_bytes(const void *bytes, size_t size, struct result *result)
 {
@@ -150,7 +150,7 @@ TEST(pages_in_a_ring_are_refused)
 	EXPECT_STR_EQ(fault_of(&db), "a table has pages twice");
 	put_children(&db, ring, 3);
 	EXPECT_STR_EQ(fault_of(&db), "a table has pages twice");
-	/* Through the table of tables, which is a table too. */
+	/* The table of tables is damaged in the same way. */
 	put_children(&db, first, 2);
 	EXPECT_NULL(fault_of(&db));
 }
@@ -217,7 +217,8 @@ TEST(a_row_outside_of_its_page_is_refused)
 	}
 }
 
-/* A large page of very many rows that are the same bytes of it. */
+/* A large page with very many rows, all of which are the same bytes of the
+ * page. */
 TEST(rows_that_share_their_bytes_are_refused)
 {
 	enum { LARGE = 65536, ROWS = 15000, AT = 31000, LENGTH = 34000 };
@@ -262,7 +263,7 @@ fault_of_row(const unsigned char *row, size_t size)
 
 	put_page(db.pages[1], LEAF, &cell, 1);
 	memcpy(db.pages[1] + cell, row, size);
-	/* What follows would continue it. */
+	/* The next bytes would continue a number that is cut off. */
 	memset(db.pages[2], 0x81, PAGE);
 	return fault_of(&db);
 }
@@ -285,7 +286,7 @@ TEST(numbers_that_the_page_ends_in_are_refused)
 	EXPECT_ROW("a row's header is cut off", 0, 1, 0x81, 0x81);
 }
 
-/* The sizes of heads, values and rows are as large as they can be. */
+/* The sizes of headers, values and rows have their largest values. */
 TEST(sizes_beyond_a_row_are_refused)
 {
 	EXPECT_ROW("a row's header is cut off", 2, 1, 3, 1);
@@ -341,7 +342,7 @@ TEST(a_long_value_is_read_from_its_pages)
 	EXPECT_EQ(result.text_bytes, LONG - 3);
 }
 
-/* It ends when the value has its bytes. */
+/* The chain ends when the value has all its bytes. */
 TEST(pages_of_a_long_value_in_a_ring_are_no_harm)
 {
 	struct database db = make_long(LONG, 3);
@@ -406,7 +407,7 @@ TEST(sizes_of_pages_that_cannot_be_are_refused)
 	EXPECT_STR_EQ(fault_of(&db), "its pages are too small");
 }
 
-/* The definition ends anywhere, and within quotes and comments. */
+/* The definition ends at any place, also within quotes and comments. */
 TEST(definitions_that_are_cut_are_no_harm)
 {
 	static const char starts[] = "\"'`[(-, \0";

@@ -1,5 +1,6 @@
 /*
- * A program of ours under `weir run` that does what it is told: driver_steps.
+ * The program driver_steps under `weir run`, which makes single steps on
+ * request.
  */
 #ifndef TESTS_TOOLS_WEIR_STEPPED_H
 #define TESTS_TOOLS_WEIR_STEPPED_H
@@ -13,28 +14,28 @@ struct program {
 	FILE *from;
 };
 
-/* Make a folder of the test's own the place where watchers and programs meet;
- * its name. */
+/* Make a folder of the test's own the folder in which watchers and programs
+ * meet. Returns its name. */
 const char *runtime_folder(void);
 
-/* Where the report of `weir run` goes; "" (at first): there is none. */
+/* The destination of the report of `weir run`; "" (at first) for none. */
 extern const char *program_report;
 
-/* Start it under `weir run` with this flag. */
+/* Start the program under `weir run` with this flag. */
 struct program program_start(const char *flag);
 
-/* Start it under `weir run --watch`, in a runtime folder of the test's own, and
- * have it allocate once. program_pid is its process id as text. */
+/* Start the program under `weir run --watch`, in a runtime folder of the test's
+ * own, and let it allocate once. program_pid is its process id as text. */
 struct program program_start_watched(void);
 extern char program_pid[32];
 
-/* Its name for the system, which is another one under valgrind. */
+/* The system's name of the program, which differs under valgrind. */
 const char *program_name(const struct program *program);
 
-/* Have it do one thing; its answer is checked. */
+/* Let the program make one step, and check its answer. */
 void program_step(const struct program *program, char letter, int answer);
 
-/* Let it end; its exit status. */
+/* Let the program end. Returns its exit status. */
 int program_finish(struct program *program);
 
 #endif
