@@ -214,8 +214,7 @@ map_batch(struct weir_ipc_import *import, const struct ipc_reply *reply,
 		if (status == WEIR_OK && !ipc_fd_may_be_memory(fds[i]))
 			status = status_set(WEIR_EINVAL,
 			    "weir_ipc_open: process %d sent a descriptor that "
-			    "is not "
-			    "memory",
+			    "is not memory",
 			    (int)import->owner);
 		if (status == WEIR_OK)
 			status = mapping_add(&import->mapping,

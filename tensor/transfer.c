@@ -41,7 +41,7 @@ struct worker {
 	int device; /* -1: none yet */
 	weir_stream stream;
 	char *buffers[BUFFERS];
-	/* Of the last copy from each buffer. */
+	/* The last copy from each buffer. */
 	struct weir_event *events[BUFFERS];
 	unsigned next;
 	size_t joined; /* the piece that the stream is ordered after, + 1 */

@@ -1,9 +1,9 @@
 /*
- * A walk over all entries, in the way of the reader but without recursion over
- * what is nested. Every number here may be wrong: it comes from a file.
+ * A walk over all entries in the reader's order, but without recursion for
+ * nested entries. Every number here may be wrong, because it comes from a file.
  *
- * The walk does what the reader does, and counts the steps. So its own time has
- * the bound that it grants to the reader.
+ * The walk does the reader's steps and counts them. So the bound that it checks
+ * for the reader also bounds its own time.
  */
 #include "trace/dwarf_info.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/meta.h"
 
-/* Attributes that the reader follows, as DWARF numbers them. */
+/* Attributes that the reader follows, with DWARF's numbers. */
 enum {
 	AT_STMT_LIST = 0x10,
 	AT_ABSTRACT_ORIGIN = 0x31,
@@ -23,7 +23,7 @@ enum {
 	AT_RNGLISTS_BASE,
 };
 
-/* Entries that begin a unit. */
+/* Tags of entries that begin a unit. */
 enum {
 	TAG_COMPILE_UNIT = 0x11,
 	TAG_PARTIAL_UNIT = 0x3c,
@@ -31,13 +31,13 @@ enum {
 	TAG_SKELETON_UNIT = 0x4a,
 };
 
-/* A unit: its entries are `info` from `begin` on. */
+/* A unit: its entries are the bytes of `info` from `begin` on. */
 struct unit {
-	size_t start; /* of its header, in the section */
+	size_t start; /* offset of its header in the section */
 	size_t begin;
 	size_t end;
-	/* Where the reader takes the unit to begin for references from other
-	 * units: it forgets units of types in front. */
+	/* The start that the reader uses for references from other units: it
+	 * does not count type units before this one. */
 	size_t believed_start;
 	uint64_t version;
 	struct form_sizes sizes;
@@ -48,11 +48,11 @@ struct unit {
 /* A table of abbreviations. */
 struct codes {
 	struct codes *next;
-	size_t bytes;    /* of this all */
-	uint64_t length; /* of the table in the section */
+	size_t bytes;    /* size of this allocation */
+	uint64_t length; /* length of the table in the section */
 	size_t count;
-	/* Where the declaration of a code is in the section, by code, and 1
-	 * more; 0: there is none. */
+	/* The offset in the section of each code's declaration, plus 1; 0:
+	 * none. */
 	uint32_t at[];
 };
 
@@ -61,14 +61,15 @@ struct walk {
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
-	struct codes *codes;       /* the latest first */
+	struct codes *codes;       /* list, the latest first */
 	struct codes **codes_from; /* by offset in the section; mapped */
-	uint64_t *tables;          /* where line tables begin, rising */
+	/* Offsets of the line tables, in rising order. */
+	uint64_t *tables;
 	size_t table_count;
-	uint64_t steps; /* that may still be taken */
+	uint64_t steps; /* that may still be made */
 };
 
-/* Take some steps; false if there are not so many left. */
+/* Count some steps; false if fewer are left. */
 static bool
 walk_on(struct walk *walk, uint64_t steps)
 {
@@ -80,7 +81,7 @@ walk_on(struct walk *walk, uint64_t steps)
 
 /* ---- Abbreviations ------------------------------------------------------- */
 
-/* The entries of a code are declared by this. */
+/* The declaration of all entries with one code. */
 struct declaration {
 	struct rest attributes;
 	uint64_t tag;
@@ -119,7 +120,7 @@ read_declaration(struct rest *rest, uint64_t *code, struct declaration *out)
 	return true;
 }
 
-/* False if a number goes on for longer than any number does. */
+/* False if a number has more bytes than any valid number. */
 static bool
 numbers_are_short(struct rest rest)
 {
@@ -134,8 +135,9 @@ numbers_are_short(struct rest rest)
 	return true;
 }
 
-/* The highest code of a table, whose length is set, too; 0 if it has none, does
- * not end, or numbers codes otherwise than compilers, one after the other. */
+/* The highest code of a table, whose length is set, too. 0 if the table has no
+ * code, does not end, or does not number codes consecutively as compilers do.
+ */
 static uint64_t
 highest_code(struct rest rest, uint64_t *length)
 {
@@ -157,7 +159,7 @@ highest_code(struct rest rest, uint64_t *length)
 	return highest <= 2 * declared + GAP ? highest : 0;
 }
 
-/* Note where the codes are; false if one is declared twice. */
+/* Record where the declarations are; false if a code is declared twice. */
 static bool
 note_codes(const struct walk *walk, struct codes *codes, struct rest rest)
 {
@@ -175,8 +177,8 @@ note_codes(const struct walk *walk, struct codes *codes, struct rest rest)
 	return true;
 }
 
-/* The table of codes at an offset; NULL without memory, or if it is odd. The
- * reader reads it for each unit. */
+/* The table of codes at an offset; NULL without memory, or if the table is odd.
+ * The reader reads it again for each unit. */
 static const struct codes *
 read_codes(struct walk *walk, uint64_t offset)
 {
@@ -243,11 +245,11 @@ walk_grow(void *array, size_t count, size_t *room, size_t size)
 	return true;
 }
 
-/* Kinds of units in version 5 that have more in their headers, and those that
- * the reader passes over. */
+/* Unit types of version 5 whose headers are longer, and those that the reader
+ * skips. */
 enum { UNIT_TYPE = 2, UNIT_SKELETON = 4, UNIT_SPLIT = 5, UNIT_SPLIT_TYPE = 6 };
 
-/* The rest of a header; *kind is 0 before version 5. */
+/* Read the rest of a unit's header; *kind is 0 before version 5. */
 static bool
 read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
     uint64_t *abbrevs)
@@ -275,8 +277,8 @@ read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
 	return good && address == sizeof(void *);
 }
 
-/* Read the header of a unit and pass over its entries; *is_read is false for a
- * unit that the reader passes over, too. */
+/* Read the header of a unit and skip its entries; *is_read is false for a unit
+ * that the reader skips, too. */
 static bool
 read_unit(
     struct walk *walk, struct rest *rest, struct unit *unit, bool *is_read)
@@ -327,7 +329,7 @@ find_units(struct walk *walk)
 	return true;
 }
 
-/* The unit that the reader takes an offset to lie in. */
+/* The unit in which the reader looks for an offset. */
 static const struct unit *
 unit_at(const struct walk *walk, uint64_t offset)
 {
@@ -348,15 +350,15 @@ unit_at(const struct walk *walk, uint64_t offset)
 
 /* ---- References ---------------------------------------------------------- */
 
-/* An entry that another refers to: so many bytes behind the start of a unit, or
- * none, if there is no unit. */
+/* An entry that another one refers to, as an offset from the start of a unit;
+ * none if there is no unit. */
 struct target {
 	const struct unit *unit;
 	uint64_t offset;
 };
 
 /* Read the value of an attribute that refers to an entry. False for forms that
- * compilers do not use for that. */
+ * compilers do not use for this. */
 static bool
 read_reference(const struct walk *walk, const struct unit *unit, uint64_t form,
     struct rest *rest, struct target *target)
@@ -391,7 +393,7 @@ read_reference(const struct walk *walk, const struct unit *unit, uint64_t form,
 	}
 }
 
-/* Pass over a value that the reader does not follow. */
+/* Skip a value that the reader does not follow. */
 static bool
 pass_value(const struct unit *unit, uint64_t form, struct rest *rest)
 {
@@ -404,8 +406,8 @@ pass_value(const struct unit *unit, uint64_t form, struct rest *rest)
 	    (rest_uleb(&at, &index) && index < DWARF_INDEX_MAX);
 }
 
-/* Follow a chain of references as the reader does; false if it is longer than
- * `left`, which all branches of it share. */
+/* Follow a chain of references as the reader does. False if it has more than
+ * `left` entries; all branches share this count. */
 static bool
 chain_ends(struct walk *walk, struct target target, unsigned *left)
 {
@@ -445,7 +447,7 @@ chain_ends(struct walk *walk, struct target target, unsigned *left)
 
 /* ---- Ranges -------------------------------------------------------------- */
 
-/* Pass over a list of pairs of addresses up to two zeros, or to the end. */
+/* Skip a list of pairs of addresses, up to two zeros or the end. */
 static bool
 pass_ranges(struct walk *walk, const struct unit *unit, uint64_t offset)
 {
@@ -463,13 +465,13 @@ pass_ranges(struct walk *walk, const struct unit *unit, uint64_t offset)
 	return true;
 }
 
-/* What stands behind the kind of an entry of a list of version 5: I an index of
+/* The operands of each kind of entry in a list of version 5: I is an index of
  * an address, N a number, A an address. */
 static const char *const rnglist_entries[] = { "", "I", "II", "IN", "NN", "A",
 	"AA", "AN" };
 
-/* Pass over what stands behind a kind. False if it is not all there; *sound
- * becomes false for an index that may wrap around. */
+/* Skip the operands of an entry. False if they are cut; *sound becomes false
+ * for an index that may wrap around. */
 static bool
 pass_rnglist_entry(
     const struct unit *unit, const char *entry, struct rest *rest, bool *sound)
@@ -486,8 +488,8 @@ pass_rnglist_entry(
 	return true;
 }
 
-/* Pass over a list of version 5, up to its end or to a kind that the reader
- * does not know. */
+/* Skip a list of version 5, up to its end or to a kind that the reader does not
+ * know. */
 static bool
 pass_rnglist(struct walk *walk, const struct unit *unit, uint64_t offset)
 {
@@ -510,7 +512,7 @@ pass_rnglist(struct walk *walk, const struct unit *unit, uint64_t offset)
 	return sound;
 }
 
-/* Pass over the ranges of an entry, which an index or an offset leads to. */
+/* Skip the ranges of an entry, which are found by an index or an offset. */
 static bool
 pass_list(
     struct walk *walk, const struct unit *unit, uint64_t form, uint64_t value)
@@ -533,7 +535,7 @@ pass_list(
 
 /* ---- Line tables --------------------------------------------------------- */
 
-/* Note where all tables begin. */
+/* Record where all line tables begin. */
 static bool
 find_tables(struct walk *walk, size_t *room)
 {
@@ -547,7 +549,7 @@ find_tables(struct walk *walk, size_t *room)
 		if (!rest_length(&rest, &length, &wide) ||
 		    !rest_skip(&rest, length))
 			break;
-		/* What was erased is of tables without a byte. */
+		/* Erased tables have no bytes. */
 		if (length == 0)
 			continue;
 		if (!walk_grow(
@@ -558,7 +560,7 @@ find_tables(struct walk *walk, size_t *room)
 	return true;
 }
 
-/* True if a table, or no table, begins there. */
+/* Does a table, or no table at all, begin there? */
 static bool
 is_table(const struct walk *walk, uint64_t offset)
 {
@@ -587,11 +589,11 @@ is_table(const struct walk *walk, uint64_t offset)
 struct entry {
 	const struct declaration *declaration;
 	struct unit *unit;
-	uint64_t ranges_form; /* 0: it has no ranges */
+	uint64_t ranges_form; /* 0: the entry has no ranges */
 	uint64_t ranges;
 };
 
-/* Read a number by one of the forms that compilers use for offsets. */
+/* Read a number in one of the forms that compilers use for offsets. */
 static bool
 read_offset(
     const struct unit *unit, uint64_t form, struct rest *rest, uint64_t *value)
@@ -675,8 +677,8 @@ begins_unit(uint64_t tag)
 	    tag == TAG_TYPE_UNIT || tag == TAG_SKELETON_UNIT;
 }
 
-/* Walk over the entries of a unit. For some purposes the reader goes on behind
- * the end of the first entry's children. */
+/* Walk over the entries of a unit. In some cases the reader continues after the
+ * end of the first entry's children. */
 static bool
 unit_is_sound(struct walk *walk, struct unit *unit)
 {
@@ -709,7 +711,7 @@ unit_is_sound(struct walk *walk, struct unit *unit)
 	return true;
 }
 
-/* Prepare the walk; *room is that of the tables. */
+/* Prepare the walk; *room is the capacity of the tables. */
 static bool
 begin_walk(struct walk *walk, size_t *room)
 {
@@ -742,8 +744,9 @@ end_walk(struct walk *walk, size_t room)
 bool
 dwarf_info_is_sound(const struct dwarf_sections *sections)
 {
-	/* More attributes than bytes take none, as flags. Compilers make one in
-	 * three so. */
+	/* Attributes such as flags take no bytes, so there may be more
+	 * attributes than bytes. In compilers' output one attribute in three is
+	 * like that. */
 	enum { STEPS_A_BYTE = 16, STEPS_BASE = 1 << 16 };
 	uint64_t bytes = sections->info.left + sections->abbrevs.left +
 	    sections->ranges.left + sections->rnglists.left;

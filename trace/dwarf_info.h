@@ -1,20 +1,20 @@
 /*
  * Entries of DWARF, the section .debug_info. libbacktrace reads nested entries,
- * and the entries that others refer to for their names, by recursion without a
+ * and entries that others refer to for their names, by recursion without a
  * bound. It reads the abbreviations of each unit and the ranges of each entry
- * again, and adds indexes and offsets that may wrap around. Corrupt entries end
- * the process, or take hours.
+ * again, and adds indexes and offsets that may wrap around. Corrupt entries
+ * could end the process or take hours.
  */
 #ifndef TRACE_DWARF_INFO_H
 #define TRACE_DWARF_INFO_H
 
 #include "trace/dwarf_bytes.h"
 
-/* How deep entries may be nested, and how many references may be followed for a
- * name. Compilers nest some dozens, and make chains of two. */
+/* The deepest nesting of entries, and the most references that may be followed
+ * for one name. Compilers nest some dozens, and make chains of two. */
 enum { DWARF_DEPTH_MAX = 256, DWARF_CHAIN_MAX = 16 };
 
-/* Sections; one that is not there has no bytes. */
+/* The sections; a missing one has no bytes. */
 struct dwarf_sections {
 	struct rest info;
 	struct rest abbrevs;
@@ -24,9 +24,9 @@ struct dwarf_sections {
 };
 
 /*
- * True if all entries are as compilers write them, within these bounds, and the
- * reader takes time in proportion to the sections. False also without memory.
- * The bytes are in the machine's byte order.
+ * Are all entries within these bounds and as compilers write them, so that the
+ * reader's time is proportional to the sections? False also without memory. The
+ * bytes are in the machine's byte order.
  */
 bool dwarf_info_is_sound(const struct dwarf_sections *sections);
 

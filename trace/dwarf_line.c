@@ -1,6 +1,6 @@
 /*
- * Corrupt line tables, made harmless before libbacktrace reads them. Every
- * number here may be wrong: it comes from a file.
+ * Repairs corrupt line tables before libbacktrace reads them. Every number here
+ * may be wrong, because it comes from a file.
  */
 #include "trace/dwarf_line.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- Headers ------------------------------------------------------------- */
 
-/* What is read of a table's header. */
+/* The fields of a table's header that are checked. */
 struct header {
 	uint64_t version;
 	struct form_sizes sizes;
@@ -18,8 +18,9 @@ struct header {
 	const unsigned char *opcode_lengths; /* from the first opcode, 1, on */
 };
 
-/* Skip a value of a list. The reader adds an index of a text to an offset, and
- * follows a form that stands in front of its value by recursion. */
+/* Skip a value of a list. False for a large index of a text, because the reader
+ * adds it to an offset without a check; and for the form that says that the
+ * real form precedes the value, because the reader follows it by recursion. */
 static bool
 rest_skip_value(
     struct rest *rest, uint64_t form, const struct form_sizes *sizes)
@@ -33,8 +34,8 @@ rest_skip_value(
 	    (rest_uleb(&at, &index) && index < DWARF_INDEX_MAX);
 }
 
-/* Skip one list of version 5: the forms of an entry, the number of entries and
- * the entries, of at least a byte each. False if they are not all there. */
+/* Skip one list of version 5: the forms of an entry, the number of entries, and
+ * the entries, each of at least one byte. False if the list is cut. */
 static bool
 rest_skip_entries(struct rest *rest, const struct form_sizes *sizes)
 {
@@ -68,10 +69,10 @@ make_divisor(unsigned char *table, size_t size, size_t at)
 	return true;
 }
 
-/* Bytes of the version in front of a table. */
+/* Bytes of the version at the start of a table. */
 enum { VERSION = 2 };
 
-/* Skip texts up to an empty one, each with so many numbers behind it. */
+/* Skip texts up to an empty one, each followed by `numbers` numbers. */
 static bool
 rest_skip_names(struct rest *rest, int numbers)
 {
@@ -87,12 +88,12 @@ rest_skip_names(struct rest *rest, int numbers)
 	return rest_skip(rest, 1);
 }
 
-/* Check the lengths of opcodes, of which there are one fewer than opcode_base
- * says, and the lists of folders and files. */
+/* Check the lengths of opcodes, which are one fewer than opcode_base says, and
+ * the lists of folders and files. */
 static bool
 lists_fit(struct rest *rest, struct header *header)
 {
-	/* A folder, the time and the length of a file. */
+	/* The folder, the time and the length of a file. */
 	enum { NUMBERS = 3 };
 
 	if (!rest_number(rest, 1, &header->opcode_base) ||
@@ -128,7 +129,7 @@ skip_extended(struct rest *rest)
 	case SET_ADDRESS:
 		return rest_skip(rest, sizeof(void *));
 	case DEFINE_FILE:
-		/* The reader believes that there is a folder. */
+		/* The reader does not check that the folder exists. */
 		return false;
 	case SET_DISCRIMINATOR:
 		return rest_uleb(rest, &number);
@@ -140,7 +141,7 @@ skip_extended(struct rest *rest)
 static bool
 skip_standard(struct rest *rest, const struct header *header, uint64_t opcode)
 {
-	/* How many numbers stand behind the opcodes that the reader knows. */
+	/* How many numbers follow each opcode that the reader knows. */
 	static const unsigned char known[] = { 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0,
 		1 };
 	enum { FIXED_ADVANCE_PC = 9 };
@@ -172,15 +173,15 @@ program_is_sound(struct rest rest, const struct header *header)
 
 /* ---- Tables -------------------------------------------------------------- */
 
-/* True if the reader may have a table, from the version on, of which line_range
- * is in front of `at`. */
+/* May the reader see a table? `table` begins with the version, and `at` follows
+ * line_range. */
 static bool
 is_sound(const unsigned char *table, size_t size, size_t at, bool wide)
 {
 	struct header header = { .version = rest_number_at(table, VERSION),
 		.sizes = { .offset = wide ? WIDE_LENGTH : LENGTH,
 		    .address = sizeof(void *) } };
-	/* Version 5 has the sizes of an address and of a selector there. */
+	/* Version 5 has the sizes of an address and of a selector here. */
 	size_t sizes = header.version == 5 ? 2 : 0;
 	struct rest rest = { table, size };
 	struct rest head;
@@ -201,13 +202,13 @@ is_sound(const unsigned char *table, size_t size, size_t at, bool wide)
 
 /*
  * Repair one table, which begins with its version; true if that changes it.
- * `wide`: its lengths have 64 bits. The reader refuses other versions than 2 to
- * 5, and a header that is cut.
+ * `wide`: its lengths have 64 bits. Versions other than 2 to 5 and a header
+ * that is cut need no repair, because the reader refuses them.
  */
 static bool
 repair_table(unsigned char *table, size_t size, bool wide)
 {
-	/* Version 5 has the sizes of an address and of a selector there. */
+	/* Version 5 has the sizes of an address and of a selector here. */
 	enum { SIZES = 2 };
 	size_t at = VERSION + (wide ? WIDE_LENGTH : LENGTH);
 	bool changed = false;
@@ -225,7 +226,7 @@ repair_table(unsigned char *table, size_t size, bool wide)
 	/* maximum_operations_per_instruction */
 	if (version >= 4)
 		changed = make_divisor(table, size, at++);
-	/* line_range, behind default_is_stmt and line_base */
+	/* line_range, after default_is_stmt and line_base */
 	changed |= make_divisor(table, size, at + 2);
 	if (!is_sound(table, size, at + 3, wide)) {
 		memset(table, 0, VERSION);

@@ -54,7 +54,7 @@ static size_t n_buckets, n_chunks;
 
 static char *texts[VIOLATIONS_KEPT];
 static unsigned n_violations;
-/* Of the operation that a race was last reported for. */
+/* The operation for which a race was last reported. */
 static uint64_t told_epoch;
 static uint32_t told_slot;
 

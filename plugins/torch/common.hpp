@@ -161,7 +161,7 @@ cuda_of(weir_stream stream)
 	return reinterpret_cast<cudaStream_t>(stream);
 }
 
-/* ---- What weir tells ---------------------------------------------------- */
+/* ---- Data from weir ----------------------------------------------------- */
 
 Stats
 stats_of(DeviceIndex device)

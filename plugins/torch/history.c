@@ -324,7 +324,7 @@ keep_event(const struct weir_torch_event *event, struct text *compile,
 	(void)acquired(kept->event.context);
 }
 
-/* ---- Being told -------------------------------------------------------- */
+/* ---- Events of weir ---------------------------------------------------- */
 
 /* The context of an event: that of the call, or of the block or segment. If a
  * free is completed late, another call completes it. */
