@@ -590,6 +590,8 @@ commit_remap(struct job *job)
 	struct arena *arena = job->pool->owner->arena;
 	struct segment *segment = job->segment;
 	uint64_t tick = job->moved != NULL ? order_tick() : 0;
+	struct move_facts moved = { .now_ns = driver_time_ns(),
+		.delay_percent = job->options->delay_percent };
 
 	if (tick > 0)
 		job->pool->owner->freed_at = tick;
@@ -600,7 +602,7 @@ commit_remap(struct job *job)
 		handle_remove(h);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
-		arena->moves++;
+		moved.handles++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
@@ -609,6 +611,9 @@ commit_remap(struct job *job)
 		arena->stats.num_device_alloc++;
 	}
 	job->fresh = NULL;
+	if (moved.handles > 0)
+		arena->moves_paid_ns =
+		    policy_pay_moves(arena->moves_paid_ns, &moved);
 	arena->stats.remapped_bytes += job->moved_bytes;
 	served_here.served.grown_bytes += job->fresh_bytes;
 	for (size_t i = 0; i < job->part_count; i++) {

@@ -316,9 +316,9 @@ struct arena {
 	uint64_t served; /* requests so far, and blocks that caches got ahead */
 	uint64_t looked; /* `served` when all caches were last walked */
 	uint64_t polled; /* `served` when streams were last polled */
-	uint64_t moves;  /* handles moved so far */
-	uint64_t began_ns; /* when the arena was made: driver_time_ns() */
-	uint64_t late_ns;  /* the largest lateness seen of a stream */
+	uint64_t moves_paid_ns; /* policy_pay_moves() */
+	uint64_t began_ns;      /* when the arena was made: driver_time_ns() */
+	uint64_t late_ns;       /* the largest lateness seen of a stream */
 	struct evidence evidence; /* of the cost of weir's waits */
 	size_t most_live; /* the peak of live bytes, with the request's */
 	/* The heaps that have ended but not completed, in the order to poll

@@ -50,9 +50,10 @@ static const struct {
 	 * of that time still before it. */
 	uint64_t busy_share;
 
-	/* One handle may be moved at first, then one more for each
-	 * requests_a_move requests. */
-	uint64_t requests_a_move;
+	/* The cost of a handle that is moved; and the time whose share of moves
+	 * may be made at once. */
+	double move_us;
+	double earned_most_us;
 } policy = {
 	.pressure_share = 5,
 	.pressure_least = (size_t)64 << 20,
@@ -70,7 +71,8 @@ static const struct {
 	.evidence_most_ns = 1000000000,
 	.latency_us = 1e3,
 	.busy_share = 2,
-	.requests_a_move = 60,
+	.move_us = 60,
+	.earned_most_us = 1e6,
 };
 
 enum wait_cost
@@ -114,13 +116,35 @@ policy_waits(const struct request_facts *facts)
 								WAITS_FREE;
 }
 
+/* The part of the time that the program may be delayed by. */
+static double
+share_of(double delay_percent)
+{
+	return delay_percent / 100 / 2;
+}
+
 bool
 policy_may_move(const struct request_facts *facts)
 {
 	if (facts->prefer == PREFER_MEMORY &&
 	    facts->held_bytes > policy_memory_most(facts->most_live_bytes))
 		return true;
-	return facts->moves <= facts->served / policy.requests_a_move;
+	return facts->delay_percent > 0 &&
+	    facts->moves_paid_ns <= facts->now_ns;
+}
+
+uint64_t
+policy_pay_moves(uint64_t paid_ns, const struct move_facts *facts)
+{
+	double share = share_of(facts->delay_percent);
+	double cost_ns = policy.move_us * 1e3 * (double)facts->handles;
+	uint64_t earlier = (uint64_t)(policy.earned_most_us * 1e3);
+
+	if (share == 0)
+		return paid_ns;
+	if (facts->now_ns > earlier && paid_ns < facts->now_ns - earlier)
+		paid_ns = facts->now_ns - earlier;
+	return paid_ns + (uint64_t)(cost_ns / share);
 }
 
 /* ---- By price ---------------------------------------------------------- */
@@ -135,8 +159,8 @@ lesser_us(double a, double b)
 static double
 budget_of(const struct request_facts *facts)
 {
-	double share = facts->delay_percent / 100 / 2;
-	double us = (double)facts->elapsed_ns / 1e3 * share;
+	double us =
+	    (double)facts->elapsed_ns / 1e3 * share_of(facts->delay_percent);
 
 	if (facts->delay_percent == 0)
 		return 0;

@@ -60,10 +60,14 @@
  * because it would allocate 2 MiB of new memory at most. A wait in a capture is
  * made again at each replay, so there too only free waits are made.
  *
- * A move costs driver calls that new memory would cost only once. Therefore
- * moves are rationed by the number of requests: a program that repeats its work
- * must not go on calling the driver. With `prefer:memory` moves are not
- * rationed if a twelfth more would be held than the peak of live bytes.
+ * A move costs driver calls each time, and new memory costs them only once. So
+ * moves, too, may take no longer than half of delay_percent of the time: the
+ * moves so far must be *paid* by the time since. What a program earns while it
+ * moves nothing is bounded, so that a busy phase after a quiet one does not
+ * spend it all. A program that does little but allocate, again and again, thus
+ * moves hardly anything, and grows until it need not. With `prefer:memory`
+ * moves are not rationed if a twelfth more would be held than the peak of live
+ * bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */
@@ -120,8 +124,8 @@ struct request_facts {
 	bool is_captured;       /* in a capture whose order it may use */
 	size_t held_bytes;      /* with the request */
 	size_t most_live_bytes; /* the peak of live bytes, with the request */
-	uint64_t moves;         /* handles moved so far */
-	uint64_t served;        /* requests so far */
+	uint64_t now_ns;
+	uint64_t moves_paid_ns; /* policy_pay_moves() */
 	size_t request_bytes;
 	uint64_t elapsed_ns; /* since the first request */
 	uint64_t late_ns;    /* the own lateness of its stream */
@@ -178,6 +182,17 @@ uint64_t policy_delay(uint64_t forecast_ns, uint64_t busy_ns);
 
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts);
+
+/* Handles that were moved for a request. */
+struct move_facts {
+	uint64_t now_ns;
+	uint64_t handles;
+	double delay_percent;
+};
+
+/* Account for moves. Returns the time at which all moves are paid; `paid_ns` is
+ * that of the moves before, at first the time of the first request. */
+uint64_t policy_pay_moves(uint64_t paid_ns, const struct move_facts *facts);
 
 /* With prefer:memory, the most bytes held before all free memory is moved
  * together. */

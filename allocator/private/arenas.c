@@ -189,7 +189,7 @@ retire_arena(struct arena *arena)
 	arena->any_heap->stats = (struct weir_stats){ 0 };
 	arena->any_heap->tally = (struct tally){ 0 };
 	arena->served = 0;
-	arena->moves = 0;
+	arena->moves_paid_ns = driver_time_ns();
 	arena->most_live = 0;
 	arena->late_ns = 0;
 	arena->decay = (struct decay){ 0 };

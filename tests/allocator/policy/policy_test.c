@@ -128,35 +128,66 @@ TEST(waits_are_made_by_preference_pressure_and_size)
 	}
 }
 
-TEST(moves_have_a_budget_that_requests_earn)
+TEST(moves_must_be_paid_before_others_are_made)
 {
 	static const struct {
 		enum prefer prefer;
 		size_t held_mb; /* with a peak of 1,200 live */
-		uint64_t served;
-		uint64_t moves;
+		double delay_percent;
+		uint64_t paid_ns;
 		bool may;
 	} rows[] = {
-		{ PREFER_BALANCE, 1200, 0, 0, true },
-		{ PREFER_BALANCE, 1200, 59, 1, false },
-		{ PREFER_BALANCE, 9000, 59, 1, false },
-		{ PREFER_BALANCE, 1200, 60, 1, true },
-		{ PREFER_BALANCE, 1200, 6000, 100, true },
-		{ PREFER_BALANCE, 1200, 6000, 101, false },
-		{ PREFER_SPEED, 1800, 6000, 100, true },
-		{ PREFER_SPEED, 1800, 6000, 101, false },
-		{ PREFER_MEMORY, 1300, 0, 1, false },
-		{ PREFER_MEMORY, 1301, 0, 1000000, true },
+		{ PREFER_BALANCE, 1200, 1, 1000, true },
+		{ PREFER_BALANCE, 1200, 1, 1001, false },
+		{ PREFER_BALANCE, 9000, 1, 1001, false },
+		{ PREFER_BALANCE, 1200, 0, 1000, false },
+		{ PREFER_SPEED, 1800, 1, 1000, true },
+		{ PREFER_SPEED, 1800, 1, 1001, false },
+		{ PREFER_MEMORY, 1300, 1, 1001, false },
+		{ PREFER_MEMORY, 1301, 1, UINT64_MAX, true },
+		{ PREFER_MEMORY, 1301, 0, UINT64_MAX, true },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct request_facts facts = { .prefer = rows[i].prefer,
+			.delay_percent = rows[i].delay_percent,
 			.held_bytes = rows[i].held_mb * MB,
 			.most_live_bytes = 1200 * MB,
-			.moves = rows[i].moves,
-			.served = rows[i].served };
+			.now_ns = 1000,
+			.moves_paid_ns = rows[i].paid_ns };
 
 		EXPECT_EQ(policy_may_move(&facts), rows[i].may);
+	}
+}
+
+/* In us. With delay_percent:1 one part in 200 of the time pays for moves. */
+TEST(moves_are_paid_by_the_time_that_they_may_take)
+{
+	static const struct {
+		uint64_t paid;
+		uint64_t now;
+		uint64_t handles;
+		double delay_percent;
+		uint64_t expected;
+	} rows[] = {
+		{ 5000000, 5000000, 1, 1, 5000000 + 60 * 200 },
+		{ 5000000, 5000000, 10, 1, 5000000 + 600 * 200 },
+		{ 5000000, 5000000, 1, 2, 5000000 + 60 * 100 },
+		/* Debts add up, and what was earned is bounded. */
+		{ 6000000, 5000000, 1, 1, 6000000 + 60 * 200 },
+		{ 4500000, 5000000, 1, 1, 4500000 + 60 * 200 },
+		{ 1, 5000000, 1, 1, 4000000 + 60 * 200 },
+		{ 0, 500000, 1, 1, 60 * 200 },
+		{ 5000000, 5000000, 1, 0, 5000000 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct move_facts facts = { .now_ns = rows[i].now * 1000,
+			.handles = rows[i].handles,
+			.delay_percent = rows[i].delay_percent };
+
+		EXPECT_EQ(policy_pay_moves(rows[i].paid * 1000, &facts),
+		    rows[i].expected * 1000);
 	}
 }
 

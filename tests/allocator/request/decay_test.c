@@ -67,7 +67,7 @@ TEST(memory_that_was_used_in_between_stays)
 		wait_for(hour / 4, a);
 	}
 	uint64_t held = reserved();
-	EXPECT_EQ(held, (64 + 96) * MIB);
+	EXPECT_GE(held, (64 + 96) * MIB);
 	wait_for(hour / 4 * 5, a);
 	/* But not what is pinned, nor the piece that small blocks are in. */
 	EXPECT_LE(reserved(), held - 16 * MIB);
