@@ -615,7 +615,7 @@ const struct entry option_entries[] = {
 	    "measures how late its waits have made each stream; within this "
 	    "part of the time a stream waits where memory is dear, beyond it "
 	    "not at all. For prefer:balance; speed waits "
-	    "never, memory always.",
+	    "never, memory always. Half of it is for moving memory.",
 	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
 	    "Memory that has been unused for this time goes back to the "
