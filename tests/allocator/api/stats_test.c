@@ -259,8 +259,7 @@ TEST(an_oversize_block_that_outlives_the_option_is_taken_back_too)
 TEST(calls_that_take_and_give_memory_are_counted)
 {
 	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
-	conf("handle_mb:320");
+	conf("handle_mb:64");
 	void *a = take((size_t)128 * MIB, NULL);
 
 	EXPECT_EQ(stats().num_device_alloc, 2);

@@ -442,13 +442,13 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 
 /* ---- Waits ------------------------------------------------------------- */
 
-/* The heap of a stream that is busy for some time, with `n` fences, each after
- * 8 MiB that were freed. */
-static struct stream_heap *
-fenced_for(weir_stream stream, unsigned n, unsigned milliseconds)
+/* Make a stream busy for some time, with `n` fences, each after 8 MiB that were
+ * freed. `other` is the heap of an idle stream, which polls it. */
+static void
+keep_fenced(struct stream_heap *heap, unsigned n, unsigned milliseconds,
+    struct stream_heap *other)
 {
-	struct stream_heap *heap = heap_of(stream);
-	struct stream_heap *other = heap_of(new_stream());
+	weir_stream stream = heap->stream->handle;
 
 	settle();
 	poll(other);       /* what it was fenced for before is done */
@@ -459,13 +459,15 @@ fenced_for(weir_stream stream, unsigned n, unsigned milliseconds)
 		take(512, stream);
 	}
 	EXPECT_EQ(heap->fence_count, n);
-	return heap;
 }
 
 static struct stream_heap *
 fenced(weir_stream stream, unsigned n)
 {
-	return fenced_for(stream, n, LATE_MS);
+	struct stream_heap *heap = heap_of(stream);
+
+	keep_fenced(heap, n, LATE_MS, heap_of(new_stream()));
+	return heap;
 }
 
 TEST(streams_are_followed_from_fence_to_fence)
@@ -506,8 +508,8 @@ follow_each(struct stream_heap *mine, struct stream_heap **others,
 }
 
 /* The first of many streams must still be busy when the last one has its fence.
- * Each takes 2 ms on the simulated device and longer on a GPU, so LATE_MS is
- * too short for all. */
+ * Each takes 2 ms, so LATE_MS is too short for all. A GPU needs longer to make
+ * a stream while others are busy, so all are made before. */
 enum { MANY_LATE_MS = 1000 };
 
 /* A stream keeps the order after ORDER_KNOWN others. A loop of waits for more
@@ -522,9 +524,11 @@ TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 
 	conf("tcache:0,prefer:speed"); /* no request waits */
 	struct stream_heap *of_b = heap_of(b);
-	others[0] = fenced_for(first, 1, MANY_LATE_MS);
-	for (unsigned i = 1; i < STREAMS; i++)
-		others[i] = fenced_for(new_stream(), 1, MANY_LATE_MS);
+	struct stream_heap *idle = heap_of(new_stream());
+	for (unsigned i = 0; i < STREAMS; i++)
+		others[i] = heap_of(i == 0 ? first : new_stream());
+	for (unsigned i = 0; i < STREAMS; i++)
+		keep_fenced(others[i], 1, MANY_LATE_MS, idle);
 	EXPECT(!is_done(first)); /* else the machine was too slow */
 	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
