@@ -94,7 +94,8 @@ TEST(what_one_request_may_use_another_may_not)
 
 TEST(more_streams_than_a_view_keeps_are_asked_again)
 {
-	enum { STREAMS = VIEW_KEPT + 3 };
+	/* The first must still be busy when the last has been prepared. */
+	enum { STREAMS = VIEW_KEPT + 3, MANY_LATE_MS = 1000 };
 	struct view view;
 	struct stream_heap *of[STREAMS];
 	weir_stream mine = new_stream();
@@ -106,7 +107,7 @@ TEST(more_streams_than_a_view_keeps_are_asked_again)
 		of[i] = heap_of(new_stream());
 	for (int i = 0; i < STREAMS; i++) {
 		weir_stream stream = of[i]->stream->handle;
-		busy(stream, LATE_MS);
+		busy(stream, MANY_LATE_MS);
 		give(take(2 * MIB, stream));
 		if (i % 2 == 0)
 			EXPECT_OK(weir_stream_wait_stream(mine, stream));
