@@ -352,7 +352,9 @@ event_context(const struct weir_memory_event *told, uint64_t address)
 	}
 }
 
-/* Blocks and segments have the context of their allocation. */
+/* Blocks have the context of their allocation. Segments have it from level
+ * `alloc` on: at level `state` a snapshot has the stacks of live blocks only,
+ * and a segment outlives the block that it was made for. */
 static void
 follow_owner(const struct weir_memory_event *told, uint64_t address)
 {
@@ -367,7 +369,8 @@ follow_owner(const struct weir_memory_event *told, uint64_t address)
 		break;
 	case WEIR_ACTION_SEGMENT_ALLOC:
 	case WEIR_ACTION_SEGMENT_MAP:
-		table_set(&segments, address, context);
+		table_set(&segments, address,
+		    level >= WEIR_HISTORY_ALLOC ? context : NULL);
 		break;
 	case WEIR_ACTION_SEGMENT_FREE:
 	case WEIR_ACTION_SEGMENT_UNMAP:

@@ -127,13 +127,12 @@ TEST(a_block_has_its_context_until_it_is_free)
 	weir_torch_history_enter(NULL);
 	uint64_t at = (uint64_t)(uintptr_t)block;
 	EXPECT_EQ(weir_torch_context_of_block(at), &context);
-	EXPECT_EQ(weir_torch_context_of_segment(at), &context);
-	EXPECT_EQ(context, 4);
+	EXPECT_EQ(context, 2);
 	EXPECT_NULL(weir_torch_context_of_block(at + 1));
-	context = 2; /* let go of what was acquired */
+	context = 1; /* let go of what was acquired */
 	give(block);
 	EXPECT_NULL(weir_torch_context_of_block(at));
-	EXPECT_EQ(context, 1);
+	EXPECT_EQ(context, 0);
 	EXPECT_EQ(other, 1);
 	/* Entries have none at this level. */
 	expect_entries("segment_map alloc alloc free_requested free_completed");
@@ -143,6 +142,29 @@ TEST(a_block_has_its_context_until_it_is_free)
 	trim(0);
 	EXPECT_EQ(context, 0);
 	EXPECT_EQ(other, 0);
+	expect_healthy();
+}
+
+/* At level `state` only live blocks have one: a segment outlives the block that
+ * it was made for. */
+TEST(a_segment_has_a_context_from_level_alloc_on)
+{
+	for (int level = WEIR_HISTORY_STATE; level <= WEIR_HISTORY_ALL;
+	     level++) {
+		int context = 0;
+
+		keep(level, 100);
+		weir_torch_history_enter(&context);
+		char *block = take(1000, NULL);
+		weir_torch_history_enter(NULL);
+		void *found = weir_torch_context_of_segment(
+		    (uint64_t)(uintptr_t)block / (2 * MIB) * (2 * MIB));
+		EXPECT_EQ(found,
+		    level >= WEIR_HISTORY_ALLOC ? (void *)&context : NULL);
+		give(block);
+		stop();
+		trim(0);
+	}
 	expect_healthy();
 }
 
