@@ -111,12 +111,13 @@ refuse_value(
 
 	if (nearest.length > 0)
 		return status_set(WEIR_EINVAL,
-		    "%s: option %s: '%.*s' is not %s; did you mean '%.*s'?",
+		    "%s: option %s is invalid: '%.*s' is not %s; did you mean "
+		    "'%.*s'?",
 		    origin->name, entry->key, (int)value.length, value.at,
 		    entry->range, (int)nearest.length, nearest.at);
-	return status_set(WEIR_EINVAL, "%s: option %s: '%.*s' is not %s",
-	    origin->name, entry->key, (int)value.length, value.at,
-	    entry->range);
+	return status_set(WEIR_EINVAL,
+	    "%s: option %s is invalid: '%.*s' is not %s", origin->name,
+	    entry->key, (int)value.length, value.at, entry->range);
 }
 
 /* The key of a path of <weir/ctl.h>, such as "option.tcache", or the text
@@ -162,8 +163,9 @@ check_bound(const struct options *options, const struct origin *origin,
 	if (bytes >= options->large_segment_size)
 		return WEIR_OK;
 	word_print_mib(bytes, value, sizeof(value));
-	return status_set(WEIR_EINVAL, "%s: option %s: '%s' is not %s",
-	    origin->name, key, value, entry_find(word)->range);
+	return status_set(WEIR_EINVAL,
+	    "%s: option %s is invalid: '%s' is not %s", origin->name, key,
+	    value, entry_find(word)->range);
 }
 
 /* Check the options that depend on others, whatever their order in the text. */

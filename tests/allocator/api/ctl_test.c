@@ -105,7 +105,8 @@ TEST(an_option_is_read_and_set_with_its_type)
 TEST(a_value_sets_no_other_option)
 {
 	expect_refused("option.prefer", "speed,tcache:0", WEIR_EINVAL,
-	    "weir_ctl_set: option prefer: 'speed,tcache:0' is not speed, "
+	    "weir_ctl_set: option prefer is invalid: 'speed,tcache:0' is not "
+	    "speed, "
 	    "balance or memory");
 	EXPECT_EQ(number("option.tcache"), 64);
 	EXPECT_OK(weir_ctl_set("option.snapshot", "a,b"));
@@ -311,6 +312,7 @@ TEST(a_watcher_is_told_why_not_without_the_name_of_a_call)
 	char text[WATCH_TEXT];
 
 	EXPECT(!ctl_answer(&request, &reply, text));
-	EXPECT_STR_EQ(
-	    text, "option prefer: 'haste' is not speed, balance or memory");
+	EXPECT_STR_EQ(text,
+	    "option prefer is invalid: 'haste' is not speed, balance or "
+	    "memory");
 }

@@ -650,7 +650,8 @@ TEST(a_signal_to_a_child_does_nothing)
 TEST(wrong_values_of_these_options_are_named)
 {
 	EXPECT_STATUS(weir_options_set("history:some"), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "option history: 'some' is not off");
+	EXPECT_STR_HAS(
+	    weir_last_error(), "option history is invalid: 'some' is not off");
 	EXPECT_STATUS(weir_options_set("history_entries:0"), WEIR_EINVAL);
 	EXPECT_STATUS(weir_options_set("snapshot_signal:KILL"), WEIR_EINVAL);
 	EXPECT_STATUS(weir_options_set("snapshot_signal:USR1"), WEIR_EINVAL);

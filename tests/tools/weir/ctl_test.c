@@ -114,7 +114,8 @@ TEST(what_is_refused_is_named)
 	expect_err("stats.hold", NULL, 1,
 	    "weir: there is no path 'stats.hold'; did you mean 'stats.held'?");
 	expect_err("set", "option.prefer=haste", 1,
-	    "weir: option prefer: 'haste' is not speed, balance or memory");
+	    "weir: option prefer is invalid: 'haste' is not speed, balance or "
+	    "memory");
 	expect_err("set", "option.watch=False", 1,
 	    "option.watch is heeded before the first allocation only");
 	expect_err("set", "stats.held=1", 1, "stats.held can only be read");

@@ -157,9 +157,10 @@ TEST(without_a_driver_json_holds_the_reason)
 /* A program in this environment would get no memory. */
 TEST(wrong_options_are_an_error)
 {
-	static const char why[] = "WEIR_CONF: option prefer: 'spede' is not "
-				  "speed, balance or memory; did you mean "
-				  "'speed'?";
+	static const char why[] =
+	    "WEIR_CONF: option prefer is invalid: 'spede' is not "
+	    "speed, balance or memory; did you mean "
+	    "'speed'?";
 	struct command_result result;
 	json_t *json;
 
