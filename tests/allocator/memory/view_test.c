@@ -100,7 +100,7 @@ TEST(more_streams_than_a_view_keeps_are_asked_again)
 	struct stream_heap *of[STREAMS];
 	weir_stream mine = new_stream();
 
-	conf("tcache:0");
+	conf("tcache:0,prefer:speed"); /* no request waits */
 	struct stream_heap *of_mine = heap_of(mine);
 	/* A GPU needs long to make a stream while others are busy. */
 	for (int i = 0; i < STREAMS; i++)
