@@ -133,15 +133,6 @@ device_limit(const struct arena *arena)
 }
 
 size_t
-device_room(const struct arena *arena)
-{
-	size_t limit = device_limit(arena);
-	size_t bytes = device_held(arena);
-
-	return limit == SIZE_MAX ? SIZE_MAX : bytes < limit ? limit - bytes : 0;
-}
-
-size_t
 device_size(const struct arena *arena)
 {
 	size_t limit = device_limit(arena);

@@ -21,12 +21,10 @@ enum weir_status totals_begin_host(struct arena *main);
 /* How often the totals have changed; 0 if there are none (NULL). */
 uint64_t totals_changes(struct totals *totals);
 
-/* Bytes of the device, in this order: held or promised; held; with callers; and
- * the rest of the limit, SIZE_MAX if there is no limit. */
+/* Bytes of the device, in this order: held or promised; held; with callers. */
 size_t device_held(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
-size_t device_room(const struct arena *arena);
 /* The limit, at most the device's memory; the rest of that; and the limit as it
  * was set. */
 size_t device_size(const struct arena *arena);
