@@ -83,15 +83,15 @@ struct ipc_reply {
 };
 
 void ipc_name_make(struct ipc_name *name, const unsigned char *secret);
-/* What is wrong with a name, as text; or NULL. */
+/* Returns the fault of a name, as text; or NULL. */
 const char *ipc_name_fault(const struct ipc_name *name);
 
 struct ipc_request ipc_request_make(enum ipc_verb verb, uint64_t number);
 const char *ipc_request_fault(const void *bytes, size_t n);
 
 struct ipc_reply ipc_reply_make(enum ipc_verb verb, enum ipc_refusal refusal);
-/* What is wrong with the reply to a request of this verb, which came with n_fds
- * descriptors; or NULL. */
+/* Returns the fault of the reply to a request of this verb, which came with
+ * n_fds descriptors; or NULL. */
 const char *ipc_reply_fault(
     const void *bytes, size_t n, enum ipc_verb verb, size_t n_fds);
 

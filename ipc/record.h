@@ -51,7 +51,7 @@ struct ipc_record {
 	uint32_t unused;
 };
 
-/* What is wrong with a record, as text; NULL if it is consistent. */
+/* Returns the fault of a record, as text; NULL if it is consistent. */
 const char *ipc_record_fault(const struct ipc_record *record);
 
 /* ---- Tickets and files ------------------------------------------------- */

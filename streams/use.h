@@ -61,10 +61,12 @@
 #include "base/list.h"
 #include "streams/stream.h"
 
-/* The batch of uses that share an event: so many, or so much memory. */
+/* The number of uses that share an event, and the bytes, whichever is reached
+ * first. */
 enum { USE_BATCH = 16, USE_BATCH_BYTES = 1 << 20 };
 
-/* So many of so many requests glance at less than a batch: Note [Glances]. */
+/* GLANCES of REQUESTS_A_GLANCE requests look at less than a batch: Note
+ * [Glances]. */
 enum { GLANCES = 3, REQUESTS_A_GLANCE = 1024 };
 
 /* One stream's unmet uses, in the order of the frees. */

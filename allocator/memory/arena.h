@@ -72,10 +72,11 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 }
 
 /*
- * So many streams of one arena are a crowd: half of TCACHE_WAYS, where two in
- * five share their place in a thread's tables with another one. A request of a
- * crowd mostly comes on another stream than the requests before it, so nothing
- * is kept ready for its stream that the next one would put away again.
+ * From this number of streams on, the streams of an arena are a crowd. It is
+ * half of TCACHE_WAYS, where two streams in five share their place in a
+ * thread's tables with another one. In a crowd a request mostly comes on
+ * another stream than the request before it, which would put away again what is
+ * kept ready for one stream. So nothing is kept ready.
  */
 enum { STREAMS_CROWD = 32 };
 

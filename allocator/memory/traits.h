@@ -1,12 +1,11 @@
 /*
- * What differs between the memory of arenas.
+ * The differences between the memory of arenas.
  *
  * Expandable device memory, driver segments and page-locked host memory are
- * served by the same code. Where memory of one sort has to be treated in
- * another way, the code reads a trait of the arena. A trait is one difference,
- * and is named for it: the code asks whether blocks are ordered by streams, and
- * not which memory it has. So new memory is a new table here, and no new
- * branch.
+ * served by the same code. Where they have to be treated differently, the code
+ * reads a trait of the arena. A trait is one difference, and is named for it:
+ * the code asks whether blocks are ordered by streams, and not which memory it
+ * has. So a new kind of memory needs a new table here, and no new branch.
  *
  * Each arena has a copy of its table, which never changes while the arena
  * exists. The copy fits in one line of a processor's cache, so that a request

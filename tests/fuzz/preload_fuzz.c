@@ -123,7 +123,7 @@ allocate(struct fuzz_steps *steps)
 	struct block *block = &blocks[fuzz_byte(steps) % BLOCKS];
 	unsigned how = fuzz_byte(steps);
 
-	/* What is allocated in a capture is a graph's. */
+	/* Memory that is allocated in a capture belongs to a graph. */
 	if (block->at != 0 || any_capture())
 		return;
 	block->size = some_size(steps);
@@ -353,7 +353,7 @@ step(struct fuzz_steps *steps)
 	kinds[fuzz_byte(steps) % (sizeof(kinds) / sizeof(*kinds))](steps);
 }
 
-/* What is left is freed in the right way. */
+/* Free the rest in the right way. */
 static void
 leave(void)
 {

@@ -34,8 +34,8 @@ void meet(int fd);
 /* Descriptors that this process has open. */
 unsigned open_files(void);
 
-/* So many are open: not more than there were. A GPU's driver keeps some of its
- * own, so this looks on the simulated device only. */
+/* Expect that `n` descriptors are open. Looks on the simulated device only,
+ * because a GPU's driver keeps some of its own. */
 void expect_files(unsigned n);
 
 /* Wait until at most `n` descriptors are open; on a GPU, whose driver has its

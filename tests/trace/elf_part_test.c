@@ -1,6 +1,6 @@
 /*
- * What the reader of debug information sees of a file, and which headers of
- * sections it sees otherwise than they are.
+ * The part of a file that the reader of debug information sees, and the headers
+ * of sections that are changed for it.
  */
 #include "trace/elf_part.h"
 

@@ -25,7 +25,7 @@ enum { N = 1 << 18 };
 __device__ int table[64];
 __constant__ float factors[16];
 
-// What a buffer of the device has, as a sum.
+// The sum of a buffer of the device.
 static long long
 sum_of(const int *device, cudaStream_t stream)
 {

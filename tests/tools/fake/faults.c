@@ -114,8 +114,8 @@ trim(const char *name)
 		call(WEIR_DEVICE_ALL, 0, NULL);
 }
 
-/* What the driver's own default pool keeps, after allocations that weir has
- * left to it. */
+/* Trim the driver's own default pool, which keeps memory of allocations that
+ * weir has left to the driver. */
 static void
 trim_default_pool(void)
 {
@@ -132,7 +132,7 @@ trim_default_pool(void)
 		trim_to(pool, 0);
 }
 
-/* Of all kinds, on the first device. */
+/* Live bytes of all kinds on the first device. */
 static unsigned long long
 live(void)
 {
@@ -217,8 +217,8 @@ main_and_end(int argc, char **argv, char **environment)
 	return status;
 }
 
-/* What starts and ends the program's libraries, and its stack, are handed on as
- * they come. */
+/* The functions that start and end the program's libraries, and its stack, are
+ * passed on unchanged. */
 __attribute__((visibility("default"))) int __libc_start_main(
     main_function *main, int argc, char **argv, void *init, ...);
 

@@ -148,7 +148,7 @@ TEST(a_late_completion_without_records_is_an_unnamed_use)
 	    &trace);
 	EXPECT(trace.blocks[0].unnamed_use);
 	EXPECT_EQ(trace.blocks[0].used_until_us, 40);
-	/* The same call wrote this completion and its free. */
+	/* One call wrote this completion and its free. */
 	EXPECT(!trace.blocks[1].unnamed_use);
 	EXPECT_EQ(trace.blocks[1].used_until_us, 0);
 	trace_drop(&trace);
