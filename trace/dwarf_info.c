@@ -185,7 +185,7 @@ read_codes(struct walk *walk, uint64_t offset)
 	struct rest rest = walk->sections.abbrevs;
 	struct codes *codes;
 	uint64_t highest;
-	uint64_t length;
+	uint64_t length = 0;
 	size_t bytes;
 
 	if (offset >= rest.left)
@@ -285,9 +285,9 @@ read_unit(
 {
 	const unsigned char *info = walk->sections.info.at;
 	struct rest entries;
-	uint64_t length;
+	uint64_t length = 0;
 	uint64_t kind;
-	uint64_t abbrevs;
+	uint64_t abbrevs = 0;
 	bool wide;
 
 	unit->start = (size_t)(rest->at - info);
@@ -543,7 +543,7 @@ find_tables(struct walk *walk, size_t *room)
 
 	while (rest.left > 0) {
 		uint64_t at = walk->sections.line.left - rest.left;
-		uint64_t length;
+		uint64_t length = 0;
 		bool wide;
 
 		if (!rest_length(&rest, &length, &wide) ||
@@ -567,7 +567,7 @@ is_table(const struct walk *walk, uint64_t offset)
 	struct rest rest = walk->sections.line;
 	size_t low = 0;
 	size_t high = walk->table_count;
-	uint64_t length;
+	uint64_t length = 0;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
