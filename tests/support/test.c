@@ -132,6 +132,12 @@ factor(const char *variable)
 	return value > 0.0 ? value : 1.0;
 }
 
+double
+test_seconds(double seconds)
+{
+	return seconds * factor("WEIR_TEST_TIMEOUT_SCALE");
+}
+
 uint64_t
 test_effort(uint64_t n)
 {
@@ -385,8 +391,7 @@ run(int number, struct test *test)
 
 	memset(verdict, 0, sizeof(*verdict));
 	running = test;
-	tcase_set_timeout(
-	    tcase, test->seconds * factor("WEIR_TEST_TIMEOUT_SCALE"));
+	tcase_set_timeout(tcase, test_seconds(test->seconds));
 	tcase_add_loop_test(tcase, run_body, 0, 1);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

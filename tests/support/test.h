@@ -126,6 +126,10 @@ void test_register(struct test *test);
 	    test_pointer((pointer), #pointer),                                 \
 	    test_pointer((void *)0, "NULL"))
 
+/* A limit of time as it is in this run: `seconds` times the environment's
+ * WEIR_TEST_TIMEOUT_SCALE. */
+double test_seconds(double seconds);
+
 /*
  * How often to repeat a long test: `n` times the environment's
  * WEIR_TEST_EFFORT (1 without; 0.01 under valgrind, say), at least once.

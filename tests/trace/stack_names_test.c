@@ -81,7 +81,7 @@ TEST(a_file_of_debug_information_that_is_a_pipe_is_not_read)
 	EXPECT_EQ(unlink(pipe), 0);
 	EXPECT_EQ(mkfifo(pipe, 0600), 0);
 	hostile_write_sections(&hostile, &section, 1);
-	alarm(20);
+	alarm((unsigned)test_seconds(4));
 	hostile_finish(&hostile);
 	unlink(pipe);
 	free(pipe);
