@@ -178,7 +178,7 @@ say_advice(struct text *text, const struct facts *f)
 	else if (f->limited && f->oom.device_free_bytes > rounded &&
 	    rounded + f->oom.allocated_bytes > f->oom.limit_bytes)
 		say(text,
-		    "The limit stands in the way, not the device: "
+		    "The limit is the cause, not the device: "
 		    "raise it (per_process_memory_fraction, "
 		    "memory_limit_mb, weir_limit_set()).");
 	else if (f->driver_segments > rounded && f->free_bytes > rounded)

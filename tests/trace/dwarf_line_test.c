@@ -283,12 +283,12 @@ TEST(lengths_of_opcodes_that_are_cut_are_refused)
 
 /* ---- Lists of other versions, and programs ------------------------------- */
 
-/* Repair a table of version 4 with these bytes from the list of folders on, of
- * which `header` are of the header; true if it stays as it is. */
+/* Repair a table of version 4 with these bytes from the list of folders on. The
+ * first `header` bytes are of the header. True if the table stays as it is. */
 static bool
 stays(size_t header, const unsigned char *bytes, size_t size)
 {
-	/* Of opcode_base 4: the first three have so many numbers. */
+	/* The operand counts of opcodes 1 to 3; opcode_base is 4. */
 	static const unsigned char lengths[] = { 0, 1, 1 };
 	struct section section = { .size = 0 };
 	struct section repaired;

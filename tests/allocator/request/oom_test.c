@@ -124,11 +124,11 @@ TEST(advice_a_request_larger_than_the_device)
 	    "The request is larger than the device.");
 }
 
-TEST(advice_the_limit_stands_in_the_way)
+TEST(advice_the_limit_is_the_cause)
 {
 	limit(32);
 	take(20 * MIB, NULL);
-	EXPECT_STR_HAS(fail(16 * MIB, NULL), "The limit stands in the way");
+	EXPECT_STR_HAS(fail(16 * MIB, NULL), "The limit is the cause");
 	EXPECT_STR_HAS(weir_last_error(), "per_process_memory_fraction");
 	EXPECT_STR_HAS(weir_last_error(), "weir_limit_set()");
 }
@@ -137,7 +137,7 @@ TEST(advice_the_limit_was_set_below_what_is_live)
 {
 	take(40 * MIB, NULL);
 	limit(32);
-	EXPECT_STR_HAS(fail(16 * MIB, NULL), "The limit stands in the way");
+	EXPECT_STR_HAS(fail(16 * MIB, NULL), "The limit is the cause");
 }
 
 TEST(advice_memory_scattered_in_segments_of_the_driver)

@@ -365,8 +365,7 @@ TEST(a_linked_program_at_its_limit_is_told_of_the_limit)
 	result = command_weir(
 	    "run", "--sim", "--conf", "memory_limit_mb:6", program, NULL);
 	EXPECT_EQ(result.status, 1);
-	EXPECT_STR_HAS(
-	    result.err, "The limit stands in the way, not the device");
+	EXPECT_STR_HAS(result.err, "The limit is the cause, not the device");
 	command_free(&result);
 	free(program);
 }
