@@ -15,6 +15,8 @@ struct fault {
 };
 
 static uint64_t calls[SIM_N_ENTRIES];
+static unsigned by_name[SIM_N_ENTRIES]; /* entries, in the order of names */
+static bool sorted;                     /* by_name is filled in */
 static struct fault *faults;
 static unsigned any_in; /* how many calls until the one that fails; 0: none */
 static CUresult any_code;
@@ -76,15 +78,56 @@ fault_reset(void)
 	injected = 0;
 }
 
+static int
+compare_entries(const void *a, const void *b)
+{
+	const unsigned *left = a;
+	const unsigned *right = b;
+
+	return strcmp(sim_entries[*left].base, sim_entries[*right].base);
+}
+
+/* The place in by_name of the first entry whose name is not before `base`. A
+ * replay asks for the calls of a hundred names at many of its rows, which a
+ * walk over all entries would make slow. The gate is locked. */
+static size_t
+find_first_entry(const char *base)
+{
+	size_t low = 0;
+	size_t high = SIM_N_ENTRIES;
+
+	if (!sorted) {
+		for (unsigned i = 0; i < SIM_N_ENTRIES; i++)
+			by_name[i] = i;
+		qsort(by_name, SIM_N_ENTRIES, sizeof(by_name[0]),
+		    compare_entries);
+		sorted = true;
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(sim_entries[by_name[middle]].base, base) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 uint64_t
 simcuda_calls(const char *entry)
 {
 	uint64_t sum = 0;
 
 	gate_lock();
-	for (size_t i = 0; i < SIM_N_ENTRIES; i++) {
-		if (entry == NULL || strcmp(sim_entries[i].base, entry) == 0)
+	for (size_t i = entry == NULL ? 0 : find_first_entry(entry);
+	     i < SIM_N_ENTRIES; i++) {
+		if (entry == NULL)
 			sum += calls[i];
+		else if (strcmp(sim_entries[by_name[i]].base, entry) == 0)
+			sum += calls[by_name[i]];
+		else
+			break;
 	}
 	gate_unlock();
 	return sum;
