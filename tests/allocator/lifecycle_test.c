@@ -190,7 +190,7 @@ TEST(the_smaller_of_two_limits_counts)
 
 /* ---- What a program sees ----------------------------------------------- */
 
-TEST(free_memory_is_the_driver_s_and_what_weir_holds_unused)
+TEST(free_memory_is_the_driver_s_and_weir_s_unused_memory)
 {
 	size_t free_bytes;
 	size_t total_bytes;
@@ -235,7 +235,7 @@ TEST(free_memory_is_seen_within_the_limit)
 
 /* ---- Several devices --------------------------------------------------- */
 
-TEST(devices_have_memory_statistics_and_limits_of_their_own)
+TEST(devices_have_separate_memory_statistics_and_limits)
 {
 	size_t bytes;
 
@@ -383,7 +383,7 @@ reset_device(int device)
 }
 
 /* Its streams have done all they will ever do. */
-TEST(what_streams_of_a_device_that_was_reset_used_elsewhere_is_free_again)
+TEST(memory_elsewhere_that_streams_of_a_reset_device_used_is_free_again)
 {
 	weir_stream gone;
 	char *pending[20];

@@ -302,7 +302,7 @@ TEST(options_not_named_keep_their_values)
 	expect_value("large_segment_size_mb", "20", WEIR_OPTION_DEFAULT);
 }
 
-TEST(the_longest_list_is_told_whole)
+TEST(the_longest_list_is_read_back_whole)
 {
 	const char *text = "[1:2,2:4,4:2,8:4,16:2,32:4,64:2,128:4,256:2,512:4,"
 			   "1024:2,2048:4,4096:2,8192:4,16384:2,32768:4]";
@@ -350,7 +350,7 @@ TEST(want_of_host_memory_changes_nothing)
 
 /* ---- The environment --------------------------------------------------- */
 
-TEST(weir_conf_sets_options_and_says_so)
+TEST(weir_conf_sets_options_and_is_named_as_their_source)
 {
 	setenv("WEIR_CONF", "expandable_segments:False,handle_mb:5", 1);
 	expect_value("expandable_segments", "False", WEIR_OPTION_ENVIRONMENT);
@@ -421,7 +421,7 @@ TEST(weir_conf_corrects_pytorch_s_variable)
 	expect_value("max_split_size_mb", "64", WEIR_OPTION_ENVIRONMENT);
 }
 
-TEST(a_mistake_in_the_environment_is_told_by_every_call_that_needs_options)
+TEST(a_mistake_in_the_environment_is_reported_by_every_call_that_needs_options)
 {
 	struct weir_option out;
 	struct weir_stats s = { .struct_size = sizeof(s) };
@@ -561,7 +561,7 @@ TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
 	}
 }
 
-TEST(a_huge_size_reads_back_as_what_is_taken_again)
+TEST(a_huge_size_reads_back_as_a_value_that_is_accepted)
 {
 	static const char *const keys[] = { "tcache", "handle_mb",
 		"max_split_size_mb", "memory_limit_mb",
@@ -584,7 +584,7 @@ TEST(a_huge_size_reads_back_as_what_is_taken_again)
 		}
 }
 
-TEST(an_unknown_option_is_told_with_the_one_that_may_be_meant)
+TEST(an_unknown_option_is_refused_with_a_similar_one)
 {
 	EXPECT_EQ(weir_options_set("prefr:speed"), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(),
@@ -602,7 +602,7 @@ TEST(an_unknown_option_is_told_with_the_one_that_may_be_meant)
 	EXPECT_NULL(strstr(weir_last_error(), "did you mean"));
 }
 
-TEST(a_misspelt_value_is_told_with_the_one_that_may_be_meant)
+TEST(a_misspelt_value_is_refused_with_a_similar_one)
 {
 	static const char *const pairs[][2] = {
 		{ "prefer:spede", "'speed'" },

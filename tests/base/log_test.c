@@ -183,7 +183,7 @@ TEST(without_a_function_messages_go_to_stderr_again)
 	EXPECT_STR_EQ(told, "");
 }
 
-TEST(a_level_that_is_none_is_refused_and_changes_nothing)
+TEST(an_invalid_level_is_refused_and_changes_nothing)
 {
 	char mine[] = "";
 

@@ -18,7 +18,7 @@ TEST(the_distance_counts_changed_letters)
 
 /* Long words are compared by their beginnings, and what is behind those counts
  * too: a word of 300 letters is near to no option. */
-TEST(what_is_not_compared_counts_by_its_length)
+TEST(text_that_is_not_compared_counts_by_its_length)
 {
 	char a[300];
 	char b[300];

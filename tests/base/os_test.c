@@ -150,7 +150,7 @@ run_thread(void *(*body)(void *), void *argument)
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(the_end_of_a_thread_is_told_once_before_its_id_is_free)
+TEST(the_end_of_a_thread_is_reported_once_before_its_id_is_free)
 {
 	uint32_t id = 0;
 
@@ -166,7 +166,7 @@ TEST(the_end_of_a_thread_is_told_once_before_its_id_is_free)
 	EXPECT_EQ(ends, 2);
 }
 
-TEST(a_thread_that_never_had_an_id_is_not_told)
+TEST(a_thread_that_never_had_an_id_is_not_reported)
 {
 	os_on_thread_exit(note_end);
 	run_thread(ask_nothing, NULL);
@@ -192,7 +192,7 @@ ask_id_and_be_late(void *id)
 }
 
 /* A destructor of somebody else that runs after ours and calls weir. */
-TEST(a_thread_that_calls_again_while_it_ends_is_told_again)
+TEST(a_thread_that_calls_again_while_it_ends_is_reported_again)
 {
 	uint32_t id = 0;
 
@@ -288,7 +288,7 @@ expect_bytes(uint64_t bytes, const char *told)
 	EXPECT_STR_EQ(text, told);
 }
 
-TEST(bytes_are_told_in_powers_of_1024)
+TEST(bytes_are_printed_in_powers_of_1024)
 {
 	expect_bytes(0, "0 bytes");
 	expect_bytes(1, "1 byte");
@@ -303,7 +303,7 @@ TEST(bytes_are_told_in_powers_of_1024)
 	expect_bytes(UINT64_MAX, "16.00 EiB");
 }
 
-TEST(bytes_that_round_up_to_a_unit_are_told_in_it)
+TEST(bytes_that_round_up_to_a_unit_are_printed_in_it)
 {
 	expect_bytes(1024 * 1024 - 1, "1.00 MiB");
 	expect_bytes(1024 * 1024 - 6, "1023.99 KiB");
@@ -346,7 +346,7 @@ note_mask(void *argument)
 	return NULL;
 }
 
-TEST(no_signal_comes_to_a_thread_that_is_started)
+TEST(no_signal_reaches_a_thread_that_is_started)
 {
 	pthread_t thread;
 	sigset_t theirs;

@@ -140,7 +140,7 @@ TEST(muted_failures_leave_no_trace)
 	EXPECT_STR_EQ(weir_last_error(), "heard again");
 }
 
-TEST(a_muted_failure_can_be_told_after_all)
+TEST(a_muted_failure_can_be_reported_later)
 {
 	status_set(WEIR_EINVAL, "old");
 	status_mute();
@@ -174,7 +174,7 @@ fail_in_thread(void *mark)
 	return mark;
 }
 
-TEST(each_thread_has_a_last_failure_of_its_own)
+TEST(each_thread_has_a_separate_last_failure)
 {
 	pthread_t thread;
 

@@ -204,7 +204,7 @@ TEST(a_node_goes_where_its_changed_key_belongs)
 	free(items);
 }
 
-TEST(of_equal_first_numbers_the_second_ones_decide)
+TEST(the_second_numbers_decide_between_equal_first_ones)
 {
 	struct pair {
 		struct tree_node node;

@@ -24,7 +24,7 @@ TEST(a_harmless_text_stays_as_it_is)
 	    "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
-TEST(what_a_terminal_obeys_is_replaced)
+TEST(control_characters_of_terminals_are_replaced)
 {
 	expect_plain("\033[2J", "?[2J");
 	expect_plain("a\nb\tc\x7f", "a?b?c?");
@@ -34,7 +34,7 @@ TEST(what_a_terminal_obeys_is_replaced)
 	    "?31m");
 }
 
-TEST(what_reorders_a_line_is_replaced)
+TEST(characters_that_reorder_a_line_are_replaced)
 {
 	expect_plain("a\xe2\x80\xae"
 		     "b",
@@ -44,7 +44,7 @@ TEST(what_reorders_a_line_is_replaced)
 	expect_plain("\xf3\xa0\x81\x81", "?");
 }
 
-TEST(what_is_not_utf8_is_replaced_byte_by_byte)
+TEST(invalid_utf8_is_replaced_byte_by_byte)
 {
 	expect_plain("a\xff\xfe"
 		     "b",

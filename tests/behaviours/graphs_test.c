@@ -272,7 +272,7 @@ TEST(an_empty_graph_warns_and_replays)
 	expect_healthy();
 }
 
-TEST(out_of_memory_in_a_capture_is_told_and_the_stream_goes_on)
+TEST(out_of_memory_in_a_capture_is_reported_and_the_stream_goes_on)
 {
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = new_graph();
@@ -738,7 +738,7 @@ TEST(a_pool_s_blocks_are_saved_and_restored)
 	}
 }
 
-TEST(who_owns_a_pointer_after_a_restore_is_told)
+TEST(the_owner_of_a_pointer_after_a_restore_is_reported)
 {
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = new_graph();

@@ -144,7 +144,7 @@ TEST(registered_memory_is_pinned_with_eight_threads)
 
 /* ---- cudart_register ---------------------------------------------------- */
 
-TEST(registering_and_unregistering_flip_what_is_pinned)
+TEST(registering_and_unregistering_flip_whether_memory_is_pinned)
 {
 	void *memory = malloc(MIB);
 

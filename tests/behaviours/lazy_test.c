@@ -67,7 +67,7 @@ ignore(const struct weir_oom *oom, void *user)
 	(void)user;
 }
 
-TEST(what_needs_no_device_does_not_load_the_driver)
+TEST(calls_that_need_no_device_do_not_load_the_driver)
 {
 	struct weir_option option;
 	struct weir_event *event;

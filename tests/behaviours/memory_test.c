@@ -24,7 +24,7 @@ TEST(one_byte_raises_allocated_memory_and_freeing_it_restores_it_exactly)
 
 /* ---- check_error ------------------------------------------------------- */
 
-TEST(code_0_passes_and_code_2_is_an_error_that_says_out_of_memory)
+TEST(code_0_passes_and_code_2_is_an_error_with_the_text_out_of_memory)
 {
 	EXPECT_OK(weir_check_driver(0));
 	EXPECT_EQ(weir_last_status(), WEIR_OK);
@@ -150,7 +150,7 @@ work(void *arg)
 	return NULL;
 }
 
-TEST(many_threads_and_streams_on_one_device_compute_what_they_should)
+TEST(many_threads_and_streams_on_one_device_compute_correctly)
 {
 	pthread_t thread[THREADS];
 

@@ -26,14 +26,14 @@ expect_work_goes_on(void)
 
 /* ---- out_of_memory ----------------------------------------------------- */
 
-TEST(an_absurd_request_says_what_was_tried_and_work_goes_on)
+TEST(the_error_of_an_absurd_request_has_its_size_and_work_goes_on)
 {
 	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 49, NULL), WEIR_ENOMEM);
 	EXPECT_STR_HAS(weir_last_error(), "Tried to allocate 512.00 TiB");
 	expect_work_goes_on();
 }
 
-TEST(a_request_above_1_eb_says_so_and_work_goes_on)
+TEST(a_request_above_1_eb_is_refused_and_work_goes_on)
 {
 	EXPECT_NO_MEMORY(weir_malloc(SIZE_MAX / 2, NULL), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "more than 1EB memory");
@@ -75,7 +75,7 @@ TEST(half_the_device_fits_again_with_segments_of_the_driver)
 
 /* ---- raises_oom -------------------------------------------------------- */
 
-TEST(out_of_memory_is_told_with_a_largest_block_to_be_cut)
+TEST(out_of_memory_is_reported_with_max_split_size_mb)
 {
 	conf("max_split_size_mb:1024");
 	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 45, NULL), WEIR_ENOMEM);
@@ -107,7 +107,7 @@ tell(const struct weir_oom *oom, void *user)
 	told->device_free = oom->device_free_bytes;
 }
 
-TEST(observers_are_told_device_size_and_totals)
+TEST(observers_get_device_size_and_totals)
 {
 	struct told told = { .device = -1 };
 

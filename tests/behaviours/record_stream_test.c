@@ -164,7 +164,7 @@ TEST(small_memory_that_another_stream_used_is_reused_at_its_address)
 	expect_healthy();
 }
 
-TEST(a_past_use_of_what_is_no_block_or_no_stream_is_refused)
+TEST(a_past_use_of_an_invalid_block_or_stream_is_refused)
 {
 	weir_stream gone = new_stream();
 	void *ptr = take(1024, NULL);

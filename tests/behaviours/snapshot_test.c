@@ -121,7 +121,7 @@ static const char look[] =
     "    roundup_power2_divisions=dict)\n"
     "assert s['external_annotations'] == []\n";
 
-TEST(a_snapshot_has_what_pytorchs_has_and_pythons_pickle_loads_it)
+TEST(a_snapshot_has_pytorchs_keys_and_pythons_pickle_loads_it)
 {
 	static char *path;
 
@@ -175,7 +175,7 @@ TEST(pickle_and_json_have_the_same_content)
 
 /* ---- memory_plots ------------------------------------------------------ */
 
-TEST(what_is_recorded_depends_on_the_level)
+TEST(recorded_stacks_depend_on_the_level)
 {
 	static const enum weir_history_level levels[] = { WEIR_HISTORY_ALL,
 		WEIR_HISTORY_NONE };

@@ -57,7 +57,7 @@ TEST(streams_and_events_can_be_printed)
 
 /* ---- events, generic_stream_event -------------------------------------- */
 
-TEST(events_are_done_before_they_are_recorded_and_tell_the_time_after)
+TEST(events_are_done_before_they_are_recorded_and_measure_time_after)
 {
 	weir_stream stream = new_stream();
 	struct weir_event *start;

@@ -56,7 +56,7 @@ new_event(void)
 	return events[n++];
 }
 
-TEST(the_creation_of_an_event_is_told_once)
+TEST(the_creation_of_an_event_is_reported_once)
 {
 	struct weir_event *event = new_event();
 
@@ -66,7 +66,7 @@ TEST(the_creation_of_an_event_is_told_once)
 	expect_told(WEIR_TRACE_EVENT_CREATION, weir_event_handle(event), NULL);
 }
 
-TEST(the_deletion_of_an_event_is_told_before_it)
+TEST(the_deletion_of_an_event_is_reported_before_it)
 {
 	struct weir_event *event = new_event();
 	struct weir_event *unused = new_event();
@@ -82,7 +82,7 @@ TEST(the_deletion_of_an_event_is_told_before_it)
 	EXPECT_EQ(told.times, 0);
 }
 
-TEST(a_record_is_told_with_its_event_and_stream)
+TEST(a_record_is_reported_with_its_event_and_stream)
 {
 	struct weir_event *event = new_event();
 	weir_stream stream = new_stream();
@@ -96,7 +96,7 @@ TEST(a_record_is_told_with_its_event_and_stream)
 	EXPECT_EQ(told.times, 0);
 }
 
-TEST(a_wait_is_told_with_its_event_and_stream)
+TEST(a_wait_is_reported_with_its_event_and_stream)
 {
 	struct weir_event *event = new_event();
 	weir_stream stream = new_stream();
@@ -111,7 +111,7 @@ TEST(a_wait_is_told_with_its_event_and_stream)
 	expect_told(WEIR_TRACE_EVENT_WAIT, weir_event_handle(event), stream);
 }
 
-TEST(an_allocation_is_told_with_its_address)
+TEST(an_allocation_is_reported_with_its_address)
 {
 	listen(WEIR_TRACE_MEMORY_ALLOCATION);
 	void *block = take(160, NULL);
@@ -123,7 +123,7 @@ TEST(an_allocation_is_told_with_its_address)
 	EXPECT_EQ(told.times, 0);
 }
 
-TEST(a_free_is_told_with_its_address)
+TEST(a_free_is_reported_with_its_address)
 {
 	void *block = take(96, NULL);
 
@@ -134,7 +134,7 @@ TEST(a_free_is_told_with_its_address)
 	EXPECT_EQ(told.trace.size, 96);
 }
 
-TEST(the_creation_of_a_stream_is_told)
+TEST(the_creation_of_a_stream_is_reported)
 {
 	weir_stream stream;
 
@@ -150,14 +150,14 @@ TEST(the_creation_of_a_stream_is_told)
 	EXPECT_EQ(told.times, 0);
 }
 
-TEST(a_wait_for_a_device_is_told)
+TEST(a_wait_for_a_device_is_reported)
 {
 	listen(WEIR_TRACE_DEVICE_SYNCHRONIZATION);
 	EXPECT_OK(weir_device_synchronize(WEIR_DEVICE_CURRENT));
 	expect_told(WEIR_TRACE_DEVICE_SYNCHRONIZATION, NULL, NULL);
 }
 
-TEST(a_wait_for_a_stream_is_told_before_it)
+TEST(a_wait_for_a_stream_is_reported_before_it)
 {
 	weir_stream stream = new_stream();
 
@@ -179,7 +179,7 @@ note_busy(const struct weir_trace *trace, void *user)
 	*still_busy = weir_stream_query(trace->stream) == WEIR_ENOTREADY;
 }
 
-TEST(a_copy_that_waits_tells_of_the_wait_for_its_stream)
+TEST(a_copy_that_waits_reports_the_wait_for_its_stream)
 {
 	weir_stream stream = new_stream();
 	uint32_t words[2] = { 7, 8 };
@@ -206,7 +206,7 @@ TEST(a_copy_that_waits_tells_of_the_wait_for_its_stream)
 	give(block);
 }
 
-TEST(a_copy_that_cannot_be_made_is_refused_and_not_told)
+TEST(a_copy_that_cannot_be_made_is_refused_and_not_reported)
 {
 	weir_stream stream = new_stream();
 	uint32_t word = 0;
@@ -225,7 +225,7 @@ TEST(a_copy_that_cannot_be_made_is_refused_and_not_told)
 	give(block);
 }
 
-TEST(a_wait_for_an_event_is_told_before_it)
+TEST(a_wait_for_an_event_is_reported_before_it)
 {
 	struct weir_event *event = new_event();
 
@@ -254,7 +254,7 @@ TEST(all_callbacks_of_a_kind_are_called)
 	EXPECT_EQ(other.trace.address, block);
 }
 
-TEST(weirs_own_events_are_not_told)
+TEST(weirs_own_events_are_not_reported)
 {
 	weir_stream stream = new_stream();
 	weir_stream other = new_stream();

@@ -472,7 +472,7 @@ CASE(resources_of_rmm_are_equal_by_device)
 	return nullptr;
 }
 
-CASE(rmm_is_told_of_failures_by_its_exceptions)
+CASE(rmm_gets_failures_as_its_exceptions)
 {
 	weir::rmm_resource resource, nowhere(99);
 

@@ -26,7 +26,7 @@
 	X(memory_is_freed_from_another_stream)                                 \
 	X(rmm_is_served_in_the_order_of_its_streams)                           \
 	X(resources_of_rmm_are_equal_by_device)                                \
-	X(rmm_is_told_of_failures_by_its_exceptions)                           \
+	X(rmm_gets_failures_as_its_exceptions)                                 \
 	X(tensorrt_is_served_with_and_without_streams)                         \
 	X(tensorrt_is_told_of_failures_by_null)                                \
 	X(onnxruntime_is_served_by_the_addresses_of_its_options)

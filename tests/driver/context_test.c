@@ -111,19 +111,19 @@ expect_context_failure(const char *entry, const char *text)
 	EXPECT_NOT_NULL(context);
 }
 
-TEST(a_context_that_cannot_be_retained_is_told)
+TEST(a_context_that_cannot_be_retained_is_reported)
 {
 	expect_context_failure("cuDevicePrimaryCtxRetain",
 	    "cuDevicePrimaryCtxRetain(device 1): a fake text (2)");
 }
 
-TEST(a_device_that_cannot_be_got_is_told)
+TEST(a_failed_query_for_a_device_is_reported)
 {
 	expect_context_failure(
 	    "cuDeviceGet", "cuDeviceGet(1): a fake text (2)");
 }
 
-TEST(a_capture_mode_that_cannot_be_changed_is_told)
+TEST(a_capture_mode_that_cannot_be_changed_is_reported)
 {
 	expect_context_failure("cuThreadExchangeStreamCaptureMode",
 	    "cuThreadExchangeStreamCaptureMode(relaxed): a fake text (2)");

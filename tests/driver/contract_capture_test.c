@@ -75,7 +75,7 @@ instantiate(CUgraph graph)
 
 /* ---- Capturing ---------------------------------------------------------- */
 
-TEST(what_is_captured_is_not_done)
+TEST(captured_work_is_not_done)
 {
 	begin();
 	CU(cu.cuMemsetD32_v2(memory, 1, WORDS));
@@ -112,7 +112,7 @@ TEST(a_graph_does_it_at_each_launch)
 	CU(cu.cuGraphExecDestroy(exec));
 }
 
-TEST(nodes_are_of_what_was_captured)
+TEST(nodes_are_of_captured_work)
 {
 	begin();
 	CUgraphNode nodes[8];
@@ -299,7 +299,7 @@ TEST(two_captures_do_not_merge)
 	expect_end(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST(a_capture_does_not_wait_for_what_is_outside)
+TEST(a_capture_does_not_wait_for_work_outside)
 {
 	begin();
 	CUevent event = cuda_event();

@@ -61,7 +61,7 @@ TEST(free_memory_is_counted)
 	EXPECT_EQ(free_bytes(), before);
 }
 
-TEST(only_what_was_allocated_is_freed_and_once)
+TEST(only_allocated_memory_is_freed_and_only_once)
 {
 	int host = 0;
 

@@ -50,7 +50,7 @@ TEST(memory_comes_and_goes_in_stream_order)
 	EXPECT_EQ(cuda_word(result), 7);
 }
 
-TEST(a_stream_gets_back_what_it_freed)
+TEST(a_stream_gets_back_memory_that_it_freed)
 {
 	cuda_begin();
 	CUstream stream = cuda_stream();
@@ -155,7 +155,7 @@ TEST(attributes_have_defaults_and_are_set)
 	    CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(a_pool_counts_what_is_used_and_held)
+TEST(a_pool_counts_used_and_held_bytes)
 {
 	cuda_begin();
 	CUstream stream = cuda_stream();
@@ -255,7 +255,7 @@ TEST(a_pool_grants_its_device_access)
 	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-TEST(a_destroyed_pool_keeps_what_is_in_use)
+TEST(a_destroyed_pool_keeps_memory_in_use)
 {
 	cuda_begin();
 	CUstream stream = cuda_stream();

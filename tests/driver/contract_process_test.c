@@ -194,7 +194,7 @@ TEST(memory_is_shared_by_a_descriptor)
 	expect_ended_well(pid);
 }
 
-TEST(what_may_not_be_shared_is_not)
+TEST(memory_that_may_not_be_shared_is_refused)
 {
 	cuda_begin();
 	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
@@ -205,7 +205,7 @@ TEST(what_may_not_be_shared_is_not)
 	    CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(a_process_imports_what_it_exported)
+TEST(a_process_imports_its_exports)
 {
 	CUmemAllocationProp prop = cuda_prop(true);
 	CUmemGenericAllocationHandle handle = 0, again = 0;

@@ -47,7 +47,7 @@ TEST(init_takes_no_flags)
 	EXPECT_CU(cu.cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(the_version_is_told_without_initialisation)
+TEST(the_version_is_known_without_initialisation)
 {
 	int version = 0;
 
@@ -148,7 +148,7 @@ TEST(the_resolver_finds_itself_by_version)
 	EXPECT_NOT_NULL(function);
 }
 
-TEST(unknown_entry_points_are_told_apart_from_new_ones)
+TEST(unknown_entry_points_are_distinguished_from_new_ones)
 {
 	CUdriverProcAddressQueryResult status;
 	void *function;
@@ -175,7 +175,7 @@ TEST(unknown_entry_points_are_told_apart_from_new_ones)
 
 /* ---- Devices ------------------------------------------------------------ */
 
-TEST(devices_answer_what_is_asked_and_nothing_else)
+TEST(valid_queries_of_devices_are_answered_and_others_refused)
 {
 	CUdevice device = -1;
 	int n = 0, value = 0;
@@ -561,7 +561,7 @@ sleep_on_own_stream(void *context)
 	return NULL;
 }
 
-TEST(each_thread_has_a_default_stream_of_its_own)
+TEST(each_thread_has_a_separate_default_stream)
 {
 	CUcontext context = cuda_begin();
 	pthread_t thread;
@@ -586,7 +586,7 @@ TEST(an_event_never_recorded_is_done)
 	CU(cu.cuStreamWaitEvent(cuda_stream(), event, 0));
 }
 
-TEST(an_event_is_done_when_what_was_before_it_is)
+TEST(an_event_is_done_when_the_work_before_it_is)
 {
 	cuda_begin();
 	CUevent early = cuda_event(), late = cuda_event();
@@ -668,7 +668,7 @@ TEST(a_stream_waits_for_an_event_on_the_device)
 	EXPECT_EQ(cuda_word(memory), 2);
 }
 
-TEST(destroying_an_event_leaves_what_waits_for_it)
+TEST(destroying_an_event_keeps_the_waits_for_it)
 {
 	cuda_begin();
 	CUevent event = cuda_event();
@@ -801,7 +801,7 @@ TEST(a_stream_waits_for_a_value_that_another_writes)
 
 /* ---- Kernels ------------------------------------------------------------ */
 
-TEST(kernels_do_what_they_are_named_for)
+TEST(each_kernel_does_the_operation_of_its_name)
 {
 	cuda_begin();
 	enum { N = 1000 };

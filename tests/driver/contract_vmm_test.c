@@ -105,7 +105,7 @@ TEST(handles_are_memory)
 	EXPECT_CU(cu.cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(what_is_created_is_checked)
+TEST(parameters_of_creation_are_checked)
 {
 	CUmemAllocationProp prop = cuda_prop(false);
 	CUmemGenericAllocationHandle handle = 0;
@@ -305,7 +305,7 @@ TEST(mapping_gives_no_access)
 	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-TEST(access_is_given_to_what_is_mapped)
+TEST(access_is_given_to_mapped_memory)
 {
 	cuda_begin();
 	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);

@@ -217,7 +217,7 @@ TEST(an_optional_entry_may_be_missing)
 	EXPECT_NE((void *)driver->cuStreamGetId, NULL);
 }
 
-TEST(no_device_at_initialisation_is_told)
+TEST(no_device_at_initialisation_is_reported)
 {
 	struct fake_cuda *fake = fake_cuda_use();
 
@@ -228,7 +228,7 @@ TEST(no_device_at_initialisation_is_told)
 	EXPECT_EQ(fake->inits, 1);
 }
 
-TEST(a_failed_initialisation_is_told_in_the_words_of_the_driver)
+TEST(a_failed_initialisation_is_reported_with_the_driver_s_text)
 {
 	struct fake_cuda *fake = fake_cuda_use();
 
@@ -246,7 +246,7 @@ TEST(a_driver_that_its_parent_has_used_is_a_fork)
 	expect_failure(WEIR_EFORK, "cuInit(0): initialization error (3)");
 }
 
-TEST(a_driver_without_a_device_is_told_with_what_is_visible)
+TEST(a_driver_without_a_device_is_reported_with_the_visible_devices)
 {
 	struct fake_cuda *fake = fake_cuda_use();
 
@@ -255,7 +255,7 @@ TEST(a_driver_without_a_device_is_told_with_what_is_visible)
 	expect_failure(WEIR_ENODEVICE, "CUDA_VISIBLE_DEVICES is 7");
 }
 
-TEST(a_failed_count_of_devices_is_told)
+TEST(a_failed_count_of_devices_is_reported)
 {
 	struct fake_cuda *fake = fake_cuda_use();
 
@@ -315,7 +315,7 @@ get_is_a_fork(void)
 	return 0;
 }
 
-TEST(a_forked_child_is_told_so_and_its_parent_goes_on)
+TEST(a_forked_child_gets_an_error_and_its_parent_goes_on)
 {
 	struct fake_cuda *fake = fake_cuda_use();
 	const struct driver *driver;
@@ -328,7 +328,7 @@ TEST(a_forked_child_is_told_so_and_its_parent_goes_on)
 	EXPECT_EQ(fake->inits, 1);
 }
 
-TEST(a_fork_after_a_failure_is_told_as_a_fork)
+TEST(a_fork_after_a_failure_is_reported_as_a_fork)
 {
 	setenv("WEIR_LIBCUDA", "/nowhere/libcuda.so.1", 1);
 	expect_failure(WEIR_ENODRIVER, "/nowhere/libcuda.so.1");
@@ -544,7 +544,7 @@ TEST(every_entry_is_the_same_by_resolver_and_by_symbol)
 	EXPECT_EQ(driver->simulated, by_symbol.simulated);
 }
 
-TEST(a_simulated_driver_says_so)
+TEST(a_simulated_driver_is_recognised)
 {
 	const struct driver *driver;
 	void *library = dlopen(run_library_name(), RTLD_NOW | RTLD_LOCAL);
@@ -569,7 +569,7 @@ get_after_a_foreign_fork(void)
 }
 
 /* The parent has used CUDA without weir, so only the driver can tell. */
-TEST(a_child_of_a_process_that_used_cuda_is_told_of_the_fork)
+TEST(a_child_of_a_process_that_used_cuda_gets_an_error_that_names_the_fork)
 {
 	CUresult (*init)(unsigned flags);
 	void *symbol;

@@ -41,7 +41,7 @@ measure(void)
 	return out;
 }
 
-TEST(telemetry_is_what_nvml_measures)
+TEST(telemetry_has_the_values_of_nvml)
 {
 	struct fake_nvml *fake = use_fake();
 	struct weir_telemetry out = measure();
@@ -80,7 +80,7 @@ TEST(a_value_that_cannot_be_measured_is_zero_and_the_others_are_not)
 	EXPECT_EQ(weir_last_status(), WEIR_OK);
 }
 
-TEST(memory_is_asked_in_the_older_form_where_the_newer_fails)
+TEST(memory_is_queried_by_the_older_call_if_the_newer_fails)
 {
 	struct fake_nvml *fake = use_fake();
 
@@ -108,26 +108,26 @@ expect_none(const char *pci_bus_id, const char *text)
 	EXPECT_STR_EQ(weir_last_error(), "before");
 }
 
-TEST(a_device_that_nvml_does_not_know_is_told)
+TEST(a_device_that_nvml_does_not_know_is_reported)
 {
 	use_fake();
 	expect_none("0000:00:00.0",
 	    "nvmlDeviceGetHandleByPciBusId_v2(0000:00:00.0): Not Found (6)");
 }
 
-TEST(a_missing_library_is_told)
+TEST(a_missing_library_is_reported)
 {
 	setenv("WEIR_LIBNVML", "/nowhere/libnvidia-ml.so.1", 1);
 	expect_none(id, "no NVML: /nowhere/libnvidia-ml.so.1: ");
 }
 
-TEST(a_library_that_is_not_nvml_is_told)
+TEST(a_library_that_is_not_nvml_is_reported)
 {
 	setenv("WEIR_LIBNVML", "libm.so.6", 1);
 	expect_none(id, "NVML has no nvml");
 }
 
-TEST(a_failed_initialisation_is_told)
+TEST(a_failed_initialisation_is_reported)
 {
 	struct fake_nvml *fake = use_fake();
 
@@ -136,7 +136,7 @@ TEST(a_failed_initialisation_is_told)
 	EXPECT_EQ(fake->inits, 1);
 }
 
-TEST(a_code_without_a_text_is_told_by_its_number)
+TEST(a_code_without_a_text_is_reported_by_its_number)
 {
 	struct fake_nvml *fake = use_fake();
 
@@ -224,7 +224,7 @@ TEST(threads_that_come_together_load_it_once)
 }
 
 /* The NVML of this run, and the first device of its driver. */
-TEST(the_nvml_of_this_run_measures_its_device_or_tells_why_not)
+TEST(the_nvml_of_this_run_measures_its_device_or_reports_a_reason)
 {
 	const struct driver *driver;
 	struct weir_telemetry out = { .struct_size = sizeof(out) };

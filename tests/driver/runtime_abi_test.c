@@ -14,7 +14,7 @@ static const struct runtime_fact ours[] = { RUNTIME_FACTS };
 
 enum { OURS = sizeof(ours) / sizeof(ours[0]), OURS_AT_LEAST = 50 };
 
-TEST(the_runtime_s_header_says_what_the_toolkit_s_says)
+TEST(the_runtime_s_header_agrees_with_the_toolkit_s)
 {
 	char *path = test_build("tests/driver/fake/runtime.so");
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -54,7 +54,7 @@ TEST(without_devices_there_is_none)
 	EXPECT_CU(cu.cuInit(0), CUDA_ERROR_NO_DEVICE);
 }
 
-TEST(a_setting_is_told)
+TEST(a_setting_can_be_read)
 {
 	uint64_t value = 0;
 
@@ -96,7 +96,7 @@ complaint(const char *conf)
 	return text;
 }
 
-TEST(what_is_not_understood_is_told_and_nothing_starts)
+TEST(a_wrong_setting_is_reported_and_nothing_starts)
 {
 	need_sim();
 	EXPECT_STR_HAS(complaint("nonsense:1"), "no such key: nonsense:1");
@@ -114,7 +114,7 @@ TEST(what_is_not_understood_is_told_and_nothing_starts)
 	    complaint("call_ns:99999999999999999999"), "call_ns:9999");
 }
 
-TEST(every_so_manieth_call_fails_if_asked_to)
+TEST(every_nth_call_fails_if_requested)
 {
 	unsigned failed = 0;
 

@@ -70,7 +70,7 @@ expect_refused(
 		FAIL("%s gives %d", symbol, code_of(found));
 }
 
-TEST(each_call_that_is_not_simulated_is_found_and_says_so)
+TEST(each_call_that_is_not_simulated_is_found_and_returns_not_supported)
 {
 	void *library = need_library();
 

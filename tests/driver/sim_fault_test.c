@@ -150,7 +150,7 @@ TEST(objects_are_counted)
 	EXPECT_EQ(sim()->live("nonsense"), -1);
 }
 
-TEST(reset_forgets_what_was_found_and_told)
+TEST(reset_forgets_reports_and_planned_failures)
 {
 	begin();
 	CUdeviceptr memory = cuda_alloc(4096), address = 0;
@@ -255,7 +255,7 @@ TEST(stale_handles_are_refused_though_others_came_after)
 	EXPECT_CU(cu.cuEventDestroy_v2(event), CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST(a_destroyed_context_is_told)
+TEST(a_destroyed_context_is_reported)
 {
 	begin();
 	CUcontext context = NULL;
@@ -271,7 +271,7 @@ TEST(a_destroyed_context_is_told)
 	    cu.cuStreamSynchronize(NULL), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-TEST(an_event_of_a_reset_context_is_told)
+TEST(an_event_of_a_reset_context_is_reported)
 {
 	begin();
 	CUevent event = cuda_event();

@@ -42,7 +42,7 @@ expect_told(const char *text)
 
 /* ---- Use of what is not there ------------------------------------------- */
 
-TEST(a_kernel_that_uses_freed_memory_is_told)
+TEST(a_kernel_that_uses_freed_memory_is_reported)
 {
 	begin();
 	CUdeviceptr memory = cuda_alloc(4096);
@@ -59,14 +59,14 @@ TEST(a_kernel_that_uses_freed_memory_is_told)
 	cuda_alloc(512);
 }
 
-TEST(a_kernel_that_runs_over_the_end_is_told)
+TEST(a_kernel_that_runs_over_the_end_is_reported)
 {
 	begin();
 	cuda_fill(a, cuda_alloc(4096), 1, WORDS + 1);
 	expect_told("weir_fill_u32");
 }
 
-TEST(mapped_memory_without_access_is_told)
+TEST(mapped_memory_without_access_is_reported)
 {
 	begin();
 	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
@@ -78,7 +78,7 @@ TEST(mapped_memory_without_access_is_told)
 	expect_told("no access to");
 }
 
-TEST(memory_that_may_only_be_read_is_told_when_written)
+TEST(a_write_to_memory_that_may_only_be_read_is_reported)
 {
 	begin();
 	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
@@ -93,7 +93,7 @@ TEST(memory_that_may_only_be_read_is_told_when_written)
 	expect_told("only read");
 }
 
-TEST(a_hole_between_mappings_is_told)
+TEST(a_hole_between_mappings_is_reported)
 {
 	begin();
 	CUmemGenericAllocationHandle handle = cuda_create(GRANULE);
@@ -212,7 +212,7 @@ TEST(mappings_are_opened_to_each_device)
 
 /* ---- Unmapping and freeing what is in use ------------------------------- */
 
-TEST(unmapping_under_pending_work_is_told)
+TEST(unmapping_under_pending_work_is_reported)
 {
 	begin();
 	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
@@ -226,7 +226,7 @@ TEST(unmapping_under_pending_work_is_told)
 	expect_violations(2);
 }
 
-TEST(unmapping_before_the_host_knows_is_told)
+TEST(unmapping_before_the_host_knows_is_reported)
 {
 	begin();
 	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
@@ -254,7 +254,7 @@ TEST(unmapping_after_waiting_is_right)
 	expect_violations(0);
 }
 
-TEST(freeing_what_a_graph_works_with_is_told_if_that_is_wanted)
+TEST(freeing_memory_of_a_graph_is_reported_if_requested)
 {
 	CUgraph graph;
 	CUgraphExec exec;
@@ -296,7 +296,7 @@ TEST(another_mapping_of_the_memory_in_use_may_go)
 	expect_violations(0);
 }
 
-TEST(freeing_on_a_stream_that_is_not_after_the_use_is_told)
+TEST(freeing_on_a_stream_that_is_not_after_the_use_is_reported)
 {
 	begin();
 	CUdeviceptr address = 0;
@@ -312,7 +312,7 @@ TEST(freeing_on_a_stream_that_is_not_after_the_use_is_told)
 	EXPECT_STR_HAS(sim()->violation_text(0), "freeing");
 }
 
-TEST(using_stream_ordered_memory_after_its_free_is_told)
+TEST(using_stream_ordered_memory_after_its_free_is_reported)
 {
 	begin();
 	CUdeviceptr address = 0;

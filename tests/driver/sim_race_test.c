@@ -32,7 +32,7 @@ expect_violations(unsigned n)
 		    sim()->violations() > 0 ? sim()->violation_text(0) : "");
 }
 
-TEST(the_host_does_not_race_with_what_it_has_waited_for)
+TEST(the_host_does_not_race_with_work_that_it_has_waited_for)
 {
 	begin();
 	void *host = NULL;
@@ -338,7 +338,7 @@ TEST(a_host_that_waits_for_an_event_orders_it)
 	expect_violations(0);
 }
 
-TEST(a_query_that_says_done_orders_too)
+TEST(a_query_that_returns_done_orders_too)
 {
 	begin();
 	CUevent event = cuda_event();
@@ -447,7 +447,7 @@ TEST(memory_given_back_and_taken_again_has_no_past)
 }
 
 /* Slots of streams that ended are used again; that must hide nothing. */
-TEST(many_streams_after_each_other_are_told_apart)
+TEST(many_streams_after_each_other_are_distinguished)
 {
 	begin();
 	CUdeviceptr big = cuda_alloc(64 * BYTES);
@@ -471,7 +471,7 @@ TEST(many_streams_after_each_other_are_told_apart)
 
 /* ---- Memory never written ----------------------------------------------- */
 
-TEST(reading_what_was_never_written_is_told_if_asked_for)
+TEST(reading_unwritten_memory_is_reported_if_requested)
 {
 	if (sim() == NULL)
 		SKIP("a GPU does not tell what was never written");

@@ -27,7 +27,7 @@ TEST(an_idle_stream_waits_until_the_event)
 	EXPECT_EQ(sim()->wait_ns(), LAUNCH_NS + 10 * MS);
 }
 
-TEST(work_of_its_own_is_no_waiting)
+TEST(the_stream_s_own_work_is_no_waiting)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
@@ -69,7 +69,7 @@ TEST(an_event_that_has_happened_delays_nothing)
 	EXPECT_EQ(sim()->wait_ns(), 0);
 }
 
-TEST(what_follows_a_wait_is_not_counted_twice)
+TEST(work_behind_a_wait_is_not_counted_twice)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
@@ -174,7 +174,7 @@ TEST(default_streams_order_themselves_without_being_counted)
 	EXPECT_EQ(sim()->wait_ns(), 0);
 }
 
-TEST(a_reset_forgets_what_was_waited)
+TEST(a_reset_forgets_earlier_waits)
 {
 	begin();
 	cuda_sleep(a, 10 * MS);
@@ -241,7 +241,7 @@ TEST(a_stream_that_catches_up_can_be_delayed_again)
 	EXPECT_EQ(sim()->delayed_ns(), 20 * MS);
 }
 
-TEST(what_the_program_waits_for_too_is_no_delay)
+TEST(a_wait_that_the_program_makes_too_is_no_delay)
 {
 	begin();
 	CUstream c = cuda_stream();

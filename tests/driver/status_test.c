@@ -63,7 +63,7 @@ TEST(a_failure_has_the_call_the_text_and_the_code)
 	    "cuMemCreate(20971520 bytes, device 0): out of memory (2)");
 }
 
-TEST(the_code_that_no_status_stands_for_is_kept)
+TEST(a_code_without_a_status_is_kept)
 {
 	EXPECT_EQ(driver_last_failure(), CUDA_ERROR_UNKNOWN);
 	EXPECT_EQ(driver_status(CUDA_ERROR_ECC_UNCORRECTABLE, "cuMemMap()"),

@@ -199,7 +199,7 @@ events(void)
 	return info.recorded;
 }
 
-TEST(the_history_tells_of_a_restore_as_of_frees_and_allocations)
+TEST(the_history_records_a_restore_as_frees_and_allocations)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
@@ -405,7 +405,7 @@ TEST(random_layouts_come_back_again_and_again)
 
 /* ---- What is refused --------------------------------------------------- */
 
-TEST(what_cannot_be_remembered_or_restored_is_told_and_changes_nothing)
+TEST(an_impossible_checkpoint_or_restore_is_refused_and_changes_nothing)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_pool *other = new_pool(0, 0);
@@ -496,7 +496,7 @@ TEST(a_restore_without_host_memory_changes_nothing)
 
 /* ---- With a graph ------------------------------------------------------ */
 
-TEST(a_graph_replays_on_what_was_restored)
+TEST(a_graph_replays_on_restored_memory)
 {
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = NULL;

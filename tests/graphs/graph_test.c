@@ -411,7 +411,7 @@ TEST(a_program_s_own_capture_is_registered_and_keeps_its_memory)
 	expect_healthy();
 }
 
-TEST(what_a_capture_got_before_it_was_registered_is_the_graph_s)
+TEST(memory_of_a_capture_from_before_its_registration_is_the_graph_s)
 {
 	weir_stream stream = new_stream();
 	struct weir_graph *graph = make(0);

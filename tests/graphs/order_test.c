@@ -99,7 +99,7 @@ done(void)
 
 /* ---- What was freed with no use ---------------------------------------- */
 
-TEST(a_stream_that_has_joined_another_uses_what_that_freed)
+TEST(a_stream_that_has_joined_another_uses_memory_that_it_freed)
 {
 	arrange();
 	wait_for(b, a);
@@ -583,7 +583,7 @@ TEST(graphs_of_several_streams_share_a_pool_in_their_order)
 }
 
 /* Each with a pool of its own: in any order, and at once. */
-TEST(graphs_with_pools_of_their_own_replay_in_any_order)
+TEST(graphs_with_separate_pools_replay_in_any_order)
 {
 	struct weir_graph *graphs[3];
 	unsigned char *output[3];

@@ -49,7 +49,7 @@ TEST(a_pool_is_held_by_callers_and_routes)
 	expect_healthy();
 }
 
-TEST(each_pool_has_a_number_of_its_own)
+TEST(each_pool_has_a_unique_number)
 {
 	struct weir_pool *a = new_pool(0, 0);
 	struct weir_pool *b = new_pool(0, 0);
@@ -146,7 +146,7 @@ TEST(a_pool_that_cannot_be_made_leaves_nothing)
 
 /* ---- What it is like --------------------------------------------------- */
 
-TEST(a_pool_has_statistics_of_its_own_that_are_part_of_the_device_s)
+TEST(a_pool_has_separate_statistics_that_are_part_of_the_device_s)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
@@ -254,7 +254,7 @@ TEST(a_pool_that_does_not_split_gives_whole_pieces)
 	expect_healthy();
 }
 
-TEST(a_pool_helps_out_with_what_it_has_free_when_memory_is_short)
+TEST(a_pool_serves_other_requests_when_memory_is_short)
 {
 	struct weir_pool *pool = new_pool(0, WEIR_POOL_USE_ON_OOM);
 	struct weir_pool *selfish = new_pool(0, 0);
@@ -349,7 +349,7 @@ TEST(routes_of_all_kinds_lead_to_their_pool_until_they_end)
 	expect_healthy();
 }
 
-TEST(what_is_no_route_is_refused_by_name)
+TEST(an_invalid_route_is_refused_by_name)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = NULL;
@@ -452,7 +452,7 @@ TEST(a_pool_that_does_not_split_does_not_wait_for_memory_it_cannot_use)
 	EXPECT_EQ(waits_beside_small_memory(WEIR_POOL_NO_SPLIT, NULL), 0);
 }
 
-TEST(a_pool_of_its_own_source_does_not_wait_for_memory_it_cannot_use)
+TEST(a_pool_with_a_source_does_not_wait_for_memory_it_cannot_use)
 {
 	EXPECT_EQ(waits_beside_small_memory(0, &own_source), 0);
 }

@@ -221,7 +221,7 @@ source_give(void *closure, int device, void *ptr, size_t size)
 	return true;
 }
 
-TEST(a_registrable_pool_has_no_source_of_its_own)
+TEST(a_registrable_pool_with_a_source_is_refused)
 {
 	struct weir_pool_source source = { .struct_size = sizeof(source),
 		.name = "mine",

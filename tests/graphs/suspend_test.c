@@ -136,7 +136,7 @@ expect_large(unsigned char *large, weir_stream stream)
 		    (unsigned char)(i + 1), stream);
 }
 
-TEST(what_is_copied_in_pieces_comes_back_whole)
+TEST(memory_copied_in_pieces_comes_back_whole)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
@@ -453,7 +453,7 @@ TEST(a_suspended_pool_can_be_released)
 	expect_healthy();
 }
 
-TEST(what_cannot_be_suspended_is_told)
+TEST(a_pool_that_cannot_be_suspended_is_refused)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();

@@ -262,7 +262,7 @@ ask_for_what_is_not_theirs(int fd)
 	meet(fd);
 }
 
-TEST(a_peer_gets_only_what_it_has_the_handle_of)
+TEST(a_peer_gets_only_exports_that_it_has_the_handle_of)
 {
 	struct other other = other_start(ask_for_what_is_not_theirs);
 	struct weir_ipc_handle handle;

@@ -223,7 +223,7 @@ handle_of(pid_t pid)
 	return handle;
 }
 
-TEST(what_an_owner_says_is_not_believed)
+TEST(data_of_an_owner_is_not_trusted)
 {
 	struct other other = other_start(lie_to_all);
 	struct weir_ipc_handle handle = handle_of(other.pid);

@@ -24,7 +24,7 @@ good(void)
 		EXPECT_NOT_NULL(ipc_record_fault(&changed));                   \
 	} while (0)
 
-TEST(a_record_that_cannot_be_true_is_refused)
+TEST(an_impossible_record_is_refused)
 {
 	struct ipc_record record = good();
 
@@ -79,7 +79,7 @@ TEST(a_record_is_read_back_from_its_file)
 	EXPECT_EQ(file.head->count, 2);
 }
 
-TEST(a_file_takes_so_many_records_and_no_more)
+TEST(a_file_takes_a_fixed_number_of_records)
 {
 	struct ipc_file file = { 0 };
 	struct ipc_record record = good();

@@ -466,7 +466,7 @@ open_for_peers(int fd)
 	meet(fd);
 }
 
-TEST(a_peer_reaches_what_is_open_and_what_will_be)
+TEST(a_peer_reaches_open_memory_and_memory_opened_later)
 {
 	struct other other = other_start(open_for_peers);
 
@@ -484,7 +484,7 @@ TEST(a_peer_reaches_what_is_open_and_what_will_be)
 
 /* ---- What is refused --------------------------------------------------- */
 
-TEST(what_cannot_be_shared_is_refused)
+TEST(memory_that_cannot_be_shared_is_refused)
 {
 	struct weir_ipc_export *export = NULL;
 	struct weir_ipc_handle handle;

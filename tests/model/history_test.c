@@ -76,7 +76,7 @@ suspend_and_resume(struct history_replay *replay, bool looked_at)
 	expect_healthy();
 }
 
-TEST(the_history_tells_of_memory_that_a_suspended_pool_gives_back)
+TEST(the_history_records_memory_that_a_suspended_pool_gives_back)
 {
 	struct history_replay *replay = history_replay_new();
 
@@ -86,7 +86,7 @@ TEST(the_history_tells_of_memory_that_a_suspended_pool_gives_back)
 }
 
 /* A failed resume is not in the history. */
-TEST(a_pool_that_could_not_be_resumed_is_still_told_as_suspended)
+TEST(a_pool_that_could_not_be_resumed_is_still_reported_as_suspended)
 {
 	struct history_replay *replay = history_replay_new();
 	struct weir_pool *pool = NULL;

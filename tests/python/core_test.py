@@ -56,7 +56,7 @@ def test_a_buffer_is_freed_on_the_stream_it_is_closed_on(device):
     again.close(second)
 
 
-def test_a_resource_says_what_it_is(device):
+def test_a_resource_has_its_attributes(device):
     resource = weir.cuda_core.WeirMemoryResource(0)
     assert resource.device_id == 0
     assert resource.is_device_accessible and not resource.is_host_accessible

@@ -74,7 +74,7 @@ def test_pinned_memory_is_weirs():
     assert weir.pinned_stats()["allocated_bytes.all.current"] == before
 
 
-def test_the_default_pool_tells_of_weirs_memory():
+def test_the_default_pool_reports_weirs_memory():
     pool = cupy.get_default_memory_pool()
     used = pool.used_bytes()
     array = cupy.empty(1 << 20, "u1")

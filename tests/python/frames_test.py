@@ -116,7 +116,7 @@ def run_coroutine():
     (lambda: recursive(200), "recursive"),
 ], ids=["comprehension", "method", "property", "generator", "call from C",
         "callback of C", "coroutine", "recursion", "deep recursion"])
-def test_frames_of_all_kinds_are_told(run, name):
+def test_frames_of_all_kinds_are_recorded(run, name):
     run()
     found = stacks()
     n = len(found) // 2

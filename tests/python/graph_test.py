@@ -79,7 +79,7 @@ def test_a_capture_that_raises_is_dropped():
         pass
 
 
-def test_what_cannot_be_captured_is_told():
+def test_an_impossible_capture_is_refused():
     graph = weir.Graph()
     with pytest.raises(weir.InvalidArgumentError):
         graph.capture_begin(0)

@@ -429,7 +429,7 @@ except weir.InvalidArgumentError as error:
         "True 0", "1", "0", "it was taken out of its message before"]
 
 
-def test_a_forked_child_is_told():
+def test_a_forked_child_gets_an_error():
     told = support.run_python("""
 import os, weir
 tensor = weir.ones(4)

@@ -32,7 +32,7 @@ def test_one_byte_raises_allocated_memory_by_a_block_until_it_is_let_go_of():
     assert allocated() == before
 
 
-def test_a_block_says_what_it_is():
+def test_a_block_has_its_attributes():
     stream = weir.Stream()
     block = weir.malloc(1000, stream)
     info = block.info()
@@ -53,7 +53,7 @@ def test_a_freed_block_serves_its_stream_again():
     assert again.address == address
 
 
-def test_a_block_is_freed_once_however_often_it_is_said():
+def test_a_block_is_freed_once_however_often_free_is_called():
     block = weir.malloc(10)
     with block:
         assert not block.freed
@@ -76,7 +76,7 @@ def test_a_block_can_be_freed_from_another_stream():
     assert again.address == address
 
 
-def test_what_is_no_argument_is_told_with_its_value():
+def test_an_invalid_argument_is_refused_with_its_value():
     for wrong in (0, (1 << 60) + 1):
         with pytest.raises(weir.InvalidArgumentError):
             weir.malloc(wrong)
@@ -116,7 +116,7 @@ def test_out_of_memory_is_a_memory_error_with_a_report():
     assert weir.malloc(100).address
 
 
-def test_observers_are_told_of_requests_that_find_no_memory():
+def test_observers_are_called_for_requests_that_find_no_memory():
     told = []
 
     def observer(oom):
@@ -257,7 +257,7 @@ def test_streams_are_queried_waited_for_compared_and_printed():
         weir.Stream(priority="high")
 
 
-def test_a_destroyed_stream_is_told():
+def test_a_destroyed_stream_is_refused():
     handle = weir.Stream().handle
     with pytest.raises(weir.InvalidArgumentError, match="destroyed"):
         weir.malloc(10, handle)
@@ -278,7 +278,7 @@ def test_a_stream_of_the_protocol_is_a_stream():
             weir.malloc(1, Foreign(wrong))
 
 
-def test_events_are_done_before_they_are_recorded_and_tell_the_time_after():
+def test_events_are_done_before_they_are_recorded_and_measure_time_after():
     stream = weir.Stream()
     start, end = weir.Event(timing=True), weir.Event(timing=True)
     assert start.query() is True and start.handle == 0

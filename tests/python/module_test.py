@@ -58,7 +58,7 @@ print("ends")
     assert told == "ends\n"
 
 
-def test_a_forked_child_is_told_and_frees_nothing():
+def test_a_forked_child_gets_an_error_and_frees_nothing():
     told = support.run_python("""
 import os, weir
 block = weir.malloc(1 << 20)
@@ -81,7 +81,7 @@ print(block.info()["requested_bytes"] == 1 << 20, weir.check())
     ("import sysconfig; sysconfig.get_config_var = lambda name: 1",
      "without the GIL"),
     ("import sys; sys.version_info = (3, 8, 0)", "needs CPython 3.9")])
-def test_a_python_without_the_extension_is_told(tmp_path, before, words):
+def test_a_python_without_the_extension_is_reported(tmp_path, before, words):
     shutil.copytree(PYTHON, tmp_path / "weir",
                     ignore=shutil.ignore_patterns("*.so", "*.so.*"))
     told = support.run_python(f"""
@@ -96,7 +96,7 @@ except ImportError as error:
     assert words in told
 
 
-def test_no_driver_is_told():
+def test_a_missing_driver_is_reported():
     told = support.run_python("""
 import weir
 try:

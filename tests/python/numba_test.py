@@ -175,7 +175,7 @@ def test_an_array_has_an_ipc_handle():
     assert handle._ipc_handle.offset >= 0
 
 
-def test_install_that_comes_too_late_is_told():
+def test_a_late_install_is_refused():
     import weir.numba
 
     cuda.current_context()

@@ -57,7 +57,7 @@ def test_onnxruntime_is_served_by_addresses():
     free(None)
 
 
-def test_onnxruntime_is_told_of_want_of_memory_by_null():
+def test_onnxruntime_gets_null_for_want_of_memory():
     alloc, _, _ = functions()
     weir.set_limit(weir.stats()["reserved_bytes.all.current"] + (4 << 20))
     assert alloc(64 << 20) is None
@@ -120,7 +120,7 @@ def test_triton_s_allocator_is_of_its_context(triton):
     assert triton.allocator.get() is weir.triton.allocate
 
 
-def test_triton_is_told_of_failures(triton):
+def test_triton_gets_failures_as_exceptions(triton):
     weir.triton.install()
     with pytest.raises(ValueError, match="alignment is 1024"):
         triton.launch(10, 1024, None, print)

@@ -40,7 +40,7 @@ def test_statistics_of_a_stream_are_its_own():
     del block
 
 
-def test_the_summary_has_what_the_statistics_have():
+def test_the_summary_has_the_values_of_the_statistics():
     weir.malloc(10)
     text = weir.memory_summary()
     lines = text.splitlines()
@@ -77,7 +77,7 @@ def test_a_limit_can_be_a_fraction():
             weir.set_limit(wrong)
 
 
-def test_trim_gives_back_what_is_unused():
+def test_trim_gives_back_unused_memory():
     weir.malloc(32 << 20).free()
     weir.synchronize()
     assert weir.trim() >= 32 << 20
@@ -176,7 +176,7 @@ def test_a_snapshot_of_a_pool_has_its_segments_only():
     assert weir.snapshot(pool=weir.Pool())["segments"] == []
 
 
-def test_the_history_is_kept_as_told():
+def test_the_history_follows_its_settings():
     weir.history_start("alloc", max_entries=100, skip="free_requested",
                        clear=True)
     try:
@@ -196,7 +196,7 @@ def test_the_history_is_kept_as_told():
         weir.history_start(skip="nonsense")
 
 
-def test_devices_say_what_they_are():
+def test_devices_have_their_attributes():
     info = weir.device_info()
     assert info == weir.device_info(0) == weir.device_info("cuda:0")
     assert info["simulated"] == (support.SIMULATED is not None)

@@ -52,7 +52,7 @@ def test_tensors_that_shared_memory_share_it_again(tmp_path):
     assert (tmp_path / "s").stat().st_size < 24 * 8 + 1024
 
 
-def test_the_file_is_as_the_format_has_it(tmp_path):
+def test_the_file_follows_the_format(tmp_path):
     weir.save(tmp_path / "f", {"x": numpy.arange(6, dtype="float32")},
               metadata={"made by": "a test"})
     raw = (tmp_path / "f").read_bytes()
@@ -83,7 +83,7 @@ def test_places_are_chosen_and_mapped(tmp_path):
         weir.load(tmp_path / "q")
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     told = []
     x = weir.ones(1 << 20, "uint8")
     weir.save(tmp_path / "x", {"x": x},
@@ -122,7 +122,7 @@ def test_a_file_that_is_not_in_the_format_is_refused(tmp_path, raw):
     assert told.value.status == "WEIR_EFILE"
 
 
-def test_what_cannot_be_saved_is_told(tmp_path):
+def test_objects_that_cannot_be_saved_are_refused(tmp_path):
     x = weir.ones(3)
     with pytest.raises(weir.FileError):
         weir.save(tmp_path / "none" / "x", {"x": x})

@@ -139,7 +139,7 @@ def test_an_installed_adapter_serves_pytorch(packages, cache):
                                    "1024"]
 
 
-def test_the_file_says_what_it_depends_on(packages, cache):
+def test_the_file_names_its_dependencies(packages, cache):
     names = files_of(cache)
     assert len(names) == 1
     assert names[0].startswith("weir_torch-9.9.9+cu130-abi1-weir")
@@ -244,7 +244,7 @@ def test_without_a_compiler_every_hook_is_set(packages, tmp_path):
     assert "pluggable allocator is used" in done.stderr
 
 
-def test_what_does_not_compile_is_told_and_leaves_nothing(packages, tmp_path):
+def test_a_failed_compilation_is_reported_and_leaves_nothing(packages, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(packages, broken, symlinks=True,
                     ignore=shutil.ignore_patterns("cache"))
@@ -293,7 +293,7 @@ def test_the_environment_installs_it_at_the_import(packages, cache):
     assert done.stdout.split() == ["None"], done.stderr
 
 
-def test_a_failure_at_the_import_is_told(packages, cache, tmp_path):
+def test_a_failure_at_the_import_is_reported(packages, cache, tmp_path):
     site = os.path.join(support.PACKAGE, "weir", "site")
     plain = tmp_path / "plain"
     (plain / "torch").mkdir(parents=True)

@@ -33,7 +33,7 @@ class Told:
             weir.remove_trace_callback(kind, self)
 
 
-def test_an_allocation_and_a_free_are_told_with_their_address():
+def test_an_allocation_and_a_free_are_reported_with_their_address():
     stream = weir.Stream()
     with Told("memory_allocation", "memory_deallocation") as events:
         block = weir.malloc(1000, stream)
@@ -45,7 +45,7 @@ def test_an_allocation_and_a_free_are_told_with_their_address():
             ("memory_deallocation", address, 1000, stream.handle, 0)]
 
 
-def test_the_life_of_an_event_is_told():
+def test_the_life_of_an_event_is_reported():
     stream = weir.Stream()
     with Told("event_creation", "event_record", "event_wait",
               "event_synchronization", "event_deletion") as events:
@@ -62,13 +62,13 @@ def test_the_life_of_an_event_is_told():
     assert events[1].stream == events[2].stream == stream.handle
 
 
-def test_the_creation_of_a_stream_is_told():
+def test_the_creation_of_a_stream_is_reported():
     with Told("stream_creation") as events:
         streams = [weir.Stream() for _ in range(3)]
     assert [e.stream for e in events] == [s.handle for s in streams]
 
 
-def test_waits_of_the_host_are_told_before_them():
+def test_waits_of_the_host_are_reported_before_them():
     stream = weir.Stream()
     with Told("device_synchronization", "stream_synchronization") as events:
         weir.synchronize()
@@ -98,7 +98,7 @@ def test_each_kind_can_be_listened_to(kind):
         weir.remove_trace_callback(kind, told)
 
 
-def test_wrong_kinds_and_callbacks_are_told():
+def test_wrong_kinds_and_callbacks_are_refused():
     with pytest.raises(ValueError, match="'memory_allocation'"):
         weir.add_trace_callback("malloc", print)
     with pytest.raises(TypeError, match="callable"):

@@ -97,7 +97,7 @@ def test_programs_are_checked(tmp_path, cache):
         assert f"[{kind}]" in found[first + i]
 
 
-def test_the_stubs_fit_what_is_there(tmp_path):
+def test_the_stubs_fit_the_modules(tmp_path):
     (tmp_path / "settings").write_text(SETTINGS)
     (tmp_path / "known").write_text(KNOWN)
     code, told = check(

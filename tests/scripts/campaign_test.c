@@ -42,7 +42,7 @@ script(const char *name, const char *commands)
 	    "bash", "-c", commands, path, folder, model, NULL });
 }
 
-TEST(a_soak_keeps_a_ledger_and_reduces_what_fails)
+TEST(a_soak_keeps_a_ledger_and_reduces_failures)
 {
 	/* Its end is its target, however fast the machine is. */
 	struct command_result result = script("soak",

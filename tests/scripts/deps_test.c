@@ -58,7 +58,7 @@ deps(const char *folder, const char *how, const char *level)
 	return command_run(argv);
 }
 
-TEST(what_is_missing_is_said_with_what_to_do)
+TEST(missing_packages_are_listed_with_a_remedy)
 {
 	char *folder = empty_path();
 	struct command_result result = deps(folder, "--say", "cover");
@@ -97,7 +97,7 @@ would_run(const char *goal)
 	return command_run(argv);
 }
 
-TEST(only_the_goals_that_say_so_install)
+TEST(only_some_goals_install)
 {
 	struct command_result other = would_run("build/deps-cover");
 	struct command_result deps_goal = would_run("deps");

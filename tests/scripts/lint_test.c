@@ -88,7 +88,7 @@ TEST(an_include_upwards_is_a_fault)
 	    "base/low.c:2: base/ may not include \"allocator/arena.h\"");
 }
 
-TEST(an_include_downwards_is_none)
+TEST(an_include_downwards_is_no_fault)
 {
 	enter_tree();
 	write_file("allocator/high.c",
@@ -172,7 +172,7 @@ TEST(a_seventh_parameter_is_a_fault)
 	    "base/a.c:2: wide has 7 parameters");
 }
 
-TEST(a_stand_in_for_a_call_of_cuda_has_the_parameters_that_it_has)
+TEST(a_replacement_of_a_call_of_cuda_has_its_parameters)
 {
 	enter_tree();
 	write_file("base/a.c",

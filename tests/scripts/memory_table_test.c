@@ -56,7 +56,7 @@ TEST(each_trace_has_a_row_and_one_for_each_policy)
 	free(path);
 }
 
-TEST(what_the_recorded_allocator_held_is_told)
+TEST(the_recorded_allocator_s_held_bytes_are_printed)
 {
 	char *path = test_data("fsdp_prefetch.csv.xz");
 	struct command_result result = table_of(path, NULL);
@@ -67,7 +67,7 @@ TEST(what_the_recorded_allocator_held_is_told)
 	free(path);
 }
 
-TEST(what_is_neither_a_file_nor_a_kind_is_named)
+TEST(an_argument_that_is_neither_a_file_nor_a_kind_is_named)
 {
 	struct command_result result = table_of("pipelin", NULL);
 

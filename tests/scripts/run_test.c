@@ -61,7 +61,7 @@ TEST(a_program_that_fails_or_ends_early_is_a_failure)
 }
 
 /* Each of these has changed what some test saw. */
-TEST(what_the_shell_has_set_does_not_come_to_the_tests)
+TEST(variables_of_the_shell_do_not_reach_the_tests)
 {
 	static const char *const names[] = { "WEIR_CONF",
 		"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "WEIR_DISABLE",

@@ -32,7 +32,7 @@ TEST(an_end_without_a_beginning_counts_for_nothing)
 
 /* Until a caller declares that all captures are announced, there may be
  * others. */
-TEST(no_capture_is_sure_only_where_all_are_told_of)
+TEST(the_absence_of_captures_is_sure_only_where_all_are_announced)
 {
 	EXPECT(!capture_none());
 	capture_announce_all();
@@ -84,7 +84,7 @@ TEST(the_capture_of_a_stream_has_a_number_that_forked_ones_share)
 	stream_put(legacy);
 }
 
-TEST(a_capture_of_which_cannot_be_told_is_an_error)
+TEST(a_failed_query_of_a_capture_is_an_error)
 {
 	struct stream *stream;
 	uint64_t id = 1;
@@ -143,7 +143,7 @@ TEST(the_mode_of_the_thread_is_changed_where_a_capture_may_be_under_way)
 	stream_put(stream);
 }
 
-TEST(who_cannot_enter_holds_nothing_off)
+TEST(a_failed_enter_holds_no_capture_off)
 {
 	struct stream *stream = stream_of(new_stream());
 	struct capture_guard guard;
@@ -197,12 +197,12 @@ expect_held_off(bool told)
 	stream_put(stream);
 }
 
-TEST(a_capture_begins_when_all_are_out_who_came_before)
+TEST(a_capture_begins_when_all_earlier_calls_have_left)
 {
 	expect_held_off(true);
 }
 
-TEST(a_capture_that_is_not_told_of_waits_for_them_too)
+TEST(a_capture_that_is_not_announced_waits_for_them_too)
 {
 	expect_held_off(false);
 }

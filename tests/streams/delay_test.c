@@ -56,7 +56,7 @@ pass(unsigned ms)
 	sim()->advance_ns((uint64_t)ms * MS);
 }
 
-TEST(a_stream_is_late_by_what_a_wait_kept_it_from_going_on)
+TEST(a_stream_is_late_by_the_time_that_a_wait_held_it_up)
 {
 	arrange();
 	weir_stream a = new_stream();
@@ -73,7 +73,7 @@ TEST(a_stream_is_late_by_what_a_wait_kept_it_from_going_on)
 	EXPECT_EQ(delay_take_waited(&of(b)->delay), 0);
 }
 
-TEST(a_wait_for_what_is_done_by_then_makes_no_stream_late)
+TEST(a_wait_for_work_that_is_done_by_then_makes_no_stream_late)
 {
 	arrange();
 	weir_stream a = new_stream();
@@ -127,7 +127,7 @@ TEST(a_stream_is_no_later_than_it_is_behind_the_host)
 	EXPECT_EQ(late_ms(b), 3);
 }
 
-TEST(who_waits_for_a_late_stream_is_as_late)
+TEST(a_stream_that_waits_for_a_late_one_is_as_late)
 {
 	arrange();
 	weir_stream a = new_stream();
@@ -181,7 +181,7 @@ TEST(a_late_stream_that_need_not_wait_stays_as_late)
 	EXPECT_EQ(late_ms(b), 10);
 }
 
-TEST(who_waits_for_a_late_stream_is_late_by_what_it_had_to_wait_at_most)
+TEST(a_stream_inherits_at_most_the_lateness_that_it_waited_for)
 {
 	arrange();
 	weir_stream a = new_stream();
@@ -242,7 +242,7 @@ TEST(lateness_beyond_that_of_a_stream_it_waits_for_is_forgiven)
 	EXPECT_EQ(slack_ms(c), 0);
 }
 
-TEST(a_stream_answers_for_what_it_adds_to_lateness_that_it_inherited)
+TEST(lateness_that_a_stream_adds_to_inherited_lateness_is_its_own)
 {
 	arrange();
 	weir_stream a = new_stream();
@@ -400,7 +400,7 @@ measured_of(unsigned n, weir_stream later, weir_stream earlier)
 	return (sim()->calls("cuEventRecord") - records - n) / 2;
 }
 
-TEST(of_many_waits_of_the_program_one_in_two_milliseconds_is_measured)
+TEST(one_of_the_program_s_waits_in_two_milliseconds_is_measured)
 {
 	arrange();
 	weir_stream a = new_stream();

@@ -49,7 +49,7 @@ get_device(void *out)
 	return NULL;
 }
 
-TEST(each_thread_has_a_current_device_of_its_own)
+TEST(each_thread_has_a_separate_current_device)
 {
 	pthread_t thread;
 	int device = -1;
@@ -99,7 +99,7 @@ TEST(a_device_is_described)
 	EXPECT_STATUS(weir_device_info(0, &info), WEIR_EINVAL);
 }
 
-TEST(a_device_that_will_not_be_described_is_told)
+TEST(a_failed_query_of_a_device_s_properties_is_reported)
 {
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 
@@ -113,7 +113,7 @@ TEST(a_device_that_will_not_be_described_is_told)
 	EXPECT_OK(weir_device_info(0, &info));
 }
 
-TEST(the_place_for_telemetry_must_say_its_size)
+TEST(the_struct_for_telemetry_must_have_its_size)
 {
 	struct weir_telemetry out = { 0 };
 

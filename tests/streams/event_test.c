@@ -52,7 +52,7 @@ TEST(events_have_no_timing_and_can_be_recorded)
 	driver_leave(&guard);
 }
 
-TEST(each_context_has_events_of_its_own)
+TEST(each_context_has_separate_events)
 {
 	struct driver_guard guard[2];
 	CUcontext context[2];
@@ -73,7 +73,7 @@ TEST(each_context_has_events_of_its_own)
 	driver_leave(&guard[0]);
 }
 
-TEST(an_event_the_driver_will_not_make_is_told)
+TEST(a_failed_creation_of_an_event_is_reported)
 {
 	struct driver_guard guard;
 	CUcontext context;

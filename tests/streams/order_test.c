@@ -77,7 +77,7 @@ TEST(a_stream_is_seen_once_it_waits_or_is_waited_for)
 	EXPECT(!order_is_seen(&known(c)->order));
 }
 
-TEST(what_a_stream_is_behind_passes_on_to_who_waits_for_it_later)
+TEST(the_order_of_a_stream_passes_on_to_streams_that_wait_for_it_later)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -107,7 +107,7 @@ TEST(a_wait_is_for_the_latest_record)
 	EXPECT_EQ(until(c, b), tick);
 }
 
-TEST(a_fact_that_is_learned_again_is_the_later_one)
+TEST(the_later_of_two_facts_on_an_order_counts)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -122,7 +122,7 @@ TEST(a_fact_that_is_learned_again_is_the_later_one)
 
 /* ---- How much is remembered -------------------------------------------- */
 
-TEST(of_many_streams_the_latest_are_remembered)
+TEST(the_latest_of_many_streams_are_remembered)
 {
 	enum { MANY = ORDER_KNOWN + 10 };
 	weir_stream a = new_stream();
@@ -160,7 +160,7 @@ TEST(a_stream_is_known_to_be_behind_the_one_it_has_just_waited_for)
 
 /* ---- Calls at the same time -------------------------------------------- */
 
-TEST(while_an_event_is_recorded_neither_record_is_believed)
+TEST(while_an_event_is_recorded_neither_record_is_trusted)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -177,7 +177,7 @@ TEST(while_an_event_is_recorded_neither_record_is_believed)
 	EXPECT_EQ(until(c, b), tick);
 }
 
-TEST(of_two_records_at_once_neither_is_believed)
+TEST(neither_of_two_records_at_once_is_trusted)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -296,7 +296,7 @@ until_in(uint64_t capture, weir_stream later, weir_stream earlier)
 	return order_after(known(later), known(earlier), capture);
 }
 
-TEST(a_capture_has_an_order_of_its_own)
+TEST(a_capture_has_a_separate_order)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -354,7 +354,7 @@ TEST(a_stream_stays_where_it_is_while_nothing_is_captured_on_it)
 	EXPECT_GT(order_position(known(b)).tick, tick);
 }
 
-TEST(streams_that_are_not_captured_learn_while_others_are)
+TEST(orders_of_other_streams_are_recorded_during_a_capture)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();

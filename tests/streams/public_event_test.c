@@ -217,7 +217,7 @@ TEST(an_event_cannot_be_recorded_on_or_awaited_by_a_destroyed_stream)
 	EXPECT_OK(weir_event_destroy(event));
 }
 
-TEST(a_driver_that_fails_is_told_in_its_own_words)
+TEST(a_failure_of_the_driver_is_reported_with_the_driver_s_text)
 {
 	struct weir_event *event = new_event(0);
 
@@ -265,7 +265,7 @@ TEST(an_event_may_be_waited_for_on_another_thread)
 	EXPECT_OK(weir_event_destroy(event));
 }
 
-TEST(an_event_is_told_in_words)
+TEST(an_event_has_a_description)
 {
 	struct weir_event *event = new_event(0);
 	char text[64];

@@ -47,7 +47,7 @@ TEST(a_stream_needs_a_place_and_a_device_that_is_there)
 	EXPECT_EQ(stream, (weir_stream)7);
 }
 
-TEST(a_stream_that_the_driver_will_not_make_is_told)
+TEST(a_failed_creation_of_a_stream_is_reported)
 {
 	weir_stream stream = (weir_stream)7;
 
@@ -93,7 +93,7 @@ TEST(a_new_stream_is_behind_no_work_of_one_that_was_destroyed)
 	EXPECT_EQ(new_stream(), old);
 }
 
-TEST(priorities_are_clamped_to_what_the_device_has)
+TEST(priorities_are_clamped_to_the_device_s_range)
 {
 	weir_stream stream;
 	int least = 0;
@@ -122,7 +122,7 @@ TEST(priorities_are_clamped_to_what_the_device_has)
 	    weir_stream_priority(WEIR_STREAM_ANY, &priority), WEIR_ENOTSUP);
 }
 
-TEST(a_stream_tells_its_device)
+TEST(a_stream_has_a_device)
 {
 	weir_stream stream;
 	int device = -1;
@@ -137,7 +137,7 @@ TEST(a_stream_tells_its_device)
 	EXPECT_STATUS(weir_stream_device(stream, &device), WEIR_EINVAL);
 }
 
-TEST(streams_of_two_devices_tell_them)
+TEST(streams_of_two_devices_have_their_devices)
 {
 	weir_stream stream;
 	int device = -1;
@@ -169,7 +169,7 @@ TEST(the_pool_gives_32_streams_round_robin)
 	}
 }
 
-TEST(each_priority_and_each_device_has_a_pool_of_its_own)
+TEST(each_priority_and_each_device_has_a_separate_pool)
 {
 	weir_stream normal;
 	weir_stream high;
@@ -264,7 +264,7 @@ expect_no_current(void *arg)
 	return NULL;
 }
 
-TEST(each_thread_has_a_current_stream_of_its_own)
+TEST(each_thread_has_a_separate_current_stream)
 {
 	weir_stream stream = new_stream();
 	weir_stream current;
@@ -277,7 +277,7 @@ TEST(each_thread_has_a_current_stream_of_its_own)
 	EXPECT_EQ(current, stream);
 }
 
-TEST(each_device_has_a_current_stream_of_its_own)
+TEST(each_device_has_a_separate_current_stream)
 {
 	weir_stream of_1;
 	weir_stream current;
@@ -296,7 +296,7 @@ TEST(each_device_has_a_current_stream_of_its_own)
 	EXPECT_NULL(current);
 }
 
-TEST(a_stream_that_is_none_cannot_be_current)
+TEST(an_invalid_stream_cannot_be_current)
 {
 	weir_stream gone = new_stream();
 	weir_stream current;
@@ -310,7 +310,7 @@ TEST(a_stream_that_is_none_cannot_be_current)
 
 /* ---- Asking and waiting ------------------------------------------------ */
 
-TEST(a_stream_tells_whether_its_work_is_done)
+TEST(a_stream_reports_whether_its_work_is_done)
 {
 	weir_stream stream = new_stream();
 
@@ -321,7 +321,7 @@ TEST(a_stream_tells_whether_its_work_is_done)
 	EXPECT_OK(weir_stream_query(stream));
 }
 
-TEST(the_default_streams_tell_whether_their_work_is_done)
+TEST(the_default_streams_report_whether_their_work_is_done)
 {
 	EXPECT_OK(weir_set_device(0));
 	EXPECT_OK(weir_stream_query(NULL));
@@ -391,7 +391,7 @@ TEST(a_destroyed_stream_can_be_neither_asked_nor_waited_for)
 
 /* ---- Order between streams --------------------------------------------- */
 
-TEST(a_stream_waits_for_what_another_has_queued)
+TEST(a_stream_waits_for_work_that_another_has_queued)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -406,7 +406,7 @@ TEST(a_stream_waits_for_what_another_has_queued)
 	expect_healthy();
 }
 
-TEST(a_stream_does_not_wait_for_what_another_queues_later)
+TEST(a_stream_does_not_wait_for_work_that_another_queues_later)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -475,7 +475,7 @@ TEST(a_stream_waits_for_a_stream_of_another_device)
 
 /* ---- In words ---------------------------------------------------------- */
 
-TEST(a_stream_is_told_in_words)
+TEST(a_stream_has_a_description)
 {
 	weir_stream stream = new_stream();
 	char text[64];

@@ -37,7 +37,7 @@ TEST(a_handle_always_finds_the_same_stream)
 	EXPECT_EQ(find(a)->thread, 0);
 }
 
-TEST(a_driver_that_cannot_say_of_a_stream_does_not_make_it_invalid)
+TEST(a_failed_query_of_a_stream_does_not_make_it_invalid)
 {
 	device_need_sim("its driver can be made to fail");
 	struct stream *stream;
@@ -91,7 +91,7 @@ TEST(each_thread_has_its_per_thread_stream_and_all_share_the_legacy_one)
 	EXPECT_EQ(mine[2], theirs[2]);
 }
 
-TEST(each_device_has_default_streams_of_its_own)
+TEST(each_device_has_separate_default_streams)
 {
 	struct stream *of_0;
 	struct stream *of_1;
@@ -134,7 +134,7 @@ TEST(looking_up_a_stream_weir_has_not_met_does_not_make_it)
 	EXPECT_EQ(stream, made);
 }
 
-TEST(what_is_no_stream_is_refused)
+TEST(an_invalid_stream_is_refused)
 {
 	struct stream *stream = NULL;
 
@@ -146,7 +146,7 @@ TEST(what_is_no_stream_is_refused)
 	EXPECT_NULL(stream);
 }
 
-TEST(a_stream_without_host_memory_is_told)
+TEST(a_stream_without_host_memory_is_refused)
 {
 	weir_stream foreign = foreign_stream(CU_STREAM_NON_BLOCKING);
 	struct stream *stream = NULL;
@@ -262,7 +262,7 @@ met(CUevent event)
 	return code == CUDA_SUCCESS;
 }
 
-TEST(a_fence_covers_what_is_queued_on_its_stream)
+TEST(a_fence_covers_work_queued_on_its_stream)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -277,7 +277,7 @@ TEST(a_fence_covers_what_is_queued_on_its_stream)
 	EXPECT(met(of_a));
 }
 
-TEST(a_fence_of_no_stream_covers_what_is_queued_anywhere)
+TEST(a_fence_of_no_stream_covers_work_queued_anywhere)
 {
 	weir_stream a = new_stream();
 
@@ -346,7 +346,7 @@ TEST(a_fence_of_a_thread_s_stream_made_elsewhere_covers_its_work)
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(waiting_for_a_stream_waits_for_what_was_queued)
+TEST(waiting_for_a_stream_waits_for_queued_work)
 {
 	weir_stream a = new_stream();
 
@@ -480,7 +480,7 @@ TEST(memory_is_allocated_in_a_capture_for_a_stream_that_is_not_known)
 	end_capture(a);
 }
 
-TEST(a_capture_that_weir_is_told_of_counts_though_its_stream_is_unknown)
+TEST(a_registered_capture_counts_though_its_stream_is_unknown)
 {
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
 

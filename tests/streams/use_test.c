@@ -156,7 +156,7 @@ TEST(a_block_is_free_when_the_last_of_several_users_is_done)
 	EXPECT_EQ(poll(8), 1);
 }
 
-TEST(a_late_stream_holds_back_only_what_it_used)
+TEST(a_late_stream_holds_back_only_blocks_that_it_used)
 {
 	weir_stream late = new_stream();
 	weir_stream soon = new_stream();
@@ -177,7 +177,7 @@ TEST(a_late_stream_holds_back_only_what_it_used)
 }
 
 /* An event that comes late for another reason than its stream's. */
-TEST(an_event_that_is_met_tells_of_all_before_it)
+TEST(an_event_that_is_met_covers_all_before_it)
 {
 	struct driver_guard guard;
 	CUevent event;
@@ -564,7 +564,7 @@ TEST(much_memory_of_no_stream_is_not_left_unmarked)
 	EXPECT_EQ(poll(0), 0x7);
 }
 
-TEST(a_request_that_finds_nothing_fences_what_is_not)
+TEST(a_request_that_finds_nothing_fences_unfenced_streams)
 {
 	arrange_any();
 	free_any(0, 3, 512);
@@ -601,7 +601,7 @@ TEST(a_glance_at_memory_of_no_stream_settles_one_event)
 }
 
 /* The 1st, 3rd, 6th, 11th, 20th, 29th and so on; a poll asks at once. */
-TEST(glances_that_find_nothing_of_no_stream_become_rarer)
+TEST(glances_that_find_no_memory_of_no_stream_become_rarer)
 {
 	weir_stream a = new_stream();
 
@@ -987,7 +987,7 @@ TEST(an_event_that_cannot_be_asked_is_not_met)
 	EXPECT_EQ(weir_last_status(), WEIR_OK);
 }
 
-TEST(what_is_forgotten_asks_nothing_of_the_driver)
+TEST(forgotten_uses_make_no_driver_call)
 {
 	weir_stream a = new_stream();
 

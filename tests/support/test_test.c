@@ -186,7 +186,7 @@ TEST(a_hang_is_a_failure_after_its_time)
 	EXPECT_EQ(status, 1);
 }
 
-TEST(a_skip_is_told_with_its_reason_and_is_no_failure)
+TEST(a_skip_is_reported_with_its_reason_and_is_no_failure)
 {
 	int status;
 	const char *output = run_victims("it_skips", &status);
@@ -216,7 +216,7 @@ TEST(a_failure_in_a_child_process_fails_the_test)
 	EXPECT_EQ(status, 1);
 }
 
-TEST(what_a_test_prints_is_not_taken_for_a_report)
+TEST(the_output_of_a_test_is_not_taken_for_a_report)
 {
 	int status;
 	const char *output = run_victims("it_prints_tap", &status);

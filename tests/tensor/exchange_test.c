@@ -156,7 +156,7 @@ host_dl(void *data, int64_t *shape)
 		    .shape = shape } };
 }
 
-TEST(a_tensor_of_others_is_read_as_it_says)
+TEST(a_tensor_of_others_is_read_as_its_interface_describes)
 {
 	float numbers[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	int64_t shape[1] = { 3 }, strides[1] = { -2 };
@@ -181,7 +181,7 @@ TEST(a_tensor_of_others_is_read_as_it_says)
 	EXPECT_EQ(deleted, 1);
 }
 
-TEST(a_tensor_that_cannot_be_stays_the_callers)
+TEST(an_impossible_tensor_stays_the_callers)
 {
 	static float numbers[8];
 	int64_t shape[2] = { 3, INT64_MAX }, strides[2] = { 1, 1 };
@@ -294,7 +294,7 @@ TEST(the_exchange_table_allocates_for_others)
 
 /* ---- The CUDA Array Interface ------------------------------------------- */
 
-TEST(the_interface_says_what_a_tensor_is)
+TEST(the_interface_describes_a_tensor)
 {
 	weir_stream stream = new_stream();
 	struct weir_tensor *tensor = device_counting(stream), *part;
@@ -434,7 +434,7 @@ TEST(an_imported_array_is_ordered_both_ways)
 	expect_healthy();
 }
 
-TEST(arrays_that_cannot_be_are_refused_and_nobody_is_told)
+TEST(impossible_arrays_are_refused_without_a_call_of_their_owner)
 {
 	void *memory = take(4096, NULL);
 	struct weir_owner owner = { .struct_size = sizeof(owner),

@@ -71,7 +71,7 @@ loaded_as(const struct weir_loaded *loaded, const char *name)
 	return tensor;
 }
 
-TEST(a_file_is_what_the_format_says)
+TEST(a_file_follows_the_format)
 {
 	static char bytes[FILE_SIZE];
 	const char *path = temporary();
@@ -320,7 +320,7 @@ tell(void *closure, uint64_t done, uint64_t total)
 	times_told++;
 }
 
-TEST(large_tensors_go_in_chunks_and_progress_is_told)
+TEST(large_tensors_go_in_chunks_and_progress_is_reported)
 {
 	enum { BYTES = 40 * MIB + 13 };
 	const char *path = temporary();
@@ -354,7 +354,7 @@ TEST(large_tensors_go_in_chunks_and_progress_is_told)
 	expect_healthy();
 }
 
-TEST(names_that_cannot_be_are_refused_and_no_file_appears)
+TEST(impossible_names_are_refused_and_no_file_appears)
 {
 	const char *path = temporary();
 	struct weir_tensor *tensor =

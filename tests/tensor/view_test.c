@@ -56,7 +56,7 @@ TEST(an_empty_tensor_has_no_memory)
 	weir_tensor_destroy(tensor);
 }
 
-TEST(shapes_that_cannot_be_are_refused_with_their_values)
+TEST(impossible_shapes_are_refused_with_their_values)
 {
 	struct weir_place place = place_of(WEIR_MEMORY_HOST, 0, NULL);
 	struct weir_tensor *out = NULL;
@@ -205,7 +205,7 @@ TEST(reshaping_is_a_view_or_an_error)
 
 /* Each element of a line is there 2^59 times: strides of a shape that cannot be
  * would be beyond all numbers. */
-TEST(reshaping_what_was_expanded_far_is_an_error)
+TEST(reshaping_a_far_expanded_tensor_is_an_error)
 {
 	struct weir_tensor *tensor = counting(SHAPE(10)), *view = NULL, *far;
 	struct weir_layout layout = { .struct_size = sizeof(layout),
@@ -355,7 +355,7 @@ TEST(foreign_memory_is_given_back_once)
 	EXPECT_EQ(given, 1);
 }
 
-TEST(a_tensor_is_told_in_words)
+TEST(a_tensor_has_a_description)
 {
 	struct weir_tensor *tensor = counting(SHAPE(2, 3)), *view;
 	char text[128];

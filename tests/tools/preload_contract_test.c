@@ -70,13 +70,13 @@ TEST(virtual_memory_is_the_drivers)
 	holds_but_for("contract_vmm_test", NULL, "");
 }
 
-TEST(other_processes_see_what_they_saw)
+TEST(other_processes_see_the_same_as_without_weir)
 {
 	holds_but_for("contract_process_test", NULL, "");
 }
 
 /* Unused memory is kept until the program names a threshold. */
-TEST(memory_pools_are_as_the_drivers_but_keep_what_is_unused)
+TEST(memory_pools_are_as_the_drivers_but_keep_unused_memory)
 {
 	holds_but_for("contract_pool_test", NULL,
 	    "idle memory is given back when the host waits\n");
@@ -99,7 +99,7 @@ TEST(plain_memory_is_as_the_drivers)
 
 /* Plain memory comes and goes while streams are captured, where the driver
  * would break the capture. */
-TEST(captures_are_the_drivers_but_for_what_would_break_them)
+TEST(captures_are_the_drivers_except_for_calls_that_would_break_them)
 {
 	holds_but_for("contract_capture_test", NULL,
 	    "unsafe calls fail and break a global capture\n"

@@ -105,7 +105,7 @@ TEST(strict_frees_wait_each_time)
 	json_decref(calls);
 }
 
-TEST(a_wrong_way_to_free_is_told)
+TEST(a_wrong_setting_of_frees_is_reported)
 {
 	struct start how = { .program = "driver_dlsym",
 		.preload = true,

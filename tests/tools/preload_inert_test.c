@@ -125,7 +125,7 @@ TEST(weir_can_be_asked_for_under_a_memory_checker)
 	free(path);
 }
 
-TEST(a_wrong_option_is_told_once_and_the_program_runs)
+TEST(a_wrong_option_is_reported_once_and_the_program_runs)
 {
 	not_served("WEIR_CONF=no_such_option:1", "no_such_option");
 }

@@ -55,7 +55,7 @@ TEST(a_stranger_opens_the_memory_that_was_meant_or_none)
 }
 
 /* A process that knows all of the format, and lies in one point at a time. */
-TEST(what_another_process_says_is_not_believed)
+TEST(data_of_another_process_is_not_trusted)
 {
 	struct start how = { .program = "driver_ipc_hostile", .preload = true };
 	struct command_result result = start(&how);

@@ -39,7 +39,7 @@ without_names(const char *out)
 	return text;
 }
 
-TEST(the_doors_open_on_what_the_driver_has_and_nothing_else)
+TEST(lookups_find_the_driver_s_entry_points_and_no_others)
 {
 	struct start how = { .program = "doors" };
 	struct command_result bare = start(&how);
@@ -64,7 +64,7 @@ TEST(the_doors_open_on_what_the_driver_has_and_nothing_else)
 	command_free(&loaded);
 }
 
-TEST(what_weir_stands_in_for_is_found_through_every_door)
+TEST(hooks_are_found_by_every_lookup)
 {
 	static const char *const lines[] = {
 		"dlsym cuGetProcAddress: libweir_preload.so\n",

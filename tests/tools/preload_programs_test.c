@@ -116,7 +116,7 @@ TEST(a_program_with_memory_pools_is_served)
 /* Facts about a stream that earlier requests found go out of date. Everything
  * is served except a block of a pool whose reuse is restricted for each of two
  * streams, two allocations in a capture, wrong calls, and calls at the end. */
-TEST(a_program_that_changes_what_serves_its_streams_is_served)
+TEST(a_program_that_changes_the_pools_of_its_streams_is_served)
 {
 	/* A GPU's driver counts a free when it gets to it. */
 	json_t *report =
@@ -276,7 +276,7 @@ TEST(a_program_that_becomes_another_is_served)
 }
 
 /* weir's unused memory is there for the driver's own needs. */
-TEST(weir_gives_back_what_the_driver_needs)
+TEST(weir_gives_back_memory_that_the_driver_needs)
 {
 	struct start how = { .program = "driver_room" };
 	struct command_result bare;

@@ -47,7 +47,7 @@ expect_report(const char *argument, const char *first, const char *second)
 	command_free(&result);
 }
 
-TEST(a_program_that_keeps_order_hears_nothing)
+TEST(a_program_that_keeps_order_gets_no_report)
 {
 	expect_silence("driver_races", "ordered");
 	expect_silence("driver_races", "ordered copy");

@@ -11,7 +11,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-TEST(the_report_counts_what_was_asked_and_what_was_served)
+TEST(the_report_counts_requested_and_served_calls)
 {
 	json_t *report = start_twice("driver_query", NULL);
 	const json_t *calls = json_object_get(report, "calls");
@@ -88,7 +88,7 @@ TEST(a_report_can_be_named_after_its_process)
 	command_free(&result);
 }
 
-TEST(a_child_reports_what_it_does_itself)
+TEST(a_child_reports_its_own_calls)
 {
 	struct command_result result = reports_of("driver_fork", NULL);
 
@@ -108,7 +108,7 @@ TEST(a_child_that_does_nothing_reports_nothing)
 	command_free(&result);
 }
 
-TEST(a_report_that_cannot_be_written_is_told)
+TEST(a_failed_write_of_the_report_is_reported)
 {
 	struct start how = { .program = "driver_dlsym",
 		.preload = true,
@@ -218,7 +218,7 @@ stream_row(const json_t *report, const char *name)
  * Three of 1 MiB and four of 100 KiB share pages, so two at least, and one of
  * 3 MiB has two of its own.
  */
-TEST(what_the_driver_alone_would_have_held_is_told)
+TEST(the_report_has_the_bytes_that_the_driver_alone_would_have_held)
 {
 	json_t *report = report_of("runtime_report", NULL, NULL);
 
@@ -264,7 +264,7 @@ TEST(streams_beyond_those_there_is_room_for_are_counted_together)
 }
 
 /* Each request is either saved, or a cause of driver calls. */
-TEST(what_caching_saves_is_what_does_not_come_to_the_driver)
+TEST(saved_calls_are_those_that_do_not_reach_the_driver)
 {
 	json_t *caching = report_of("runtime_report", NULL, NULL);
 	json_t *not_caching =
@@ -341,7 +341,7 @@ is_from(const json_t *site, const char *function)
 	return false;
 }
 
-TEST(leaks_are_told_with_the_functions_that_allocated)
+TEST(leaks_are_reported_with_the_functions_that_allocated)
 {
 	json_t *report =
 	    report_of("runtime_report", "leak", "WEIR_REPORT_LEAKS=1");
@@ -404,7 +404,7 @@ TEST(a_wrong_number_of_sites_is_named_once)
 	}
 }
 
-TEST(without_being_asked_for_no_sites_are_told)
+TEST(sites_are_not_reported_unless_requested)
 {
 	json_t *report = report_of("runtime_report", "leak", NULL);
 
@@ -414,7 +414,7 @@ TEST(without_being_asked_for_no_sites_are_told)
 }
 
 /* At the peak load_weights() and make_scratch() had most, and equally. */
-TEST(sites_are_told_by_what_they_held_at_the_peak)
+TEST(sites_are_reported_by_their_bytes_at_the_peak)
 {
 	json_t *report =
 	    report_of("runtime_report", NULL, "WEIR_REPORT_SITES=3");
@@ -439,7 +439,7 @@ TEST(sites_are_told_by_what_they_held_at_the_peak)
 	json_decref(report);
 }
 
-TEST(more_sites_are_told_if_more_are_asked_for)
+TEST(more_sites_are_reported_if_more_are_requested)
 {
 	json_t *report =
 	    report_of("runtime_report", NULL, "WEIR_REPORT_SITES=100");
@@ -454,7 +454,7 @@ TEST(more_sites_are_told_if_more_are_asked_for)
 }
 
 /* A reset takes the memory; the program does not hold it any more. */
-TEST(what_a_reset_has_taken_is_no_leak)
+TEST(memory_that_a_reset_has_taken_is_no_leak)
 {
 	json_t *report =
 	    report_of("runtime_reset", NULL, "WEIR_REPORT_LEAKS=1");
@@ -464,7 +464,7 @@ TEST(what_a_reset_has_taken_is_no_leak)
 }
 
 /* Stacks are taken by eight threads at once. */
-TEST(threads_are_told_by_where_they_allocate)
+TEST(threads_are_reported_by_where_they_allocate)
 {
 	json_t *report =
 	    start_twice_as((struct start){ .program = "driver_threads",
@@ -549,7 +549,7 @@ expect_counted(const json_t *report, const struct told *told)
 	    (long long)told->live_blocks);
 }
 
-TEST(what_one_thread_holds_is_told_to_the_byte)
+TEST(bytes_that_one_thread_holds_are_exact)
 {
 	struct told told;
 	json_t *report = tally_of("one", &told);
@@ -563,7 +563,7 @@ TEST(what_one_thread_holds_is_told_to_the_byte)
 }
 
 /* A peak of several may be missed by a MiB for each. */
-TEST(what_threads_that_have_ended_counted_is_not_lost)
+TEST(counts_of_threads_that_have_ended_are_not_lost)
 {
 	enum { THREADS = 4 };
 	struct told told;
@@ -649,7 +649,7 @@ expect_tidy(const char *text)
 	}
 }
 
-TEST(the_text_has_what_the_json_has)
+TEST(the_text_has_the_same_facts_as_the_json)
 {
 	struct start how = { .program = "runtime_report",
 		.argument = "leak",
@@ -690,7 +690,7 @@ TEST(the_text_has_what_the_json_has)
 	command_free(&result);
 }
 
-TEST(the_text_says_how_to_learn_more_and_warns)
+TEST(the_text_names_further_flags_and_warns)
 {
 	struct start how = { .program = "runtime_report",
 		.argument = "leak",
@@ -738,7 +738,7 @@ TEST(a_terminal_is_shown_colours)
 	free(text);
 }
 
-TEST(a_terminal_of_somebody_who_wants_none_is_shown_none)
+TEST(colours_can_be_turned_off_on_a_terminal)
 {
 	char *text = text_on_terminal(true);
 

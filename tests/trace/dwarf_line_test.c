@@ -113,7 +113,7 @@ TEST(a_table_of_an_unknown_version_stays_as_it_is)
 }
 
 /* By one byte, and by as many as a length can tell. */
-TEST(a_table_that_does_not_end_in_its_section_is_erased_with_what_follows)
+TEST(a_table_that_does_not_end_in_its_section_is_erased_with_the_rest)
 {
 	for (int wide = 0; wide < 2; wide++) {
 		struct section longer = { .size = 0 };
@@ -215,7 +215,7 @@ expect_lists(bool fit, bool wide, const unsigned char *lists, size_t size)
 		expect_lists(fit, wide, lists, sizeof(lists));                 \
 	} while (0)
 
-TEST(lists_that_are_all_there_stay_as_they_are)
+TEST(complete_lists_stay_unchanged)
 {
 	EXPECT_LISTS(true, false, 0, 0, 0, 0);
 	/* A folder by its name; a file by its name, folder and checksum. */

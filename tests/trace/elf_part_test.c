@@ -138,7 +138,7 @@ TEST(debug_information_is_read_behind_the_end_of_the_file)
 	expect_text(&file);
 }
 
-TEST(other_parts_are_as_they_are)
+TEST(other_parts_are_unchanged)
 {
 	struct file file = file_with_text(".debug_str");
 	unsigned char *whole = read_part(&file, 0, sizeof(file));

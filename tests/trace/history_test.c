@@ -94,7 +94,7 @@ TEST(actions_are_skipped_by_name)
 	EXPECT_EQ(history_settings().skip, 0);
 }
 
-TEST(a_wrong_wish_is_told_by_name)
+TEST(a_wrong_setting_is_refused_by_name)
 {
 	struct history_settings settings;
 	struct weir_history history = asked();
@@ -189,7 +189,7 @@ TEST(a_copy_goes_on_where_it_was_although_more_has_come)
 	EXPECT_GT(from, end);
 }
 
-TEST(a_ring_that_changes_its_size_keeps_what_fits)
+TEST(a_ring_that_changes_its_size_keeps_the_events_that_fit)
 {
 	keep(8, WEIR_HISTORY_NONE);
 	for (uint64_t i = 0; i < 20; i++)
@@ -212,7 +212,7 @@ TEST(a_ring_that_changes_its_size_keeps_what_fits)
 	expect_events(7, 1);
 }
 
-TEST(a_ring_without_memory_counts_what_it_drops)
+TEST(a_ring_without_memory_counts_dropped_events)
 {
 	keep(8, WEIR_HISTORY_NONE);
 	meta_fail(1, 1);
@@ -399,7 +399,7 @@ TEST(annotations_are_kept_in_order_and_bounded)
 	EXPECT_EQ(history_annotations(&from, notes, 16), 0);
 }
 
-TEST(annotations_that_say_nothing_are_refused)
+TEST(invalid_annotations_are_refused)
 {
 	keep(4, WEIR_HISTORY_NONE);
 	EXPECT_STATUS(weir_annotate(NULL, WEIR_STAGE_START, 0), WEIR_EINVAL);
@@ -412,7 +412,7 @@ TEST(annotations_that_say_nothing_are_refused)
 
 /* ---- How allocations were served --------------------------------------- */
 
-TEST(an_event_says_how_its_allocation_was_served)
+TEST(an_event_has_the_step_that_served_its_allocation)
 {
 	struct trace_event event = { 0 };
 
@@ -430,7 +430,7 @@ TEST(an_event_says_how_its_allocation_was_served)
 	EXPECT_EQ(served.grown_bytes, 4 << 20);
 }
 
-TEST(what_an_event_has_no_room_for_is_cut)
+TEST(numbers_too_large_for_an_event_are_capped)
 {
 	struct trace_event event = { 0 };
 

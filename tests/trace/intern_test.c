@@ -18,7 +18,7 @@ same_word(const void *user, uint32_t entry)
 	return words->kept[entry] == words->wanted;
 }
 
-TEST(what_was_put_in_is_found_and_nothing_else)
+TEST(added_entries_are_found_and_no_others)
 {
 	enum { COUNT = 20000 };
 	static uint64_t kept[COUNT];
@@ -45,7 +45,7 @@ TEST(what_was_put_in_is_found_and_nothing_else)
 	intern_drop(&index);
 }
 
-TEST(entries_of_one_hash_are_told_apart)
+TEST(entries_of_one_hash_are_distinguished)
 {
 	static uint64_t kept[1000];
 	struct intern index = { 0 };

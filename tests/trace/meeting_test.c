@@ -175,7 +175,7 @@ TEST(the_process_of_another_user_is_not_spoken_with)
 	EXPECT_STR_EQ(weir_last_error(), "process 4711 is not this user's");
 }
 
-TEST(nobody_and_somebody_who_has_left_are_told_apart)
+TEST(a_missing_server_and_one_that_has_left_are_distinguished)
 {
 	int folder;
 	int server;
@@ -193,7 +193,7 @@ TEST(nobody_and_somebody_who_has_left_are_told_apart)
 	    weir_last_error(), "process 4711 was watched, and is gone");
 }
 
-TEST(what_a_process_of_the_same_number_left_is_replaced)
+TEST(the_socket_of_an_earlier_process_of_the_same_number_is_replaced)
 {
 	int folder;
 	int server;
@@ -253,7 +253,7 @@ TEST(a_folder_with_a_long_path_serves_too)
 	EXPECT_EQ(meeting_connect(folder, 4711, TIMEOUT_MS, &client), WEIR_OK);
 }
 
-TEST(a_server_that_says_nothing_is_not_waited_for_for_ever)
+TEST(a_wait_for_a_silent_server_ends)
 {
 	int folder;
 	int server;

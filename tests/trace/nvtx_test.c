@@ -50,7 +50,7 @@ TEST(without_a_tool_nothing_happens)
 	weir_nvtx_forget(path);
 }
 
-TEST(ranges_and_marks_are_told)
+TEST(ranges_and_marks_are_emitted)
 {
 	use_tool();
 	EXPECT_EQ(weir_nvtx_range_push("outer"), 0);
@@ -87,7 +87,7 @@ TEST(streams_threads_and_memory_are_named)
 	EXPECT_STR_EQ(told(), text);
 }
 
-TEST(a_tool_that_knows_the_runtimes_streams_is_told)
+TEST(a_tool_that_knows_the_runtimes_streams_gets_their_names)
 {
 	setenv("NVTX_TOOL_RUNTIME", "1", 1);
 	use_tool();

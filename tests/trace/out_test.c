@@ -52,7 +52,7 @@ neighbours(const char *path)
 	return n;
 }
 
-TEST(what_is_written_is_there_at_the_end_and_not_before)
+TEST(the_file_appears_at_the_end_and_not_before)
 {
 	struct out *out;
 	char *path = place();
@@ -71,7 +71,7 @@ TEST(what_is_written_is_there_at_the_end_and_not_before)
 	EXPECT_EQ(about.st_mode & 07777, 0600);
 }
 
-TEST(what_is_abandoned_leaves_nothing)
+TEST(an_abandoned_file_leaves_nothing)
 {
 	struct out *out;
 	char *path = place();
@@ -106,7 +106,7 @@ TEST(a_link_is_replaced_and_not_followed)
 }
 
 /* Whoever may do all would otherwise replace /dev/null by a file. */
-TEST(what_is_no_file_is_not_replaced)
+TEST(only_a_regular_file_is_replaced)
 {
 	struct out *out;
 	char *path = place();
@@ -136,7 +136,7 @@ TEST(what_is_no_file_is_not_replaced)
 	unlink(pipe_path);
 }
 
-TEST(what_cannot_be_written_says_why)
+TEST(a_failed_write_reports_its_reason)
 {
 	struct out *out;
 	char *path = place();
@@ -163,7 +163,7 @@ TEST(what_cannot_be_written_says_why)
 	rmdir(below);
 }
 
-TEST(a_full_disk_is_told_at_the_end)
+TEST(a_full_disk_is_reported_at_the_end)
 {
 	struct out *out;
 	char *path = place();

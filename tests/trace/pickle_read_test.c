@@ -233,7 +233,7 @@ TEST(texts_of_every_form_are_read)
 	expect_setting(BYTES("\x8c\x02hi(NN1"), "hi");
 }
 
-TEST(what_is_no_utf8_becomes_a_replacement)
+TEST(invalid_utf8_becomes_a_replacement)
 {
 	expect_setting(BYTES("\x8c\x03"
 			     "a\xff"
@@ -332,7 +332,7 @@ TEST(bytes_that_are_no_opcode_are_named)
 	expect_refused(BYTES("\x80\x09}."), "protocol 9");
 }
 
-TEST(what_is_on_the_stack_must_be_there)
+TEST(opcodes_need_their_values_on_the_stack)
 {
 	expect_refused(BYTES("."), "opcode STOP at offset 0: 0 values");
 	expect_refused(BYTES("NN."), "2 values are left");
@@ -349,7 +349,7 @@ TEST(what_is_on_the_stack_must_be_there)
 	expect_refused(BYTES("(1."), "0 values are left");
 }
 
-TEST(containers_take_what_is_theirs)
+TEST(values_are_added_to_containers_only)
 {
 	expect_refused(BYTES("NNa."), "no list");
 	expect_refused(BYTES("}Na."), "no list");
@@ -377,7 +377,7 @@ TEST(the_memo_is_bounded_by_the_file)
 	expect_refused(BYTES("g\n."), "'' is not a number");
 }
 
-TEST(lengths_are_not_believed)
+TEST(lengths_are_not_trusted)
 {
 	expect_refused(BYTES("X\xff\xff\xff\x7f"
 			     "abc"),
@@ -431,7 +431,7 @@ TEST(lists_nest_as_deep_as_a_file_is_long)
 	free(bytes);
 }
 
-TEST(other_pickles_are_told_what_they_are)
+TEST(the_error_of_another_pickle_names_its_kind)
 {
 	expect_refused(BYTES("K\x01."), "a number, as old files of torch.save");
 	expect_refused(

@@ -183,7 +183,7 @@ TEST(a_frame_at_an_address_of_nothing_is_no_fault)
 	EXPECT_EQ(walk_all(), 0);
 }
 
-TEST(a_code_that_is_none_ends_all_reading)
+TEST(an_invalid_code_ends_all_reading)
 {
 	begin_at(&inner);
 	put(&outer, 32, &outer_name);

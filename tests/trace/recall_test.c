@@ -53,7 +53,7 @@ TEST(a_stack_is_the_same_when_it_is_met_again)
 	}
 }
 
-TEST(ways_of_the_same_size_are_told_apart)
+TEST(call_paths_of_the_same_size_are_distinguished)
 {
 	recall_prepare();
 	for (int i = 0; i < 50; i++) {

@@ -23,7 +23,7 @@ TEST(a_way_without_effort_is_its_word)
 	EXPECT_STR_EQ(served_text(&served, text), "grown");
 }
 
-TEST(effort_speaks_for_the_way_that_it_is)
+TEST(effort_of_the_same_way_replaces_its_word)
 {
 	struct served served = {
 		.by = SERVED_wait, .waits = 1, .waited_for = 0x7f10
@@ -52,7 +52,7 @@ TEST(effort_follows_the_word_of_another_way)
 	    "MiB");
 }
 
-TEST(what_is_known_of_waits_is_said)
+TEST(the_known_facts_of_waits_are_printed)
 {
 	struct served served = { .by = SERVED_wait, .waits = 2 };
 	struct served_wait wait = { .stream = "3" };
@@ -65,7 +65,7 @@ TEST(what_is_known_of_waits_is_said)
 	    served_phrase(&served, &wait, text), "2 waits 120 us for stream 3");
 }
 
-TEST(what_was_tried_is_in_the_order_of_the_ladder)
+TEST(tried_steps_are_in_the_order_of_the_ladder)
 {
 	struct served served = { .tried = 1u << SERVED_forced |
 		    1u << SERVED_ready | 1u << SERVED_grown,
@@ -108,7 +108,7 @@ hear(uint64_t tag, uint64_t ns)
 	heard_ns += ns;
 }
 
-TEST(a_listener_hears_of_waits_with_a_tag)
+TEST(a_listener_is_called_for_waits_with_a_tag)
 {
 	served_measured(1, 5);
 	served_listen(hear);

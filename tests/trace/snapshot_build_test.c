@@ -289,7 +289,7 @@ TEST(host_segments_lie_behind_those_of_devices_and_are_counted_apart)
 	}
 }
 
-TEST(host_segments_that_are_none_are_passed_over)
+TEST(invalid_host_segments_are_passed_over)
 {
 	struct snapshot *snapshot;
 

@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 #include "trace/snapshot_model.h"
 
-TEST(arrays_keep_what_is_in_them_as_they_grow)
+TEST(arrays_keep_their_contents_as_they_grow)
 {
 	struct snapshot *snapshot = snapshot_new();
 

@@ -101,7 +101,7 @@ TEST(blocks_without_an_address_follow_each_other)
 	snapshot_free(snapshot);
 }
 
-TEST(the_history_of_old_files_says_who_and_how_much)
+TEST(the_history_of_old_files_has_stack_and_requested_size)
 {
 	struct snapshot *snapshot = read_segment("",
 	    "}Vsize\nI512\nsVstate\nVactive_allocated\nsVhistory\n"
@@ -154,7 +154,7 @@ TEST(wrong_fields_of_events_are_named)
 	    "'size' of an event is below 0 or above 1 EiB");
 }
 
-TEST(what_sums_up_to_more_than_4_eib_is_refused)
+TEST(sums_above_4_eib_are_refused)
 {
 	expect_segment_refused("",
 	    BLOCK(1152921504606846976, "inactive") BLOCK(1152921504606846976,

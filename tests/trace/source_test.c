@@ -35,7 +35,7 @@ read_input(void *user, void *buffer, size_t size)
 	return (ptrdiff_t)n;
 }
 
-TEST(what_is_asked_for_lies_together)
+TEST(requested_bytes_are_contiguous)
 {
 	struct input input = { .left = 3 << 20, .step = 1000 };
 	struct source source;

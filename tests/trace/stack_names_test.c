@@ -40,7 +40,7 @@ expect_name_with_symbols(ElfW(Sym) * symbols, const char *names, size_t size)
 	free(symbols);
 }
 
-TEST(very_many_symbols_of_one_address_are_no_harm)
+TEST(very_many_symbols_of_one_address_are_harmless)
 {
 	ElfW(Sym) *symbols = calloc(SYMBOLS, sizeof(*symbols));
 
@@ -52,7 +52,7 @@ TEST(very_many_symbols_of_one_address_are_no_harm)
 }
 
 /* The library's names end with the page. */
-TEST(names_of_symbols_without_an_end_are_no_harm)
+TEST(names_of_symbols_without_an_end_are_harmless)
 {
 	enum { PAGE = 4096 };
 	static char names[PAGE];
@@ -88,7 +88,7 @@ TEST(a_file_of_debug_information_that_is_a_pipe_is_not_read)
 }
 
 /* Each time that it is read it would be opened again. */
-TEST(a_file_that_names_itself_as_the_shared_one_is_no_harm)
+TEST(a_file_that_names_itself_as_the_shared_one_is_harmless)
 {
 	struct hostile hostile = hostile_load();
 	const struct hostile_section section = { .name = ".gnu_debugaltlink",
@@ -156,7 +156,7 @@ TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
 }
 
 /* The bytes that were read of a file stay as they were. */
-TEST(a_file_that_is_cut_after_it_was_read_is_no_harm)
+TEST(a_file_that_is_cut_after_it_was_read_is_harmless)
 {
 	struct hostile copy = hostile_load();
 	struct stack_place place;
@@ -231,14 +231,14 @@ expect_name_with_a_zero(size_t distance)
 }
 
 /* The reader divides by these. */
-TEST(a_line_table_whose_range_of_lines_is_0_is_no_harm)
+TEST(a_line_table_whose_range_of_lines_is_0_is_harmless)
 {
 	enum { LINE_RANGE = 2 };
 
 	expect_name_with_a_zero(LINE_RANGE);
 }
 
-TEST(a_line_table_whose_instructions_have_0_operations_is_no_harm)
+TEST(a_line_table_whose_instructions_have_0_operations_is_harmless)
 {
 	enum { MAX_OPS = 5 };
 
@@ -347,7 +347,7 @@ expect_name_with_entries(const uint8_t *entries, size_t size)
 }
 
 /* The reader calls itself for each. */
-TEST(an_entry_that_takes_its_name_from_itself_is_no_harm)
+TEST(an_entry_that_takes_its_name_from_itself_is_harmless)
 {
 	const uint8_t self = offsetof(struct unit, entries);
 	const uint8_t entries[] = { 3, self, 0, 0, 0, 0 };
@@ -355,7 +355,7 @@ TEST(an_entry_that_takes_its_name_from_itself_is_no_harm)
 	expect_name_with_entries(entries, sizeof(entries));
 }
 
-TEST(entries_that_are_nested_very_deeply_are_no_harm)
+TEST(entries_that_are_nested_very_deeply_are_harmless)
 {
 	enum { DEPTH = 500000 };
 	uint8_t *entries = calloc(2, DEPTH);
@@ -396,7 +396,7 @@ TEST(debug_information_that_is_compressed_otherwise_is_not_read)
 
 /* By one byte, by what needs an allocation without a bound, and by as much as
  * makes the size small. */
-TEST(a_wrong_size_of_compressed_debug_information_is_no_harm)
+TEST(a_wrong_size_of_compressed_debug_information_is_harmless)
 {
 	static const uint64_t more[] = { 1, (uint64_t)-1, 1 << 20, 1ull << 40,
 		(uint64_t)-100 };
@@ -411,7 +411,7 @@ TEST(a_wrong_size_of_compressed_debug_information_is_no_harm)
 	}
 }
 
-TEST(a_compressed_line_table_with_a_zero_is_no_harm)
+TEST(a_compressed_line_table_with_a_zero_is_harmless)
 {
 	static const size_t fields[] = { 2, 5 };
 	static const char zero;
@@ -453,7 +453,7 @@ TEST(compressed_debug_information_of_the_old_form_is_not_read)
 /* ---- Headers ------------------------------------------------------------- */
 
 /* The reader copies as many bytes as the note says. */
-TEST(a_build_id_that_is_longer_than_its_section_is_no_harm)
+TEST(a_build_id_that_is_longer_than_its_section_is_harmless)
 {
 	struct {
 		uint32_t name_size;
@@ -472,7 +472,7 @@ TEST(a_build_id_that_is_longer_than_its_section_is_no_harm)
 	hostile_finish(&hostile);
 }
 
-TEST(names_of_sections_that_no_header_has_are_no_harm)
+TEST(names_of_sections_that_no_header_has_are_harmless)
 {
 	static const ElfW(Half) indexes[] = { 40000, SHN_XINDEX };
 	ElfW(Shdr) first = { .sh_link = 0xfffffff };
@@ -491,7 +491,7 @@ TEST(names_of_sections_that_no_header_has_are_no_harm)
 }
 
 /* The reader takes the lowest offset but 0 for where they all begin. */
-TEST(debug_information_at_the_beginning_of_its_file_is_no_harm)
+TEST(debug_information_at_the_beginning_of_its_file_is_harmless)
 {
 	struct hostile hostile = hostile_load();
 	ElfW(Shdr) section;
@@ -607,7 +607,7 @@ expect_name_with_unit(const unsigned char *abbrevs, size_t abbrevs_size,
 }
 
 /* The reader of functions goes on where the entries of a unit end. */
-TEST(nested_entries_behind_the_end_of_a_unit_are_no_harm)
+TEST(nested_entries_behind_the_end_of_a_unit_are_harmless)
 {
 	static const unsigned char abbrevs[] = { UNIT_BEGINS, 2, 0x0b, 1, 0, 0,
 		0 };
@@ -620,7 +620,7 @@ TEST(nested_entries_behind_the_end_of_a_unit_are_no_harm)
 
 /* By forms whose values the reader takes for offsets, too: a constant of the
  * abbreviation, and a flag. */
-TEST(an_entry_that_names_itself_by_an_odd_form_is_no_harm)
+TEST(an_entry_that_names_itself_by_an_odd_form_is_harmless)
 {
 	enum { AT = 4 + 2 + 4 + 1 + 1 + 8 + 8 + 4 };
 	static const unsigned char constant[] = { UNIT_BEGINS, 2, 0x2e, 0, 0x47,
@@ -634,7 +634,7 @@ TEST(an_entry_that_names_itself_by_an_odd_form_is_no_harm)
 }
 
 /* The last entry needs more bytes than there are, and the reader goes on. */
-TEST(entries_that_are_cut_are_no_harm)
+TEST(entries_that_are_cut_are_harmless)
 {
 	enum { AT = 4 + 2 + 4 + 1 + 1 + 8 + 8 + 4 };
 	static const unsigned char abbrevs[] = { UNIT_BEGINS,
@@ -651,7 +651,7 @@ TEST(entries_that_are_cut_are_no_harm)
 }
 
 /* The index of an address that is 8 bytes in front of all addresses. */
-TEST(an_index_that_wraps_around_is_no_harm)
+TEST(an_index_that_wraps_around_is_harmless)
 {
 	static const unsigned char abbrevs[] = { UNIT_BEGINS, 2, 0x2e, 0, 0x03,
 		0x08, 0x11, 0x1b, 0x12, 0x0b, 0, 0, 0 };
@@ -663,7 +663,7 @@ TEST(an_index_that_wraps_around_is_no_harm)
 }
 
 /* Units that each have the abbreviations of the other before read again. */
-TEST(abbreviations_that_are_read_very_often_are_no_harm)
+TEST(abbreviations_that_are_read_very_often_are_harmless)
 {
 	enum { UNITS = 20000, CODES = 60000 };
 	struct bytes abbrevs = { NULL, 0 };
@@ -695,7 +695,7 @@ TEST(abbreviations_that_are_read_very_often_are_no_harm)
 
 /* Each of many entries has the same very many ranges, which the reader joins.
  */
-TEST(ranges_that_are_read_very_often_are_no_harm)
+TEST(ranges_that_are_read_very_often_are_harmless)
 {
 	enum { ENTRIES = 200000, RANGES = 200000 };
 	static const unsigned char codes[] = { UNIT_BEGINS, 2, 0x2e, 0, 0x03,
@@ -761,7 +761,7 @@ expect_name_with_line_table(const uint8_t *table, size_t size, uint32_t at)
 }
 
 /* The file has no folder, and no unit names one. */
-TEST(a_line_table_that_defines_a_file_is_no_harm)
+TEST(a_line_table_that_defines_a_file_is_harmless)
 {
 	static const uint8_t table[] = { 28, 0, 0, 0, 4, 0, 8, 0, 0, 0, 1, 1, 1,
 		0xfb, 14, 1, 0, 0, 0, 6, 3, 'a', 0, 0, 0, 0, 2, 0, 1, 1, 1, 1 };
@@ -771,7 +771,7 @@ TEST(a_line_table_that_defines_a_file_is_no_harm)
 
 /* A unit says that its table begins in the program of one, where a length of
  * 1 GiB stands. */
-TEST(a_line_table_in_the_middle_of_another_is_no_harm)
+TEST(a_line_table_in_the_middle_of_another_is_harmless)
 {
 	uint8_t table[64] = { 60, 0, 0, 0, 4, 0, 8, 0, 0, 0, 1, 1, 1, 0xfb, 14,
 		1, 0, 0, 0, 0, 0, 0x40, 4, 0, 0xf0, 0xff, 0xff, 0x3f, 1, 1, 1,

@@ -151,7 +151,7 @@ TEST(frames_beyond_the_most_do_not_count)
 }
 
 /* As many as there is room for, and those stay. */
-TEST(a_full_table_keeps_what_it_has_and_counts_the_rest)
+TEST(a_full_table_keeps_its_stacks_and_counts_the_rest)
 {
 	struct stack_table *table = stack_table_create(64 << 10);
 	enum { TRIES = 10000 };
@@ -257,7 +257,7 @@ take_around_it(void)
 	return take_in_line();
 }
 
-TEST(calls_that_were_put_in_line_are_places_of_their_own)
+TEST(inlined_calls_are_separate_places)
 {
 	struct stack_place places[3];
 

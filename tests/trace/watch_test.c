@@ -63,7 +63,7 @@ TEST(each_fault_of_a_request_is_named)
 	    "it is not of weir");
 }
 
-TEST(a_reply_has_as_many_devices_as_it_says)
+TEST(a_reply_has_the_number_of_devices_in_its_head)
 {
 	for (uint32_t n = 0; n <= WATCH_DEVICES; n++) {
 		good_reply(n);

@@ -62,7 +62,7 @@ TEST(small_values_are_few_bytes)
 		      "e");
 }
 
-TEST(what_comes_again_is_a_memo)
+TEST(repeated_values_are_memos)
 {
 	memo key = 0;
 	memo word = 0;

@@ -58,7 +58,7 @@ TEST(statistics_are_those_of_weir_stats)
 	EXPECT_EQ(number("devices"), 1);
 }
 
-TEST(devices_are_added_up_and_told_apart)
+TEST(devices_are_added_up_and_listed_separately)
 {
 	device_need(2);
 	void *one = weir_malloc_on(0, MIB, NULL);
@@ -72,7 +72,7 @@ TEST(devices_are_added_up_and_told_apart)
 	give(other);
 }
 
-TEST(pinned_memory_has_statistics_of_its_own)
+TEST(pinned_memory_has_separate_statistics)
 {
 	take(MIB, NULL);
 	EXPECT_NOT_NULL(weir_host_malloc(2 * MIB));
@@ -123,7 +123,7 @@ TEST(a_long_value_is_not_cut)
 	EXPECT_STR_EQ(get("option.snapshot").text, name);
 }
 
-TEST(what_would_have_no_effect_is_refused)
+TEST(a_setting_that_would_have_no_effect_is_refused)
 {
 	static const char *const late[][2] = {
 		{ "option.watch", "True" },
@@ -268,7 +268,7 @@ TEST(every_path_that_is_listed_can_be_read)
 	EXPECT_EQ(weir_ctl_list("stats", NULL, NULL), WEIR_EINVAL);
 }
 
-TEST(a_wrong_environment_is_told)
+TEST(a_wrong_environment_is_reported)
 {
 	struct weir_ctl value = { .struct_size = sizeof(value) };
 
@@ -304,7 +304,7 @@ TEST(a_list_is_answered_in_pages)
 	EXPECT_EQ(reply.row_count, 0);
 }
 
-TEST(a_watcher_is_told_why_not_without_the_name_of_a_call)
+TEST(a_watcher_gets_the_reason_without_the_name_of_a_call)
 {
 	static struct watch_ctl_reply reply;
 	struct watch_ctl_request request = { WATCH_MAGIC, WATCH_VERSION,

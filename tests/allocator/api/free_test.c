@@ -72,7 +72,7 @@ TEST(an_address_inside_a_block_is_refused_and_its_block_named)
 	give(ptr);
 }
 
-TEST(a_wrong_free_is_told_for_what_it_is)
+TEST(the_error_of_a_wrong_free_names_the_mistake)
 {
 	char *first = take(4 * MIB, NULL);
 	char *second = take(4 * MIB, NULL);
@@ -320,7 +320,7 @@ free_part_and_all(void *arg)
 	return (void *)freed;
 }
 
-TEST(of_threads_that_free_the_same_blocks_the_first_succeeds)
+TEST(the_first_of_threads_that_free_the_same_blocks_succeeds)
 {
 	pthread_t thread[THREADS];
 	struct freeing freeing[THREADS];

@@ -136,7 +136,7 @@ TEST(a_freed_block_serves_the_next_request)
 	expect_healthy();
 }
 
-TEST(with_one_device_what_is_cached_needs_no_call_of_the_driver)
+TEST(with_one_device_cached_blocks_need_no_driver_call)
 {
 	static const size_t sizes[] = { 1000, 64 * KIB, MIB };
 
@@ -170,7 +170,7 @@ TEST(a_block_in_use_by_a_late_stream_is_not_handed_out)
 	expect_healthy();
 }
 
-TEST(a_copy_reads_what_was_written_before_the_block_was_freed)
+TEST(a_copy_reads_bytes_written_before_the_block_was_freed)
 {
 	weir_stream late = new_stream();
 	unsigned char *device = take(16 * MIB, late);
@@ -188,7 +188,7 @@ TEST(a_copy_reads_what_was_written_before_the_block_was_freed)
 	expect_healthy();
 }
 
-TEST(the_simulation_tells_of_a_block_that_comes_back_too_early)
+TEST(the_simulation_reports_a_block_that_comes_back_too_early)
 {
 	device_need_sim("a GPU does not tell races");
 	weir_stream late = new_stream();
@@ -207,7 +207,7 @@ TEST(the_simulation_tells_of_a_block_that_comes_back_too_early)
 	EXPECT_STR_HAS(sim()->violation_text(0), "the host");
 }
 
-TEST(one_late_stream_holds_back_none_but_its_own_blocks)
+TEST(one_late_stream_holds_back_its_own_blocks_only)
 {
 	weir_stream late = new_stream();
 	weir_stream quick = new_stream();
@@ -338,7 +338,7 @@ TEST(small_blocks_share_segments)
 	expect_healthy();
 }
 
-TEST(a_block_serves_what_leaves_an_eighth_unused_at_most)
+TEST(a_block_serves_requests_that_leave_an_eighth_unused_at_most)
 {
 	void *ptr = host_take(90 * MIB);
 
@@ -557,7 +557,7 @@ TEST(tiny_memory_goes_back_like_all_other)
 	expect_healthy();
 }
 
-TEST(a_wrong_sum_of_what_is_cut_is_found)
+TEST(a_wrong_sum_of_shared_bytes_is_found)
 {
 	char text[256];
 
@@ -571,7 +571,7 @@ TEST(a_wrong_sum_of_what_is_cut_is_found)
 }
 
 /* Programs that know nothing of weir have what the driver gives them. */
-TEST(what_stands_for_the_driver_s_own_is_aligned_as_the_driver_s)
+TEST(memory_in_place_of_the_driver_s_is_aligned_as_the_driver_s)
 {
 	for (size_t size = 1; size < 3 * KIB; size += 200) {
 		void *ptr;
@@ -583,7 +583,7 @@ TEST(what_stands_for_the_driver_s_own_is_aligned_as_the_driver_s)
 	expect_healthy();
 }
 
-TEST(trim_gives_back_all_but_what_is_to_be_kept)
+TEST(trim_gives_back_all_but_the_bytes_to_keep)
 {
 	void *blocks[4];
 
@@ -648,7 +648,7 @@ TEST(a_cap_on_unused_memory_holds_after_every_free)
 	expect_healthy();
 }
 
-TEST(what_is_unused_for_long_goes_back_in_time)
+TEST(memory_that_is_unused_for_long_goes_back)
 {
 	conf("decay_ms:20");
 	host_give(host_take(8 * MIB));
@@ -674,7 +674,7 @@ TEST(nothing_decays_if_that_is_off)
 	expect_healthy();
 }
 
-TEST(the_limit_is_kept_by_giving_back_and_then_told)
+TEST(the_limit_is_kept_by_giving_back_and_then_reported)
 {
 	conf("pinned_limit_mb:32");
 	void *a = host_take(16 * MIB);
@@ -767,7 +767,7 @@ TEST(kinds_are_apart)
 	expect_healthy();
 }
 
-TEST(each_device_has_its_own)
+TEST(each_device_has_separate_host_memory)
 {
 	device_need(2);
 	struct weir_stats out = { .struct_size = sizeof(out) };
@@ -1029,7 +1029,7 @@ TEST(nothing_is_asked_for_where_there_are_no_nodes)
 
 /* ---- Memory of the caller's own ---------------------------------------- */
 
-TEST(registering_and_unregistering_change_what_is_pinned)
+TEST(registering_and_unregistering_change_whether_memory_is_pinned)
 {
 	char *memory = aligned_alloc(4096, MIB);
 
@@ -1044,7 +1044,7 @@ TEST(registering_and_unregistering_change_what_is_pinned)
 	expect_healthy();
 }
 
-TEST(registering_twice_is_told)
+TEST(registering_twice_is_refused)
 {
 	char *memory = aligned_alloc(4096, MIB);
 
@@ -1060,7 +1060,7 @@ TEST(registering_twice_is_told)
 	expect_healthy();
 }
 
-TEST(registrations_that_overlap_are_told)
+TEST(registrations_that_overlap_are_refused)
 {
 	char *memory = aligned_alloc(65536, 4 * MIB);
 
@@ -1081,7 +1081,7 @@ TEST(registrations_that_overlap_are_told)
 	expect_healthy();
 }
 
-TEST(what_was_never_registered_cannot_be_undone)
+TEST(memory_that_was_never_registered_cannot_be_unregistered)
 {
 	char *memory = aligned_alloc(65536, 4 * MIB);
 
@@ -1095,7 +1095,7 @@ TEST(what_was_never_registered_cannot_be_undone)
 	expect_healthy();
 }
 
-TEST(bad_registrations_are_told)
+TEST(bad_registrations_are_refused)
 {
 	char *memory = aligned_alloc(4096, MIB);
 	char *ours = host_take(MIB);
@@ -1139,7 +1139,7 @@ TEST(four_threads_register_at_once)
 	expect_healthy();
 }
 
-TEST(what_is_pinned_is_known_of_any_address)
+TEST(any_address_can_be_queried_for_pinned_memory)
 {
 	int local = 0;
 	char *ptr = host_take(MIB);
@@ -1172,7 +1172,7 @@ TEST(more_than_the_machine_has_is_refused)
 	expect_healthy();
 }
 
-TEST(bad_requests_are_told)
+TEST(bad_requests_are_refused)
 {
 	EXPECT_NO_MEMORY(weir_host_malloc(0), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "0 bytes");
@@ -1186,7 +1186,7 @@ TEST(bad_requests_are_told)
 	expect_healthy();
 }
 
-TEST(bad_questions_are_told)
+TEST(bad_queries_are_refused)
 {
 	struct weir_stats none = { 0 };
 	struct weir_stats out = { .struct_size = sizeof(out) };
@@ -1205,7 +1205,7 @@ TEST(bad_questions_are_told)
 	EXPECT_OK(weir_host_trim(0, 0, NULL));
 }
 
-TEST(bad_pointers_are_told)
+TEST(bad_pointers_are_refused)
 {
 	int local = 0;
 	char *ptr = host_take(MIB);
@@ -1236,7 +1236,7 @@ TEST(bad_pointers_are_told)
 
 /* ---- Failures ---------------------------------------------------------- */
 
-TEST(what_the_driver_refuses_is_told_and_leaves_nothing)
+TEST(a_refusal_of_the_driver_is_reported_and_leaves_nothing)
 {
 	device_need_sim("a call has to fail");
 	static const char *const entries[] = { "cuMemHostAlloc",
@@ -1261,7 +1261,7 @@ TEST(what_the_driver_refuses_is_told_and_leaves_nothing)
 	expect_healthy();
 }
 
-TEST(a_shortage_is_met_by_what_is_unused)
+TEST(a_shortage_is_met_by_unused_memory)
 {
 	device_need_sim("a call has to fail");
 	host_give(host_take(8 * MIB));
@@ -1271,7 +1271,7 @@ TEST(a_shortage_is_met_by_what_is_unused)
 	expect_healthy();
 }
 
-TEST(what_the_driver_does_not_take_back_stays)
+TEST(memory_that_the_driver_does_not_take_back_stays)
 {
 	device_need_sim("a call has to fail");
 	registered("");
@@ -1353,7 +1353,7 @@ TEST(threads_register_and_free_at_once_with_a_cap)
 	run_threads(false);
 }
 
-TEST(a_background_thread_frees_what_is_done_and_gives_it_back)
+TEST(a_background_thread_frees_complete_memory_and_gives_it_back)
 {
 	conf("pinned_use_background_threads:True,decay_ms:20");
 	weir_stream stream = new_stream();

@@ -83,7 +83,7 @@ TEST(a_place_for_the_answer_and_a_device_are_needed)
 	EXPECT_STATUS(weir_trim(1000, 0, &bytes), WEIR_ENODEVICE);
 }
 
-TEST(a_trim_keeps_as_much_as_it_is_told)
+TEST(a_trim_keeps_the_requested_bytes)
 {
 	size_t freed = 0;
 

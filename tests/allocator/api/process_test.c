@@ -101,7 +101,7 @@ use_device(void *arg)
 	(void)arg;
 }
 
-TEST(a_child_forked_before_the_first_use_has_a_gpu_of_its_own)
+TEST(a_child_forked_before_the_first_use_can_use_the_gpu)
 {
 	EXPECT_STATUS(weir_options_set("nonsense:1"), WEIR_EINVAL);
 	EXPECT_EQ(in_child(use_device, NULL), 0);

@@ -31,7 +31,7 @@ TEST(a_block_is_found_by_any_address_within_it)
 	EXPECT_STATUS(weir_block_info(&info, &info), WEIR_EINVAL);
 }
 
-TEST(the_place_for_a_block_s_facts_must_say_its_size)
+TEST(the_struct_for_a_block_s_facts_must_have_its_size)
 {
 	struct weir_block_info info = { 0 };
 	void *ptr = take(512, NULL);
@@ -41,7 +41,7 @@ TEST(the_place_for_a_block_s_facts_must_say_its_size)
 	EXPECT_NULL(info.address);
 }
 
-TEST(weir_owns_what_it_has_from_the_driver_be_it_in_use_or_not)
+TEST(weir_owns_its_memory_from_the_driver_in_use_or_not)
 {
 	char *ptr = take(64 * MIB, NULL);
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;

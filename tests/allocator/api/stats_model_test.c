@@ -321,7 +321,7 @@ come_and_go(size_t n, size_t size, weir_stream stream)
 }
 
 /* More than its cache holds: some of it has gone to the depot of the stream. */
-TEST(what_one_stream_has_freed_is_not_in_the_peak_of_another)
+TEST(memory_that_one_stream_freed_is_not_in_the_peak_of_another)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();

@@ -464,7 +464,7 @@ TEST(a_device_without_an_arena_can_be_reset)
 
 /* ---- Reading ----------------------------------------------------------- */
 
-TEST(the_place_for_statistics_must_say_its_size)
+TEST(the_struct_for_statistics_must_have_its_size)
 {
 	struct weir_stats s = { 0 };
 
@@ -504,7 +504,7 @@ flat(const struct weir_stats *s, const char *wanted)
 	FAIL("there is no statistic %s", wanted);
 }
 
-TEST(every_statistic_has_a_flat_name_of_its_own)
+TEST(every_statistic_has_a_unique_flat_name)
 {
 	struct weir_stats s = stats();
 	const char *names[200];

@@ -148,7 +148,7 @@ TEST(addresses_of_an_ended_stream_are_grown_by_another)
 	expect_healthy();
 }
 
-TEST(work_of_a_retired_stream_holds_back_what_it_used)
+TEST(work_of_a_retired_stream_holds_back_blocks_that_it_used)
 {
 	weir_stream a = new_stream();
 	weir_stream use = foreign_stream(CU_STREAM_NON_BLOCKING);
@@ -170,7 +170,7 @@ TEST(work_of_a_retired_stream_holds_back_what_it_used)
 	expect_healthy();
 }
 
-TEST(work_of_a_destroyed_stream_holds_back_what_it_used)
+TEST(work_of_a_destroyed_stream_holds_back_blocks_that_it_used)
 {
 	weir_stream a = new_stream();
 	weir_stream use = new_stream();
@@ -316,7 +316,7 @@ run_thread(void *(*body)(void *), void *arg)
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(each_thread_s_default_stream_has_memory_of_its_own)
+TEST(each_thread_s_default_stream_has_separate_memory)
 {
 	void *mine;
 	void *theirs;

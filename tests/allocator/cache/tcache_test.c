@@ -210,7 +210,7 @@ TEST(peaks_are_exact_for_one_thread_on_several_streams)
 }
 
 /* With these it passes a peak by what it takes from the pool. */
-TEST(what_one_cache_takes_from_the_pool_is_no_room_for_others)
+TEST(blocks_that_one_cache_takes_from_the_pool_give_others_no_budget)
 {
 	expect_exact_peaks(8, 3);
 }
@@ -293,7 +293,7 @@ TEST(memory_of_no_stream_is_not_cached)
 	expect_healthy();
 }
 
-TEST(a_default_stream_has_a_cache_of_its_own)
+TEST(a_default_stream_has_a_separate_cache)
 {
 	EXPECT_OK(weir_set_device(0)); /* there is a current context */
 	give(take(4096, NULL));
@@ -305,7 +305,7 @@ TEST(a_default_stream_has_a_cache_of_its_own)
 }
 
 /* Only where it is of the stream that is named. */
-TEST(what_is_cached_can_be_had_and_freed_with_no_call_of_the_driver)
+TEST(cached_blocks_are_allocated_and_freed_with_no_driver_call)
 {
 	static const size_t sizes[] = { 3000, 1 << 20, 8 << 20 };
 	weir_stream a = new_stream();
@@ -345,7 +345,7 @@ share_a_place(weir_stream out[2], bool crowd)
 	EXPECT_GT(cached(out[0]), 0);
 }
 
-TEST(of_few_streams_the_latest_takes_the_place_of_its_cache)
+TEST(with_few_streams_the_latest_gets_the_place_of_a_cache)
 {
 	weir_stream stream[2];
 
@@ -573,7 +573,7 @@ TEST(a_cache_keeps_no_more_than_it_may)
 	expect_healthy();
 }
 
-TEST(what_finds_the_depot_full_goes_to_the_pool_a_magazine_at_a_time)
+TEST(blocks_for_a_full_depot_go_to_the_pool_a_magazine_at_a_time)
 {
 	weir_stream a = new_stream();
 	enum { MANY = 4000, MOST = 2 * TCACHE_BATCH + 1024 };
@@ -663,7 +663,7 @@ TEST(a_thread_that_is_handed_memory_takes_a_magazine_at_a_time)
 	expect_healthy();
 }
 
-TEST(a_thread_that_frees_what_it_allocates_takes_one_block_at_a_time)
+TEST(a_thread_that_frees_its_own_blocks_gets_one_block_at_a_time)
 {
 	struct small small = { .stream = new_stream() };
 
@@ -679,7 +679,7 @@ TEST(a_thread_that_frees_what_it_allocates_takes_one_block_at_a_time)
 
 /* ---- Who misses it takes it back --------------------------------------- */
 
-TEST(a_trim_gives_back_what_is_cached)
+TEST(a_trim_gives_back_cached_blocks)
 {
 	weir_stream a = new_stream();
 
@@ -734,7 +734,7 @@ hold_some(void *argument)
 	return NULL;
 }
 
-TEST(a_request_takes_what_another_thread_has_cached)
+TEST(a_request_takes_blocks_that_another_thread_has_cached)
 {
 	pthread_barrier_t barrier;
 	pthread_t thread;
@@ -771,7 +771,7 @@ hold_small(void *argument)
 	return NULL;
 }
 
-TEST(a_request_leaves_to_others_what_they_use)
+TEST(a_request_leaves_other_threads_the_blocks_that_they_use)
 {
 	pthread_barrier_t barrier;
 	pthread_t thread;
@@ -798,7 +798,7 @@ TEST(a_request_leaves_to_others_what_they_use)
 	expect_healthy();
 }
 
-TEST(a_request_leaves_to_other_streams_what_they_have_cached)
+TEST(a_request_leaves_other_streams_their_cached_blocks)
 {
 	pthread_barrier_t barrier;
 	pthread_t thread;
@@ -855,7 +855,7 @@ TEST(small_requests_leave_others_alone_until_they_are_many)
 	expect_healthy();
 }
 
-TEST(a_request_takes_all_that_its_own_thread_has_cached)
+TEST(a_request_takes_all_blocks_that_its_thread_has_cached)
 {
 	struct small small = { .stream = new_stream() };
 	weir_stream a = new_stream();
@@ -912,7 +912,7 @@ TEST(with_prefer_memory_nothing_cached_is_left_to_anyone)
 	expect_healthy();
 }
 
-TEST(a_stream_that_ends_takes_back_what_threads_have_cached)
+TEST(a_stream_that_ends_takes_back_blocks_that_threads_have_cached)
 {
 	pthread_barrier_t barrier;
 	pthread_t thread;
@@ -1086,7 +1086,7 @@ free_early(void *argument)
 	return NULL;
 }
 
-TEST(a_free_that_is_told_before_its_malloc_makes_no_peak)
+TEST(a_free_that_is_reported_before_its_malloc_makes_no_peak)
 {
 	struct early early = { .stream = new_stream() };
 	void *block[2 * EARLY];
@@ -1535,20 +1535,20 @@ race_frees(void)
 	return race.both;
 }
 
-TEST(what_two_threads_free_at_once_is_handed_out_once)
+TEST(a_block_that_two_threads_free_at_once_is_handed_out_once)
 {
 	int both = race_frees();
 
 	fprintf(stderr, "# both frees succeeded in %d rounds\n", both);
 }
 
-TEST(of_two_frees_at_once_one_is_refused_without_thread_caches)
+TEST(one_of_two_frees_at_once_is_refused_without_thread_caches)
 {
 	EXPECT_OK(weir_options_set("tcache:0"));
 	EXPECT_EQ(race_frees(), 0);
 }
 
-TEST(of_two_frees_at_once_one_is_refused_while_the_history_is_on)
+TEST(one_of_two_frees_at_once_is_refused_while_the_history_is_on)
 {
 	EXPECT_OK(weir_history_start(NULL));
 	EXPECT_EQ(race_frees(), 0);

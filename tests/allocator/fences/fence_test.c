@@ -127,7 +127,7 @@ TEST(a_stream_is_fenced_when_another_looks_at_it)
 	expect_healthy();
 }
 
-TEST(a_fence_that_has_passed_lets_others_use_what_was_freed_before_it)
+TEST(a_met_fence_lets_others_use_memory_freed_before_it)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -149,7 +149,7 @@ TEST(a_fence_that_has_passed_lets_others_use_what_was_freed_before_it)
 	expect_healthy();
 }
 
-TEST(what_an_idle_stream_has_freed_serves_the_first_that_asks)
+TEST(memory_that_an_idle_stream_freed_serves_the_first_request)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -591,7 +591,7 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 }
 
 /* Near memory it may wait for, at a price, if it must. */
-TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
+TEST(an_idle_stream_does_not_wait_for_distant_work)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -617,7 +617,7 @@ TEST(a_stream_with_nothing_to_do_does_not_wait_for_what_is_far_away)
 }
 
 /* The memory of ended streams is not lost while their work goes on. */
-TEST(the_end_of_a_stream_is_followed_and_what_it_had_is_taken_over)
+TEST(the_end_of_a_stream_is_followed_and_its_memory_is_taken_over)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -701,7 +701,7 @@ TEST(how_long_waits_took_is_counted_when_a_request_looks)
 	expect_healthy();
 }
 
-TEST(what_is_known_already_costs_no_wait)
+TEST(a_known_order_costs_no_wait)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -727,7 +727,7 @@ TEST(what_is_known_already_costs_no_wait)
 
 /* A wait in a capture is part of the graph. It does not order the stream's work
  * outside of it. */
-TEST(a_capture_relies_on_nothing_but_what_is_done)
+TEST(a_capture_relies_on_complete_work_only)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -781,7 +781,7 @@ TEST(a_fence_that_cannot_be_made_is_made_the_next_time)
 	expect_healthy();
 }
 
-TEST(a_wait_that_the_driver_refuses_is_not_believed)
+TEST(a_wait_that_the_driver_refuses_does_not_count)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -905,7 +905,7 @@ TEST(the_stream_that_used_a_block_gets_it_behind_its_own_work)
 	expect_healthy();
 }
 
-TEST(work_is_reported_for_streams_of_their_own_only)
+TEST(work_is_reported_for_created_streams_only)
 {
 	EXPECT_STATUS(weir_stream_report_work(WEIR_STREAM_LEGACY), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stream_report_work(NULL), WEIR_EINVAL);

@@ -202,7 +202,7 @@ TEST(a_freed_block_merges_with_the_free_one_behind_it)
 	EXPECT_EQ(pool(0)->free.count, 1);
 }
 
-TEST(a_segment_begins_with_what_its_first_block_has_merged_into)
+TEST(a_segment_begins_with_the_block_that_its_first_one_merged_into)
 {
 	struct block *block[3];
 
@@ -216,7 +216,7 @@ TEST(a_segment_begins_with_what_its_first_block_has_merged_into)
 	EXPECT_EQ(lookup_exact(BASE), block[1]);
 }
 
-TEST(of_equal_frees_a_merged_block_has_the_fence_of_the_lowest)
+TEST(a_block_merged_from_equal_frees_has_the_fence_of_the_lowest)
 {
 	for (int first = 0; first < 2; first++) {
 		struct block *block[3];

@@ -93,7 +93,7 @@ TEST(an_allocation_and_its_free_are_events)
 	expect_healthy();
 }
 
-TEST(an_allocation_is_told_with_what_served_it)
+TEST(an_allocation_has_the_step_that_served_it)
 {
 	weir_stream stream = new_stream();
 
@@ -114,7 +114,7 @@ TEST(an_allocation_is_told_with_what_served_it)
 		EXPECT_EQ(events[i].served_by, SERVED_own);
 }
 
-TEST(what_a_skipped_event_would_have_said_is_not_said_by_the_next)
+TEST(the_facts_of_a_skipped_event_are_not_in_the_next)
 {
 	struct weir_history history = {
 		.struct_size = sizeof(history), .skip = "alloc", .clear = true
@@ -131,7 +131,7 @@ TEST(what_a_skipped_event_would_have_said_is_not_said_by_the_next)
 	EXPECT_EQ(events[2].served_by, SERVED_own);
 }
 
-TEST(what_a_thread_cache_serves_is_an_event_too)
+TEST(an_allocation_from_a_thread_cache_is_an_event_too)
 {
 	static const size_t sizes[] = { 100, 4096, 64 * KIB, 65 * KIB,
 		900 * KIB, 5 * MIB };
@@ -155,7 +155,7 @@ TEST(what_a_thread_cache_serves_is_an_event_too)
 	expect_healthy();
 }
 
-TEST(what_a_cache_takes_is_requested_and_completed_at_one_moment)
+TEST(a_free_into_a_cache_is_requested_and_completed_at_one_moment)
 {
 	weir_stream stream = new_stream();
 
@@ -200,7 +200,7 @@ TEST(either_event_of_a_cached_free_may_be_skipped)
 }
 
 /* Addresses that are far apart are looked up in different tables. */
-TEST(blocks_that_lie_far_apart_are_cached_and_told)
+TEST(blocks_that_lie_far_apart_are_cached_and_recorded)
 {
 	enum { BLOCKS = 4 };
 	weir_stream stream = new_stream();
@@ -229,7 +229,7 @@ TEST(blocks_that_lie_far_apart_are_cached_and_told)
 	expect_healthy();
 }
 
-TEST(caches_keep_what_they_have_when_the_history_is_on)
+TEST(caches_keep_their_blocks_when_the_history_is_on)
 {
 	weir_stream stream = new_stream();
 	void *a = take(700, stream);
@@ -269,7 +269,7 @@ TEST(a_block_used_elsewhere_is_completed_when_that_work_is_done)
 	expect_healthy();
 }
 
-TEST(a_block_freed_on_another_stream_is_told_as_that_streams)
+TEST(a_block_freed_on_another_stream_is_recorded_as_that_streams)
 {
 	weir_stream stream = new_stream();
 	weir_stream other = new_stream();
@@ -283,7 +283,7 @@ TEST(a_block_freed_on_another_stream_is_told_as_that_streams)
 	EXPECT_EQ(events[1].stream, number(other));
 }
 
-TEST(a_free_by_who_knows_that_all_is_done_is_an_event)
+TEST(a_free_of_a_block_whose_work_is_done_is_an_event)
 {
 	start(WEIR_HISTORY_NONE);
 	void *block = take(2 * MIB, WEIR_STREAM_ANY);
@@ -318,7 +318,7 @@ TEST(memory_that_comes_and_goes_is_an_event)
 	expect_healthy();
 }
 
-TEST(a_segment_that_the_driver_keeps_is_told_as_back)
+TEST(a_segment_that_the_driver_keeps_is_recorded_as_allocated_again)
 {
 	device_need_sim("a GPU's calls cannot be made to fail");
 	conf("expandable_segments:False");
@@ -375,7 +375,7 @@ TEST(blocks_remember_the_stack_from_level_state_on_until_it_is_off)
 	give(block);
 }
 
-TEST(starting_again_changes_how_and_keeps_what_there_is)
+TEST(starting_again_changes_the_settings_and_keeps_the_events)
 {
 	struct weir_history_info info = { .struct_size = sizeof(info) };
 	struct weir_history history = { .struct_size = sizeof(history),
@@ -468,7 +468,7 @@ expect_told(enum weir_trace_kind kind, const void *block, size_t size,
 	told_count = 0;
 }
 
-TEST(callbacks_are_told_of_each_allocation_and_free_once)
+TEST(callbacks_are_called_once_for_each_allocation_and_free)
 {
 	weir_stream streams[] = { NULL, new_stream(), WEIR_STREAM_ANY };
 
@@ -495,7 +495,7 @@ TEST(callbacks_are_told_of_each_allocation_and_free_once)
 	expect_healthy();
 }
 
-TEST(callbacks_that_are_removed_are_not_told)
+TEST(callbacks_that_are_removed_are_not_called)
 {
 	weir_stream stream = new_stream();
 
@@ -698,7 +698,7 @@ TEST(an_observer_and_the_history_come_and_go_alone)
 	expect_healthy();
 }
 
-TEST(an_observer_is_told_of_a_failure)
+TEST(an_observer_is_called_for_a_failure)
 {
 	EXPECT_OK(weir_memory_observer_add(note_event, observed_text));
 	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 45, NULL), WEIR_ENOMEM);

@@ -18,7 +18,7 @@ reaches(int device, const void *ptr)
 	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-TEST(a_peer_reaches_what_is_mapped_and_what_will_be)
+TEST(a_peer_reaches_mapped_memory_and_later_mappings)
 {
 	device_need(2);
 	cuda_load();
@@ -37,7 +37,7 @@ TEST(a_peer_reaches_what_is_mapped_and_what_will_be)
 	expect_healthy();
 }
 
-TEST(a_peer_that_is_none_is_refused)
+TEST(an_invalid_peer_is_refused)
 {
 	device_need(2);
 	EXPECT_OK(weir_peer_access(0, 0));

@@ -102,7 +102,7 @@ TEST(a_block_taken_out_is_found_no_more)
 	EXPECT_EQ(lookup_floor(BASE + 5 * MIB), block(2));
 }
 
-TEST(who_is_alone_in_a_word_of_starts_writes_the_same)
+TEST(a_sole_writer_of_a_word_of_starts_writes_the_same)
 {
 	EXPECT_OK(lookup_prepare(BASE));
 	struct leaf *leaf = lookup_leaf(BASE);
@@ -203,7 +203,7 @@ TEST(addresses_above_57_bits_are_refused)
 	EXPECT_STATUS(lookup_prepare(UINT64_MAX - 511), WEIR_ENOTSUP);
 }
 
-TEST(want_of_host_memory_for_any_level_is_told_and_made_good_later)
+TEST(want_of_host_memory_for_any_level_is_reported_and_a_retry_works)
 {
 	/* The root; the table, once there is a root; the leaf. */
 	static const unsigned long nth[] = { 1, 2, 2 };

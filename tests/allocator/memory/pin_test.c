@@ -193,7 +193,7 @@ TEST(a_longer_block_at_the_same_address_is_pinned_as_a_whole)
 
 /* ---- What is refused --------------------------------------------------- */
 
-TEST(what_is_no_live_block_is_not_pinned)
+TEST(only_live_blocks_are_pinned)
 {
 	weir_stream a = new_stream();
 	char *block = take(4 * MIB, a);

@@ -40,7 +40,7 @@ TEST(the_smallest_block_that_fits_is_taken)
 	expect_healthy();
 }
 
-TEST(of_equal_blocks_the_lowest_is_taken_whatever_was_freed_first)
+TEST(the_lowest_of_equal_blocks_is_allocated_whatever_was_freed_first)
 {
 	void *block[3];
 
@@ -53,7 +53,7 @@ TEST(of_equal_blocks_the_lowest_is_taken_whatever_was_freed_first)
 	expect_healthy();
 }
 
-TEST(what_is_left_of_a_block_serves_the_next_request)
+TEST(the_rest_of_a_block_serves_the_next_request)
 {
 	char *block[1];
 
@@ -81,7 +81,7 @@ TEST(a_block_that_cannot_grow_is_preferred_to_one_that_can)
 	expect_healthy();
 }
 
-TEST(small_requests_are_cut_from_blocks_of_their_own)
+TEST(small_requests_are_cut_from_separate_blocks)
 {
 	conf("tcache:0");
 	char *a = take(100, NULL);
@@ -167,7 +167,7 @@ TEST(a_freed_block_serves_its_stream_again_with_no_call_to_the_driver)
 	EXPECT_EQ(sim()->calls("cuEventRecord"), 0);
 }
 
-TEST(the_largest_free_block_of_a_stream_is_told)
+TEST(the_largest_free_block_of_a_stream_is_returned)
 {
 	weir_stream stream = new_stream();
 	void *block[2];
@@ -212,7 +212,7 @@ TEST(a_block_that_cannot_be_cut_for_want_of_host_memory_stays_as_it_was)
 
 /* ---- Segments of the driver -------------------------------------------- */
 
-TEST(driver_segments_are_cut_as_the_remainder_rule_says)
+TEST(driver_segments_are_cut_by_the_remainder_rule)
 {
 	conf("expandable_segments:False");
 	char *a = take(3 * MIB, NULL);
@@ -275,7 +275,7 @@ TEST(a_request_just_below_max_split_size_is_served)
 	expect_healthy();
 }
 
-TEST(turning_expandable_segments_off_and_on_leaves_what_is_held_in_use)
+TEST(turning_expandable_segments_off_and_on_keeps_held_memory_in_use)
 {
 	void *expandable = take(4 * MIB, NULL);
 

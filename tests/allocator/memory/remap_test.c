@@ -113,7 +113,7 @@ TEST(moved_memory_takes_its_content_along)
 	expect_healthy();
 }
 
-TEST(what_is_missing_beyond_moved_memory_is_new)
+TEST(memory_missing_beyond_moved_memory_is_new)
 {
 	weir_stream a = new_stream();
 	char *live[PIECES];
@@ -149,7 +149,7 @@ TEST(a_larger_piece_is_moved_rather_than_a_new_one_made)
 	expect_healthy();
 }
 
-TEST(free_memory_in_place_is_part_of_what_is_mapped_together)
+TEST(free_memory_in_place_is_part_of_the_memory_that_is_mapped_together)
 {
 	weir_stream a = new_stream();
 	char *first = take(4 * MIB, a);
@@ -255,7 +255,7 @@ route_home(weir_stream handle)
 
 /* A captured stream gets its own memory moved, and the vacated addresses stay
  * mapped as long as no event can be recorded. */
-TEST(what_a_capture_has_left_is_unmapped_after_it)
+TEST(memory_vacated_in_a_capture_is_unmapped_after_it)
 {
 	weir_stream a = new_stream();
 	char *live[PIECES];
@@ -353,7 +353,7 @@ TEST(memory_grows_where_another_streams_memory_ends)
 /* The run that needs least to be mapped begins with addresses and ends with a
  * part of free memory, which could not be moved then, and the limit has no room
  * for what would be new. */
-TEST(a_run_does_not_stand_in_the_way_of_moving_memory)
+TEST(a_run_does_not_prevent_moving_memory)
 {
 	weir_stream a = new_stream();
 	size_t freed = 0;

@@ -54,7 +54,7 @@ TEST(an_expandable_segment_grows_in_place)
 	expect_healthy();
 }
 
-TEST(a_free_end_grows_by_what_is_missing)
+TEST(a_free_end_grows_by_the_missing_bytes)
 {
 	char *a = take(4 * MIB, NULL);
 
@@ -75,7 +75,7 @@ TEST(memory_is_mapped_in_whole_granules)
 	expect_healthy();
 }
 
-TEST(small_and_large_blocks_have_segments_of_their_own_for_all_streams)
+TEST(small_and_large_blocks_have_separate_segments_for_all_streams)
 {
 	weir_stream stream = new_stream();
 
@@ -119,7 +119,7 @@ TEST(mapped_memory_can_be_used_to_its_last_byte)
 	expect_healthy();
 }
 
-TEST(growing_keeps_what_was_written_before)
+TEST(growing_keeps_earlier_contents)
 {
 	weir_stream stream = new_stream();
 	void *a = take(6 * MIB, stream);
@@ -140,7 +140,7 @@ expect_about(size_t bytes, size_t expected)
 	EXPECT_LE(bytes, expected + slack);
 }
 
-TEST(what_is_held_is_what_the_driver_has_given)
+TEST(held_bytes_are_those_that_the_driver_gave)
 {
 	take(512, NULL); /* contexts and tables cost memory once */
 	size_t before = device_free_bytes(0);
@@ -246,7 +246,7 @@ TEST(addresses_go_back_when_nothing_is_mapped)
 	}
 }
 
-TEST(a_pool_grows_by_what_is_missing)
+TEST(a_pool_grows_by_the_missing_bytes)
 {
 	for (int i = 0; i < 200; i++)
 		take(2 * MIB, NULL);
@@ -279,7 +279,7 @@ TEST(a_request_is_met_though_the_driver_refuses_once)
 }
 
 /* A thread may have freed just what another is about to map. */
-TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
+TEST(growing_a_pool_with_enough_memory_changes_nothing)
 {
 	const struct options *options;
 	size_t need;
@@ -306,7 +306,7 @@ TEST(growing_a_pool_that_has_what_is_asked_changes_nothing)
 	expect_healthy();
 }
 
-TEST(memory_that_cannot_be_had_leaves_nothing_behind)
+TEST(a_failed_allocation_leaves_nothing_behind)
 {
 	size_t much = device_total(0);
 	uint64_t calls;

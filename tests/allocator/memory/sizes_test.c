@@ -141,7 +141,7 @@ expect_divisions(const uint32_t expected[16])
 		EXPECT_EQ(options()->roundup[i], expected[i]);
 }
 
-TEST(a_list_of_divisions_fills_what_lies_below_and_between_its_keys)
+TEST(a_list_of_divisions_fills_the_ranges_below_and_between_its_keys)
 {
 	conf("roundup_power2_divisions:[256:1,512:2,1024:4,>:8]");
 	expect_divisions(
@@ -252,7 +252,7 @@ TEST(host_segments_are_shared_up_to_256_kib_and_exact_to_the_page_above)
 	EXPECT_EQ(size_host_segment(3 * MIB, 0, 4096), 3 * MIB);
 }
 
-TEST(a_shared_host_segment_has_room_for_eight_and_is_little_of_what_is_held)
+TEST(a_shared_host_segment_fits_eight_and_is_a_small_part_of_held_memory)
 {
 	for (size_t size = 64; size <= 256 * KIB; size += 64) {
 		size_t least = size_host_segment(size, 0, 4096);

@@ -208,17 +208,17 @@ compare_in_program(const char *options, unsigned streams)
 		give(live[i]);
 }
 
-TEST(what_indices_find_is_what_a_walk_finds)
+TEST(indices_find_the_same_as_a_walk)
 {
 	compare_in_program("tcache:0", STREAMS);
 }
 
-TEST(what_indices_find_with_one_stream_is_what_a_walk_finds)
+TEST(indices_find_the_same_as_a_walk_with_one_stream)
 {
 	compare_in_program("tcache:0", 1);
 }
 
-TEST(what_indices_find_where_no_stream_waits_is_what_a_walk_finds)
+TEST(indices_find_the_same_as_a_walk_where_no_stream_waits)
 {
 	compare_in_program("tcache:0,prefer:speed", STREAMS);
 }

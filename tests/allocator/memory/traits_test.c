@@ -37,7 +37,7 @@ make(const struct source *source)
 	return arena;
 }
 
-TEST(each_table_has_a_name_of_its_own)
+TEST(each_table_has_a_unique_name)
 {
 	for (int i = 0; i < TABLES; i++)
 		for (int k = 0; k < i; k++)
@@ -99,7 +99,7 @@ TEST(the_option_expandable_segments_changes_no_traits)
 }
 
 /* Traits are read without a lock, so no arena gets others. */
-TEST(an_arena_out_of_use_serves_memory_of_its_own_traits_only)
+TEST(an_arena_out_of_use_serves_memory_of_the_same_traits_only)
 {
 	struct arena *mapped = make(NULL);
 

@@ -26,7 +26,7 @@ heap_of(weir_stream handle)
 	return heap;
 }
 
-TEST(a_stream_may_use_all_that_it_freed_itself_and_what_is_of_no_stream)
+TEST(a_stream_may_use_memory_that_it_freed_and_memory_of_no_stream)
 {
 	struct view view;
 	weir_stream a = new_stream();
@@ -65,7 +65,7 @@ TEST(no_order_is_relied_on_before_it_was_asked_whether_it_may_be)
 }
 
 /* Another request's view of the same streams is its own. */
-TEST(what_one_request_may_use_another_may_not)
+TEST(memory_that_one_request_may_use_another_may_not)
 {
 	struct view view_b, view_c;
 	weir_stream a = new_stream();
@@ -123,7 +123,7 @@ TEST(more_streams_than_a_view_keeps_are_asked_again)
 	lock_leave(&arena()->lock);
 }
 
-TEST(what_a_stream_was_just_put_behind_may_be_used)
+TEST(memory_behind_a_new_wait_may_be_used)
 {
 	struct view view;
 	weir_stream a = new_stream();

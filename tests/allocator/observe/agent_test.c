@@ -117,7 +117,7 @@ open_files(void)
 	return n;
 }
 
-TEST(a_watcher_is_told_how_it_stands)
+TEST(a_watcher_gets_the_present_state)
 {
 	void *kept = be_watched();
 	const struct watch_reply *reply = stats_from(come());
@@ -129,7 +129,7 @@ TEST(a_watcher_is_told_how_it_stands)
 	give(kept);
 }
 
-TEST(several_watch_at_once_and_one_too_many_is_told)
+TEST(several_watch_at_once_and_one_too_many_is_refused)
 {
 	int fds[WATCHERS];
 	const struct watch_reply *reply;

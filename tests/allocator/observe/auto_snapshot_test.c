@@ -328,7 +328,7 @@ TEST(a_relative_name_is_of_the_folder_at_the_first_allocation)
 	EXPECT_STR_HAS(names_left(), "here-");
 }
 
-TEST(a_snapshot_that_cannot_be_written_is_told_and_changes_nothing)
+TEST(a_snapshot_that_cannot_be_written_is_reported_and_changes_nothing)
 {
 	int status;
 	char *said;
@@ -397,7 +397,7 @@ TEST(the_first_failure_is_kept_and_not_replaced_at_the_end)
 	EXPECT_STR_EQ(names_left(), "one.json ");
 }
 
-TEST(both_are_kept_under_names_of_their_own)
+TEST(both_are_kept_under_separate_names)
 {
 	json_t *snapshot;
 	int status;
@@ -608,7 +608,7 @@ use_signal_itself(void)
 	_exit(handled ? 5 : 6);
 }
 
-TEST(a_signal_that_the_program_uses_stays_its_own)
+TEST(a_signal_that_the_program_handles_is_left_to_it)
 {
 	int status;
 

@@ -72,7 +72,7 @@ expect_fault(const char *name)
 	EXPECT_STR_HAS(text, name);
 }
 
-TEST(health_is_told_as_no_faults_and_no_text)
+TEST(a_healthy_state_has_no_faults_and_no_text)
 {
 	char text[64] = "unchanged";
 

@@ -55,7 +55,7 @@ heard(FILE *file)
 	return text;
 }
 
-TEST(what_is_written_behind_a_block_is_a_fault)
+TEST(a_write_behind_a_block_is_a_fault)
 {
 	conf("guard:64");
 	weir_stream a = new_stream();
@@ -68,7 +68,7 @@ TEST(what_is_written_behind_a_block_is_a_fault)
 	EXPECT_STR_HAS(check(), "0 behind its end, with 0x07");
 }
 
-TEST(what_is_written_before_a_block_is_a_fault)
+TEST(a_write_before_a_block_is_a_fault)
 {
 	conf("guard:64");
 	weir_stream a = new_stream();
@@ -80,7 +80,7 @@ TEST(what_is_written_before_a_block_is_a_fault)
 	EXPECT_STR_HAS(check(), "8 before its start, with 0x00");
 }
 
-TEST(a_zone_is_as_large_as_was_asked_for)
+TEST(a_zone_has_the_requested_size)
 {
 	conf("guard:100000");
 	weir_stream a = new_stream();
@@ -91,7 +91,7 @@ TEST(a_zone_is_as_large_as_was_asked_for)
 	EXPECT_STR_HAS(check(), "99999 behind its end");
 }
 
-TEST(a_free_reports_what_was_overwritten_and_where_it_was_allocated)
+TEST(a_free_reports_overwritten_bytes_and_the_stack_of_the_allocation)
 {
 	conf("guard:64,history:all");
 	weir_stream a = new_stream();
@@ -225,7 +225,7 @@ expect_silence(weir_stream *streams, size_t n)
 	expect_healthy();
 }
 
-TEST(a_program_that_does_no_wrong_hears_nothing)
+TEST(a_correct_program_gets_no_report)
 {
 	conf("guard:512");
 	weir_stream streams[4] = { new_stream(), new_stream(), new_stream(),
@@ -234,7 +234,7 @@ TEST(a_program_that_does_no_wrong_hears_nothing)
 	expect_silence(streams, 4);
 }
 
-TEST(a_program_hears_nothing_where_segments_are_the_driver_s)
+TEST(a_correct_program_with_driver_segments_gets_no_report)
 {
 	conf("guard:512,expandable_segments:False");
 	weir_stream streams[2] = { new_stream(), new_stream() };

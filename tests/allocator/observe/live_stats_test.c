@@ -69,7 +69,7 @@ TEST(live_pending_and_held_are_those_of_the_statistics)
 	expect_healthy();
 }
 
-TEST(pinned_memory_is_told_apart)
+TEST(pinned_memory_is_reported_separately)
 {
 	const struct watch_device *device;
 

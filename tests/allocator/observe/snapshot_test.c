@@ -139,7 +139,7 @@ TEST(a_process_that_did_nothing_has_an_empty_snapshot)
 	EXPECT_NULL(driver_peek());
 }
 
-TEST(blocks_tell_their_state_size_and_stream)
+TEST(blocks_have_their_state_size_and_stream)
 {
 	weir_stream stream = new_stream();
 	weir_stream other = new_stream();
@@ -178,7 +178,7 @@ TEST(blocks_tell_their_state_size_and_stream)
 	finish(other);
 }
 
-TEST(what_a_thread_keeps_is_inactive_and_cached)
+TEST(blocks_that_a_thread_keeps_are_inactive_and_cached)
 {
 	weir_stream stream = new_stream();
 	void *block = take(1000, stream);
@@ -298,7 +298,7 @@ TEST(each_device_has_its_segments_and_its_trace)
 	EXPECT_EQ(json_array_size(trace_of(json, 1)), 0);
 }
 
-TEST(arenas_of_their_own_are_in_the_snapshot_under_their_pool_id)
+TEST(other_arenas_are_in_the_snapshot_under_their_pool_id)
 {
 	struct arena *arena;
 	json_t *segment;
@@ -352,7 +352,7 @@ TEST(arenas_of_their_own_are_in_the_snapshot_under_their_pool_id)
 }
 
 /* The device's segments and events are as they are without it. */
-TEST(page_locked_memory_is_told_apart)
+TEST(page_locked_memory_is_listed_separately)
 {
 	start(WEIR_HISTORY_STATE);
 	void *small = weir_host_malloc(64 * KIB);
@@ -386,7 +386,7 @@ TEST(page_locked_memory_is_told_apart)
 	EXPECT_OK(weir_host_free(large));
 }
 
-TEST(what_is_of_a_stream_or_a_pool_is_no_page_locked_memory)
+TEST(memory_of_a_stream_or_a_pool_is_not_page_locked)
 {
 	struct weir_snapshot of_stream = { .struct_size = sizeof(of_stream),
 		.of_stream = true };
@@ -448,7 +448,7 @@ TEST(events_have_all_their_keys)
 	EXPECT_STR_EQ(text(event, "compile_context"), "N/A");
 }
 
-TEST(an_allocation_says_what_served_it_if_its_own_memory_did_not)
+TEST(an_allocation_has_the_step_that_served_it_if_its_own_memory_did_not)
 {
 	weir_stream stream = new_stream();
 
@@ -492,7 +492,7 @@ TEST(a_snapshot_is_an_event_of_the_next_one)
 	EXPECT_EQ(number(event, "size"), 2 * MIB);
 }
 
-TEST(what_was_dropped_is_counted)
+TEST(dropped_events_are_counted)
 {
 	struct weir_history history = { .struct_size = sizeof(history),
 		.max_entries = 10 };
@@ -526,7 +526,7 @@ TEST(the_history_may_be_left_out)
 
 /* ---- The rest ---------------------------------------------------------- */
 
-TEST(settings_are_told_under_pytorchs_names_and_all_under_weirs)
+TEST(settings_have_pytorchs_names_and_all_have_weirs)
 {
 	conf("max_split_size_mb:64,roundup_power2_divisions:[256:1,512:2,>:4],"
 	     "garbage_collection_threshold:0.5,prefer:speed");
@@ -549,7 +549,7 @@ TEST(settings_are_told_under_pytorchs_names_and_all_under_weirs)
 	EXPECT(json_is_false(get(get(weir, "history"), "on")));
 }
 
-TEST(what_is_not_at_its_default_and_the_limit_are_among_the_settings)
+TEST(changed_options_and_the_limit_are_among_the_settings)
 {
 	setenv("WEIR_CONF", "memory_limit_mb:64,decay_ms:10000", 1);
 	conf("prefer:speed");
@@ -568,7 +568,7 @@ TEST(what_is_not_at_its_default_and_the_limit_are_among_the_settings)
 	EXPECT_GT(number(get(settings, "weir_device_bytes"), "0"), 64 * MIB);
 }
 
-TEST(a_limit_that_a_call_has_set_is_told_as_such)
+TEST(a_limit_that_a_call_has_set_is_marked_as_such)
 {
 	EXPECT_OK(weir_limit_set(0, 100 * MIB));
 	take(1000, NULL);
@@ -615,7 +615,7 @@ TEST(annotations_are_in_the_snapshot)
 
 /* ---- Calls that cannot be served --------------------------------------- */
 
-TEST(what_cannot_be_written_is_refused_with_a_reason)
+TEST(a_file_that_cannot_be_written_is_refused_with_a_reason)
 {
 	struct weir_snapshot what = { 0 };
 

@@ -14,7 +14,7 @@ word(const char *text)
 	return (struct word){ text, strlen(text) };
 }
 
-TEST(a_word_ends_where_it_says)
+TEST(a_word_ends_at_its_length)
 {
 	const struct word part = { "expandable:1", 10 };
 	char text[11];

@@ -7,7 +7,7 @@
 
 static const size_t MB = 1 << 20;
 
-TEST(a_wait_costs_what_is_left_beyond_the_stream_s_own_work)
+TEST(a_wait_costs_the_time_beyond_the_stream_s_own_work)
 {
 	static const struct {
 		uint64_t left;
@@ -68,7 +68,7 @@ TEST(waits_are_allowed_up_to_a_cost)
 	}
 }
 
-TEST(pressure_begins_a_fifth_beyond_what_was_alive)
+TEST(pressure_begins_a_fifth_above_the_peak_of_live_bytes)
 {
 	static const struct {
 		size_t held_mb;
@@ -209,7 +209,7 @@ request_where(size_t held_mb, uint64_t elapsed_ms, uint64_t late_us)
 		.sees_waits = true };
 }
 
-TEST(what_a_wait_is_worth_rises_with_what_is_held)
+TEST(the_worth_of_a_wait_rises_with_the_held_bytes)
 {
 	static const struct {
 		size_t held_mb;
@@ -354,7 +354,7 @@ TEST(where_waits_were_harmless_forecasts_do_not_count)
 	}
 }
 
-TEST(evidence_adds_up_and_what_is_old_counts_half)
+TEST(evidence_adds_up_and_old_evidence_counts_half)
 {
 	struct evidence evidence = { 0 };
 

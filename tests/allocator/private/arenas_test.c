@@ -109,7 +109,7 @@ TEST(a_block_handed_to_another_stream_stays_in_its_arena)
 	expect_healthy();
 }
 
-TEST(a_stream_s_end_is_told_to_all_arenas)
+TEST(a_stream_s_end_reaches_all_arenas)
 {
 	struct arena *arena = make(NULL, 0);
 	weir_stream stream = new_stream();
@@ -164,7 +164,7 @@ TEST(peaks_are_those_of_all_arenas_together)
 	expect_healthy();
 }
 
-TEST(peaks_see_what_the_thread_s_cache_has_served_meanwhile)
+TEST(peaks_include_allocations_of_the_thread_s_cache)
 {
 	struct arena *arena = make(NULL, 0);
 	weir_stream stream = new_stream();
@@ -214,7 +214,7 @@ TEST(a_limit_holds_for_all_arenas_together)
 	expect_healthy();
 }
 
-TEST(what_one_arena_has_unused_makes_room_for_another)
+TEST(unused_memory_of_one_arena_makes_space_for_another)
 {
 	struct arena *arena = make(NULL, 0);
 	weir_stream stream = new_stream();
@@ -244,7 +244,7 @@ TEST(room_is_waited_for_when_it_is_in_use_by_queued_work)
 	expect_healthy();
 }
 
-TEST(a_trim_keeps_so_many_bytes_of_all_arenas_together)
+TEST(a_trim_keeps_the_requested_bytes_of_all_arenas_together)
 {
 	struct arena *arena = make(NULL, 0);
 	weir_stream stream = new_stream();
@@ -397,7 +397,7 @@ TEST(blocks_of_an_arena_that_does_not_split_are_segments)
 
 /* ---- Kept -------------------------------------------------------------- */
 
-TEST(nothing_of_an_arena_that_is_kept_goes_or_moves)
+TEST(no_memory_of_a_kept_arena_goes_or_moves)
 {
 	struct arena *arena = make(NULL, 0);
 	weir_stream stream = new_stream();

@@ -134,7 +134,7 @@ choose(weir_stream stream, void *closure)
 	return stream == chooser->stream;
 }
 
-TEST(a_filter_says_what_goes_where_and_holds_no_lock)
+TEST(a_filter_routes_requests_and_holds_no_lock)
 {
 	struct arena *arena = make();
 	struct chooser chooser = { .stream = new_stream() };
@@ -212,7 +212,7 @@ TEST(a_route_holds_its_arena)
 
 /* ---- Thread caches ----------------------------------------------------- */
 
-TEST(what_a_thread_has_cached_does_not_go_round_a_route)
+TEST(cached_blocks_of_a_thread_do_not_bypass_a_route)
 {
 	struct arena *arena = make();
 	weir_stream stream = new_stream();
@@ -276,7 +276,7 @@ TEST(a_capture_s_route_is_for_all_streams_that_are_in_it)
 	expect_healthy();
 }
 
-TEST(a_capture_that_nobody_told_of_gets_an_arena_until_it_ends)
+TEST(a_stray_capture_gets_an_arena_until_it_ends)
 {
 	weir_stream stream = new_stream();
 
@@ -305,7 +305,7 @@ TEST(a_capture_that_nobody_told_of_gets_an_arena_until_it_ends)
 	expect_healthy();
 }
 
-TEST(a_stray_capture_without_host_memory_for_it_is_told)
+TEST(a_stray_capture_without_host_memory_for_it_is_refused)
 {
 	weir_stream stream = new_stream();
 	bool failed = false;

@@ -47,7 +47,7 @@ two_streams(weir_stream *a, weir_stream *b)
 
 /* ---- Order that is known ----------------------------------------------- */
 
-TEST(a_stream_that_waited_for_another_uses_what_that_had_freed_before)
+TEST(a_stream_that_waited_for_another_uses_memory_freed_before)
 {
 	weir_stream a;
 	weir_stream b;
@@ -68,7 +68,7 @@ TEST(a_stream_that_waited_for_another_uses_what_that_had_freed_before)
 	expect_healthy();
 }
 
-TEST(what_is_freed_after_the_wait_is_not_used)
+TEST(memory_freed_after_the_wait_is_not_used)
 {
 	weir_stream a;
 	weir_stream b;
@@ -88,7 +88,7 @@ TEST(what_is_freed_after_the_wait_is_not_used)
 }
 
 /* Events may be older than the order their stream has come to be in. */
-TEST(an_event_does_not_stand_for_what_its_stream_waited_for_later)
+TEST(an_event_does_not_cover_later_waits_of_its_stream)
 {
 	weir_stream a;
 	weir_stream b;
@@ -262,7 +262,7 @@ TEST(a_small_request_moves_more_to_its_stream_for_the_next_ones)
 	expect_healthy();
 }
 
-TEST(a_small_request_of_a_crowd_moves_what_it_needs)
+TEST(a_small_request_of_a_crowd_moves_the_memory_that_it_needs)
 {
 	conf("tcache:0");
 	for (int i = 0; i < STREAMS_CROWD; i++)
@@ -301,7 +301,7 @@ TEST(neighbours_of_several_streams_serve_together_without_mapping)
 
 /* Nobody may wait on the device for it, and it orders nothing: it has only
  * what is done, in segments of the driver. */
-TEST(memory_of_no_stream_is_made_of_what_is_done)
+TEST(memory_of_no_stream_is_made_of_complete_memory)
 {
 	weir_stream a = new_stream();
 
@@ -316,7 +316,7 @@ TEST(memory_of_no_stream_is_made_of_what_is_done)
 	expect_healthy();
 }
 
-TEST(a_capture_gets_what_is_done_or_its_own)
+TEST(a_capture_gets_complete_memory_or_its_own)
 {
 	weir_stream a;
 	weir_stream b;
@@ -453,7 +453,7 @@ TEST(memory_is_served_where_the_driver_refuses_to_wait)
 	}
 }
 
-TEST(memory_joins_what_several_streams_have_freed_behind_waits)
+TEST(memory_that_several_streams_freed_is_joined_behind_waits)
 {
 	weir_stream a;
 	weir_stream b;
@@ -606,7 +606,7 @@ held_until_a_wait(unsigned ticks)
 	return gpu_waits() > waits ? before + 32 * MIB : 0;
 }
 
-TEST(a_stream_with_nothing_to_do_waits_for_what_is_near)
+TEST(an_idle_stream_waits_for_near_work)
 {
 	const size_t most = (640 + 32) * MIB;
 
@@ -750,7 +750,7 @@ give_any(struct alive *alive, const weir_stream *streams, uint64_t random)
 }
 
 /* Handles as small as they come: what fails then is not for want of pages. */
-TEST(a_request_fails_only_if_what_is_alive_leaves_no_room)
+TEST(a_request_fails_only_if_live_memory_leaves_no_space)
 {
 	size_t limit = (size_t)512 * MIB;
 	weir_stream streams[STREAMS];
@@ -882,7 +882,7 @@ TEST(memory_of_others_is_counted_as_ready)
 	expect_healthy();
 }
 
-TEST(a_wait_is_told_with_its_stream)
+TEST(a_wait_is_reported_with_its_stream)
 {
 	weir_stream a;
 	weir_stream b;
@@ -935,7 +935,7 @@ TEST(handles_that_are_moved_are_counted)
 	expect_healthy();
 }
 
-TEST(host_waits_are_told)
+TEST(host_waits_are_reported)
 {
 	weir_stream a = new_stream();
 	weir_stream late = new_stream();

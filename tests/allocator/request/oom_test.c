@@ -26,7 +26,7 @@ fail(size_t size, weir_stream stream)
 
 /* ---- The report -------------------------------------------------------- */
 
-TEST(the_report_tells_the_request_the_limit_and_what_is_held)
+TEST(the_report_has_the_request_the_limit_and_the_held_bytes)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -56,7 +56,7 @@ TEST(the_report_tells_the_request_the_limit_and_what_is_held)
 	expect_healthy();
 }
 
-TEST(the_report_tells_what_was_tried)
+TEST(the_report_has_the_tried_steps)
 {
 	weir_stream a = new_stream();
 
@@ -69,7 +69,7 @@ TEST(the_report_tells_what_was_tried)
 	    "unrounded, all caches, any wait, given back. ");
 }
 
-TEST(the_report_tells_where_the_memory_is)
+TEST(the_report_says_where_the_memory_is)
 {
 	weir_stream use = new_stream();
 	weir_stream b = new_stream();
@@ -97,7 +97,7 @@ TEST(the_report_tells_where_the_memory_is)
 	expect_healthy();
 }
 
-TEST(without_a_limit_none_is_told)
+TEST(without_a_limit_none_is_reported)
 {
 	take(512, NULL);
 	const char *report = fail(device_total(0), NULL);
@@ -106,7 +106,7 @@ TEST(without_a_limit_none_is_told)
 	EXPECT(strstr(report, "allowed") == NULL);
 }
 
-TEST(other_processes_on_the_device_are_told_where_they_can_be_seen)
+TEST(other_processes_on_the_device_are_reported_if_visible)
 {
 	setenv("SIMCUDA_CONF", "processes:2,process_mb:512", 1);
 	device_need_sim("no other process can be relied on");
@@ -222,7 +222,7 @@ observe(const struct weir_oom *oom, void *user)
 	snprintf(seen->report, sizeof(seen->report), "%s", oom->report);
 }
 
-TEST(observers_are_told_exactly_what_was_asked_and_what_there_is)
+TEST(observers_get_the_exact_request_and_memory)
 {
 	struct seen seen = { 0 };
 	weir_stream stream = new_stream();
@@ -249,7 +249,7 @@ TEST(observers_are_told_exactly_what_was_asked_and_what_there_is)
 	EXPECT_EQ(seen.calls, 1);
 }
 
-TEST(without_a_limit_observers_are_told_the_device_s_total)
+TEST(without_a_limit_observers_get_the_device_s_total)
 {
 	struct seen seen = { 0 };
 
@@ -259,7 +259,7 @@ TEST(without_a_limit_observers_are_told_the_device_s_total)
 	EXPECT_EQ(seen.oom.requested_bytes, (size_t)1 << 45);
 }
 
-TEST(observers_are_not_told_of_requests_that_are_met_or_refused)
+TEST(observers_are_not_called_for_requests_that_are_met_or_refused)
 {
 	struct seen seen = { 0 };
 	weir_stream a = new_stream();

@@ -89,7 +89,7 @@ TEST(a_stream_that_waits_have_made_late_waits_no_more)
 }
 
 /* The forecast of the wait is 10 ms, and memory is worth 2 ms. */
-TEST(a_stream_that_is_busy_waits_for_what_others_do_meanwhile)
+TEST(a_busy_stream_waits_for_work_that_others_do_meanwhile)
 {
 	arrange("tcache:0");
 	weir_stream a = new_stream();
@@ -117,7 +117,7 @@ TEST(a_stream_that_is_busy_waits_for_what_others_do_meanwhile)
 	expect_healthy();
 }
 
-TEST(of_two_runs_the_one_behind_the_shorter_wait_is_used)
+TEST(the_run_behind_the_shorter_of_two_waits_is_used)
 {
 	arrange("tcache:0");
 	weir_stream a = new_stream();

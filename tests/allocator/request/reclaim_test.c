@@ -545,7 +545,7 @@ put_behind_many(weir_stream stream)
 
 /* A wait for one stream makes the stream forget its order after the other. It
  * must not wait for both in turn for ever. */
-TEST(a_request_that_forgets_what_it_waited_for_comes_to_an_end)
+TEST(a_request_that_forgets_its_waits_ends)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -735,7 +735,7 @@ TEST(each_stream_is_waited_for_once_when_all_of_them_are_needed)
 	expect_healthy();
 }
 
-TEST(its_own_stream_s_scattered_memory_is_waited_for_too)
+TEST(scattered_memory_of_the_request_s_stream_is_waited_for_too)
 {
 	weir_stream a = new_stream();
 	void *block[4];
@@ -831,7 +831,7 @@ TEST(a_request_beyond_the_limit_gives_nothing_back_and_waits_for_nothing)
 }
 
 /* A request that needs no new memory is served all the same. */
-TEST(a_limit_below_what_is_held_makes_requests_reclaim_first)
+TEST(a_limit_below_the_held_bytes_makes_requests_reclaim_first)
 {
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
@@ -982,7 +982,7 @@ TEST(trim_gives_back_all_unused_memory)
 	expect_healthy();
 }
 
-TEST(trim_keeps_as_much_as_it_is_told)
+TEST(trim_keeps_the_requested_bytes)
 {
 	device_need_bytes((size_t)64 << 30); /* handles may be of 32 MiB */
 	void *block[4];
@@ -1046,7 +1046,7 @@ TEST(trim_of_memory_that_is_not_there_is_no_error)
 
 /* Blocks of two streams that are done go back together, and what their stream
  * still works on next to them does not. */
-TEST(a_neighbour_whose_work_is_not_done_stays_out_of_what_goes_back)
+TEST(a_neighbour_whose_work_is_not_done_does_not_go_back)
 {
 	conf("prefer:balance");
 	weir_stream a = new_stream();

@@ -29,7 +29,7 @@ TEST(settings_of_pytorchs_become_options)
 	EXPECT_STR_EQ(value_of("pinned_num_register_threads"), "4");
 }
 
-TEST(a_new_text_sets_back_what_pytorch_sets_back)
+TEST(a_new_text_resets_the_options_that_pytorch_resets)
 {
 	EXPECT_OK(weir_torch_conf(
 	    "large_segment_size_mb:40,max_split_size_mb:100,"
@@ -44,7 +44,7 @@ TEST(a_new_text_sets_back_what_pytorch_sets_back)
 	EXPECT_STR_EQ(value_of("pinned_num_register_threads"), "2");
 }
 
-TEST(keys_that_say_nothing_to_weir_are_passed_over)
+TEST(keys_without_a_meaning_for_weir_are_passed_over)
 {
 	EXPECT_OK(weir_torch_conf(
 	    "backend:native,release_lock_on_cudamalloc:True,"
@@ -53,7 +53,7 @@ TEST(keys_that_say_nothing_to_weir_are_passed_over)
 	EXPECT_STR_EQ(value_of("max_split_size_mb"), "50");
 }
 
-TEST(what_weir_does_not_take_changes_nothing)
+TEST(a_text_that_weir_refuses_changes_nothing)
 {
 	EXPECT_OK(weir_torch_conf("max_split_size_mb:50"));
 	EXPECT_STATUS(

@@ -66,7 +66,7 @@ TEST(the_adapter_fills_the_forms_of_pytorch_2_14)
 	check_form("214");
 }
 
-TEST(nothing_is_cached_where_pytorch_is_told_so)
+TEST(nothing_is_cached_where_pytorch_s_caching_is_off)
 {
 	setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", 1);
 	run_form("211", "uncached");

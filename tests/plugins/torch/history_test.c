@@ -304,7 +304,7 @@ TEST(a_live_block_is_annotated)
 	expect_healthy();
 }
 
-TEST(a_tracker_is_told_without_a_history)
+TEST(a_tracker_is_called_without_a_history)
 {
 	EXPECT_OK(weir_torch_tracker_add(track, &tracked));
 	EXPECT_GT(weir_torch_watched, 0);

@@ -51,7 +51,7 @@ TEST(a_freed_block_serves_its_pool_only)
 	expect_healthy();
 }
 
-TEST(what_a_stream_uses_serves_nobody_until_the_release)
+TEST(memory_that_a_stream_uses_serves_no_request_until_the_release)
 {
 	weir_stream stream = new_stream();
 

@@ -55,7 +55,7 @@ TEST(memory_of_the_driver_is_shared_by_its_handle)
 	expect_healthy();
 }
 
-TEST(what_is_no_handle_is_refused)
+TEST(an_invalid_handle_is_refused)
 {
 	unsigned char bytes[66] = { 2, 'w' };
 	unsigned char small[4];

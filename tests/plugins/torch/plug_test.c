@@ -6,7 +6,7 @@
 #include "plugins/torch/weir_torch.h"
 #include "tests/support/device.h"
 
-TEST(what_is_plugged_in_allocates_and_frees)
+TEST(the_plugged_in_allocator_allocates_and_frees)
 {
 	weir_stream stream = new_stream();
 	size_t size = 0;

@@ -94,7 +94,7 @@ TEST(each_device_has_a_pool_of_a_name)
 
 /* ---- Routes ------------------------------------------------------------ */
 
-TEST(what_matches_goes_to_the_pool)
+TEST(requests_that_match_go_to_the_pool)
 {
 	weir_stream stream = new_stream();
 	struct weir_torch_filter filter = for_stream(stream);
@@ -138,7 +138,7 @@ TEST(a_filter_is_dropped_once_and_not_after_a_failure)
 	EXPECT_EQ(drops, 1);
 }
 
-TEST(expandable_segments_are_what_the_user_asks_for)
+TEST(expandable_segments_are_set_by_the_user)
 {
 	struct weir_torch_filter filter = for_stream(NULL);
 

@@ -15,7 +15,7 @@ drop(void *pointer)
 	dropped++;
 }
 
-TEST(a_table_has_what_was_put_and_not_taken)
+TEST(a_table_has_the_entries_that_were_put_and_not_taken)
 {
 	static void *model[ADDRESSES];
 	struct table table = { 0 };

@@ -22,7 +22,7 @@ TEST(sizes_are_in_pytorchs_words)
 	}
 }
 
-TEST(a_shortage_begins_as_pytorch_says_it)
+TEST(the_text_of_a_shortage_begins_as_pytorch_s)
 {
 	char text[4096];
 	char cut[20];

@@ -244,7 +244,7 @@ TEST(replay_of_a_trace_that_cannot_be_read_is_a_failure)
 	command_free(&run);
 }
 
-TEST(the_object_tells_of_the_run)
+TEST(the_object_describes_the_run)
 {
 	struct command_result run = BENCH(
 	    "record", "--peer", "weir", "--ms", "1", "--repeat", "3", "--json");
@@ -320,7 +320,7 @@ TEST(the_head_says_that_the_device_is_simulated)
 	command_free(&run);
 }
 
-TEST(a_peer_that_is_refused_is_left_out_and_the_object_says_so)
+TEST(a_peer_that_is_refused_is_left_out_and_the_object_notes_that)
 {
 	struct command_result run = BENCH("record", "--quick", "--json",
 	    "--peer", "weir-nocache", "--peer", "weir");
@@ -471,7 +471,7 @@ TEST(a_plugin_that_is_no_peer_is_refused)
 
 /* ---- The command line ---------------------------------------------------- */
 
-TEST(a_wrong_command_line_is_told_with_the_word_that_is_wrong)
+TEST(a_wrong_command_line_is_refused_with_the_wrong_word)
 {
 	static const char *const wrong[][3] = {
 		{ "nonesuch", NULL, "no benchmark 'nonesuch'" },

@@ -74,7 +74,7 @@ static const char output[] = "events: Ir\n"
 			     "fn=(4)\n"
 			     "9 100\n";
 
-TEST(what_the_driver_does_and_calls_is_not_counted)
+TEST(instructions_of_the_driver_and_its_callees_are_not_counted)
 {
 	char *path = file_of("callgrind.out", output);
 	struct command_result result = script("--count", path, NULL);
@@ -164,7 +164,7 @@ TEST(a_line_that_is_no_number_is_an_error_with_its_place)
 	command_free(&result);
 }
 
-TEST(a_wrong_command_line_is_told)
+TEST(a_wrong_command_line_is_refused)
 {
 	struct command_result result = script("--nonesuch", "x", "y");
 

@@ -35,7 +35,7 @@ TEST(the_median_of_an_even_count_is_between_two)
 	EXPECT(near(spread_of(samples, 4).median, 2.5));
 }
 
-TEST(of_eleven_samples_the_tenths_are_the_second_and_the_tenth)
+TEST(the_tenths_of_eleven_samples_are_the_second_and_the_tenth)
 {
 	double samples[] = { 10, 0, 3, 1, 7, 2, 5, 4, 9, 6, 8 };
 	struct spread spread = spread_of(samples, 11);

@@ -65,7 +65,7 @@ TEST(the_history_begins_when_it_is_asked_for)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
-TEST(all_values_are_listed_with_what_they_mean)
+TEST(all_values_are_listed_with_their_meaning)
 {
 	struct program program = program_start_watched();
 	struct command_result result =
@@ -106,7 +106,7 @@ TEST(json_has_numbers_and_flags)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
-TEST(what_is_refused_is_named)
+TEST(the_error_of_a_refused_value_names_it)
 {
 	struct program program = program_start_watched();
 	char pages[300];

@@ -65,7 +65,7 @@ TEST(segments_that_came_and_went_are_counted)
 	json_decref(json);
 }
 
-TEST(stacks_are_told_by_how_much_they_changed)
+TEST(stacks_are_printed_by_how_much_they_changed)
 {
 	json_t *json = small_difference();
 

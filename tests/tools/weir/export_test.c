@@ -19,7 +19,7 @@ exported(const char *form)
 
 /* ---- JSON ------------------------------------------------------------ */
 
-TEST(the_json_is_read_again_and_says_the_same)
+TEST(the_json_reads_back_as_the_same)
 {
 	struct command_result result = exported("json");
 	const char *path =
@@ -213,7 +213,7 @@ TEST(a_compressed_trace_is_joined_into_a_compressed_file)
 
 /* The tests have made this database. Its session begins 1 ms before the first
  * event. */
-TEST(memory_stands_beside_what_nsight_systems_recorded)
+TEST(memory_is_added_to_a_recording_of_nsight_systems)
 {
 	char *path = test_data("nsys/made_up.sqlite");
 	struct command_result result = command_weir(
@@ -244,7 +244,7 @@ TEST(memory_stands_beside_what_nsight_systems_recorded)
 	free(path);
 }
 
-TEST(a_recording_that_is_not_exported_is_refused_with_what_to_do)
+TEST(a_recording_that_is_not_exported_is_refused_with_a_remedy)
 {
 	const char *path = written("program.nsys-rep", "report", 6);
 	struct command_result result = command_weir(
@@ -334,7 +334,7 @@ TEST(the_csv_is_replayed)
 	command_free(&result);
 }
 
-TEST(what_is_held_at_the_peak_is_told_and_not_what_is_held_at_the_end)
+TEST(bytes_held_at_the_peak_are_printed_and_not_those_at_the_end)
 {
 	static const char text[] =
 	    "{\"segments\": [{\"address\": 8192, \"total_size\": 512, "
@@ -422,7 +422,7 @@ TEST(a_snapshot_is_replayed_itself)
 
 /* An address that is allocated twice was freed in between. A block that is
  * freed and was not allocated is older than the trace. */
-TEST(what_a_trace_lacks_is_put_into_the_csv)
+TEST(events_that_a_trace_lacks_are_added_to_the_csv)
 {
 	static const char text[] =
 	    "{\"segments\": [{\"address\": 8192, \"total_size\": 512, "
@@ -502,7 +502,7 @@ TEST(a_device_that_is_there_keeps_its_mode)
 	command_free(&result);
 }
 
-TEST(what_cannot_be_written_is_said)
+TEST(a_failed_write_is_reported)
 {
 	struct command_result result =
 	    command_weir("export", "--format", "gif", train(), NULL);

@@ -4,7 +4,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-TEST(fragmentation_is_what_the_largest_free_block_leaves)
+TEST(fragmentation_is_the_share_of_free_memory_beyond_the_largest_block)
 {
 	json_t *json = ask_json(0, "frag", train(), NULL, NULL);
 	const json_t *value = value_at(json, "pools.1.fragmentation");
@@ -19,7 +19,7 @@ TEST(fragmentation_is_what_the_largest_free_block_leaves)
 	json_decref(json);
 }
 
-TEST(rounding_is_what_nobody_asked_for)
+TEST(rounding_is_memory_that_nobody_requested)
 {
 	json_t *json = ask_json(0, "frag", train(), NULL, NULL);
 
@@ -42,7 +42,7 @@ TEST(free_blocks_are_counted_by_powers_of_two)
 	json_decref(json);
 }
 
-TEST(idle_segments_are_told_apart)
+TEST(idle_segments_are_counted_separately)
 {
 	static const char text[] =
 	    "[{\"address\": 0, \"total_size\": 2097152, \"blocks\": [{\"size\":"

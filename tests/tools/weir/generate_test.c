@@ -256,7 +256,7 @@ sizes_of_round(const struct trace *trace, size_t row, unsigned stream)
 	return text;
 }
 
-TEST(rounds_repeat_what_each_stream_allocates)
+TEST(rounds_repeat_the_allocations_of_each_stream)
 {
 	static const char *const names[] = { "train", "prefetch", "reduce" };
 
@@ -361,7 +361,7 @@ TEST(help_names_every_kind)
 
 /* The reader stops after the first rows, so that writing takes more than a
  * second. */
-TEST(a_person_who_waits_sees_how_far_it_is)
+TEST(progress_is_shown_to_a_person_who_waits)
 {
 	static const char script[] = "\"$0\" generate serve | "
 				     "(head -c 100; sleep 1.2; cat) "

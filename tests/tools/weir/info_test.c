@@ -73,7 +73,7 @@ TEST(every_device_is_described_as_the_library_does)
 	json_decref(json);
 }
 
-TEST(versions_and_the_kind_of_driver_are_told)
+TEST(versions_and_the_kind_of_driver_are_printed)
 {
 	json_t *json = info_json();
 	const char *driver = json_string_value(json_object_get(json, "driver"));
@@ -102,7 +102,7 @@ TEST(the_text_names_the_device)
 	command_free(&result);
 }
 
-TEST(quiet_says_by_its_status_alone_whether_there_is_a_gpu)
+TEST(quiet_reports_by_its_status_alone_whether_there_is_a_gpu)
 {
 	struct command_result result = command_weir("info", "--quiet", NULL);
 
@@ -112,7 +112,7 @@ TEST(quiet_says_by_its_status_alone_whether_there_is_a_gpu)
 	command_free(&result);
 }
 
-TEST(quiet_without_a_driver_says_no_in_silence)
+TEST(quiet_without_a_driver_fails_without_output)
 {
 	struct command_result result;
 
@@ -124,7 +124,7 @@ TEST(quiet_without_a_driver_says_no_in_silence)
 	command_free(&result);
 }
 
-TEST(without_a_driver_the_reason_is_told)
+TEST(without_a_driver_the_reason_is_printed)
 {
 	struct command_result result;
 

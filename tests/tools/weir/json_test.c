@@ -129,7 +129,7 @@ TEST(every_key_is_in_the_manual_and_objects_have_a_version)
 	}
 }
 
-TEST(what_only_a_flag_prints_is_in_the_manual_too)
+TEST(keys_that_only_a_flag_prints_are_in_the_manual_too)
 {
 	static const char *const flags[][2] = { { "replay", "--explain" },
 		{ "replay", "--fit" }, { "replay", "--touch" },
@@ -161,7 +161,7 @@ TEST(two_snapshots_are_in_the_manual_too)
 	}
 }
 
-TEST(what_needs_no_snapshot_is_in_the_manual_too)
+TEST(output_that_needs_no_snapshot_is_in_the_manual_too)
 {
 	static const char *const commands[] = { "options", "info" };
 
@@ -175,7 +175,7 @@ TEST(what_needs_no_snapshot_is_in_the_manual_too)
 	}
 }
 
-TEST(what_a_running_program_says_is_in_the_manual)
+TEST(output_of_a_running_program_is_in_the_manual)
 {
 	struct command_result result;
 	struct program program;

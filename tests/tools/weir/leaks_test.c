@@ -65,7 +65,7 @@ built_up_once(const char *name, const char *file)
 	return ask_json(1, "leaks", path, NULL, NULL);
 }
 
-TEST(what_speaks_against_a_leak_is_said)
+TEST(facts_against_a_leak_are_printed)
 {
 	json_t *json = built_up_once("step", "/v/torch/optim/adam.py");
 
@@ -89,7 +89,7 @@ TEST(a_threshold_above_it_lets_it_pass)
 	command_free(&result);
 }
 
-TEST(without_stacks_nothing_can_be_told)
+TEST(without_stacks_no_leak_can_be_named)
 {
 	struct command_result result =
 	    ask(0, "leaks", snapshot_data("segments.pickle"), NULL, NULL);
@@ -155,7 +155,7 @@ suspects(const char *letters)
 	return count;
 }
 
-TEST(what_is_mostly_freed_is_no_leak)
+TEST(blocks_that_are_mostly_freed_are_no_leak)
 {
 	EXPECT_EQ(suspects("kkkkkkkk"), 1);
 	EXPECT_EQ(suspects("kfkfkfkf"), 0);

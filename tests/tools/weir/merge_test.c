@@ -28,7 +28,7 @@ rank(const char *name, unsigned bytes)
 	return written(name, text, (size_t)length);
 }
 
-TEST(imbalance_is_what_the_largest_is_above_the_mean)
+TEST(imbalance_is_the_excess_of_the_largest_over_the_mean)
 {
 	const char *a = rank("a.json", 1024);
 	const char *b = rank("b.json", 3072);

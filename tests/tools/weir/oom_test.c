@@ -65,7 +65,7 @@ TEST(a_request_that_a_free_block_holds_fits)
 	json_decref(json);
 }
 
-TEST(a_request_larger_than_all_there_is_is_told_what_is_missing)
+TEST(the_missing_bytes_of_a_request_larger_than_all_memory_are_printed)
 {
 	json_t *json = ask_json(0, "oom", train(), "--size", "1G");
 
@@ -154,7 +154,7 @@ TEST(a_failure_is_judged_at_its_moment)
 	command_free(&result);
 }
 
-TEST(a_remedy_is_told_with_what_it_gives_and_a_setting_to_copy)
+TEST(a_remedy_has_its_gain_and_a_setting_to_copy)
 {
 	json_t *json = ask_json(0, "oom",
 	    failed_before(all_is_free, "",
@@ -176,7 +176,7 @@ TEST(a_remedy_is_told_with_what_it_gives_and_a_setting_to_copy)
 	json_decref(json);
 }
 
-TEST(a_limit_that_stood_in_the_way_is_named)
+TEST(a_limit_that_is_the_cause_is_named)
 {
 	static const char settings[] =
 	    "\"weir\": {\"version\": \"1\"}, \"allocator_settings\": {"

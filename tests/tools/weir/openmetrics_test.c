@@ -127,7 +127,7 @@ some(void)
 	return two;
 }
 
-TEST(what_is_written_is_strict)
+TEST(the_text_is_strict)
 {
 	struct metrics_process *two = some();
 	char *text = written(two, 2, METRICS_OPENMETRICS);
@@ -247,7 +247,7 @@ TEST(a_file_is_replaced_and_may_be_read)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
-TEST(a_file_that_cannot_be_written_is_told)
+TEST(a_file_that_cannot_be_written_is_reported)
 {
 	struct command_result result;
 
@@ -361,7 +361,7 @@ TEST(a_port_serves_every_process_each_time_anew)
 	fclose(server.out);
 }
 
-TEST(what_is_no_request_for_metrics_is_refused)
+TEST(requests_for_anything_but_metrics_are_refused)
 {
 	static const char *const wrong[][2] = {
 		{ "GET /else HTTP/1.1\r\n\r\n", "404 Not Found" },

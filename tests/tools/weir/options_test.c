@@ -53,7 +53,7 @@ plain_environment(void)
 	unsetenv("PYTORCH_ALLOC_CONF");
 }
 
-TEST(every_option_of_the_library_is_told_as_json)
+TEST(every_option_of_the_library_is_printed_as_json)
 {
 	struct weir_option option;
 	struct command_result result;
@@ -82,7 +82,7 @@ TEST(every_option_of_the_library_is_told_as_json)
 	command_free(&result);
 }
 
-TEST(every_option_of_the_library_is_told_as_text)
+TEST(every_option_of_the_library_is_printed_as_text)
 {
 	struct weir_option option;
 	struct command_result result;

@@ -69,7 +69,7 @@ TEST(stats_has_sums_of_it)
 	json_decref(json);
 }
 
-TEST(top_says_who_holds_it)
+TEST(top_prints_who_holds_it)
 {
 	struct command_result result = ask(0, "top", snapshot(), NULL, NULL);
 	json_t *json;
@@ -88,7 +88,7 @@ TEST(top_says_who_holds_it)
 	json_decref(json);
 }
 
-TEST(frag_says_what_of_it_is_not_used)
+TEST(frag_prints_its_unused_part)
 {
 	struct command_result result = ask(0, "frag", snapshot(), NULL, NULL);
 	json_t *json;
@@ -139,7 +139,7 @@ TEST(export_keeps_it)
 	command_free(&result);
 }
 
-TEST(what_has_none_says_nothing_of_it)
+TEST(a_snapshot_without_pinned_memory_does_not_mention_it)
 {
 	struct command_result result = ask(0, "show", train(), NULL, NULL);
 	json_t *json = ask_json(0, "stats", train(), NULL, NULL);

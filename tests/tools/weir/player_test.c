@@ -61,7 +61,7 @@ TEST(the_figures_of_a_simulated_device_do_not_hang_on_the_clock_of_the_host)
 	expect_decay("off");
 }
 
-TEST(who_asks_for_decay_gets_it)
+TEST(decay_happens_if_it_is_requested)
 {
 	conf("decay_ms:7");
 	play_some();

@@ -62,7 +62,7 @@ TEST(a_line_is_written_anew_and_removed)
 	EXPECT_STR_EQ(text, "\r\033[Krow 1\r\033[Krow 2\r\033[Kdone");
 }
 
-TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
+TEST(a_part_prints_its_progress_and_the_time_that_remains)
 {
 	int terminal = stderr_to_terminal();
 	struct progress progress;
@@ -79,7 +79,7 @@ TEST(a_part_says_how_much_is_done_and_how_long_the_rest_takes)
 }
 
 /* A path, or the name of a trace, may contain hostile text. */
-TEST(no_control_of_a_name_comes_to_the_terminal)
+TEST(no_control_of_a_name_reaches_the_terminal)
 {
 	int terminal = stderr_to_terminal();
 	struct progress progress;

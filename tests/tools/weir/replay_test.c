@@ -390,7 +390,7 @@ TEST(a_completion_in_the_same_call_as_the_free_is_no_use)
 	json_decref(json);
 }
 
-TEST(many_uses_at_once_end_each_at_its_own_time)
+TEST(many_uses_at_once_end_at_different_times)
 {
 	enum { USES = 100 };
 	char rows[USES * 200];
@@ -451,7 +451,7 @@ TEST(a_limit_holds_over_a_whole_trace)
 	free(path);
 }
 
-TEST(options_change_what_is_played)
+TEST(options_change_the_replay)
 {
 	char *path = trace_of("a,1000,512,0,0\nf,1000,512,0,1\n");
 	json_t *json = replayed_with(path, "--conf=expandable_segments:False");
@@ -513,7 +513,7 @@ TEST(rows_are_late_at_random_by_no_more_than_is_asked_for)
 
 /* ---- Content, and the smallest limit --------------------------------- */
 
-TEST(what_is_written_to_blocks_stays_until_their_free)
+TEST(bytes_written_to_blocks_stay_until_their_free)
 {
 	static const char *const traces[] = { "fsdp_prefetch.csv.xz",
 		"moe_start.csv" };
@@ -531,7 +531,7 @@ TEST(what_is_written_to_blocks_stays_until_their_free)
 	}
 }
 
-TEST(without_touch_nothing_is_said_of_content)
+TEST(without_touch_content_is_not_reported)
 {
 	json_t *json = replayed("a,1000,512,0,0\n");
 
@@ -638,7 +638,7 @@ expect_efficiency(const char *name, const char *flag, double percent)
 	free(path);
 }
 
-TEST(one_stream_holds_little_more_than_what_is_alive)
+TEST(one_stream_holds_little_more_than_the_live_bytes)
 {
 	expect_efficiency("moe_start.csv", NULL, 97);
 	expect_efficiency("moe_start.csv", "--conf=prefer:memory", 98);
@@ -812,7 +812,7 @@ sum_of_ways(const json_t *json, const char *key)
 	return sum;
 }
 
-TEST(a_request_that_waited_says_for_which_stream_and_how_long)
+TEST(a_request_that_waited_has_the_stream_and_the_time)
 {
 	struct command_result result;
 	char *path = trace_of(waiting);
@@ -875,7 +875,7 @@ TEST(every_request_was_served_in_one_way)
 	free(path);
 }
 
-TEST(a_request_that_failed_says_what_was_tried)
+TEST(a_request_that_failed_has_the_tried_steps)
 {
 	char *path = trace_of("a,1000,20971520,0,0\n"
 			      "a,2000,20971520,0,1\n");
@@ -1064,7 +1064,7 @@ TEST(no_trace_is_a_usage_error)
 	command_free(&result);
 }
 
-TEST(a_driver_that_is_named_and_missing_is_told)
+TEST(a_driver_that_is_named_and_missing_is_reported)
 {
 	char *path = trace_of("a,1000,512,0,0\n");
 	struct command_result result;

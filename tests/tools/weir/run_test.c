@@ -92,7 +92,7 @@ TEST(the_library_is_really_in_the_program)
 	command_free(&result);
 }
 
-TEST(what_was_preloaded_stays_preloaded_behind_it)
+TEST(other_preloaded_libraries_stay_preloaded_behind_it)
 {
 	char *library = real_build("lib/libweir_preload.so");
 	struct command_result result;
@@ -356,7 +356,7 @@ TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
 	free(program);
 }
 
-TEST(a_linked_program_at_its_limit_is_told_of_the_limit)
+TEST(the_error_of_a_linked_program_at_its_limit_names_the_limit)
 {
 	struct command_result result;
 	char *program = test_build("tests/programs/with_weir");
@@ -594,7 +594,7 @@ TEST(a_program_that_cannot_be_run_is_126)
 	command_free(&result);
 }
 
-TEST(a_wrong_option_is_told_before_the_program_starts)
+TEST(a_wrong_option_is_reported_before_the_program_starts)
 {
 	struct command_result result;
 
@@ -607,7 +607,7 @@ TEST(a_wrong_option_is_told_before_the_program_starts)
 	command_free(&result);
 }
 
-TEST(a_wrong_value_is_told_before_the_program_starts)
+TEST(a_wrong_value_is_reported_before_the_program_starts)
 {
 	struct command_result result;
 
@@ -621,7 +621,7 @@ TEST(a_wrong_value_is_told_before_the_program_starts)
 	command_free(&result);
 }
 
-TEST(a_wrong_environment_is_told_before_the_program_starts)
+TEST(a_wrong_environment_is_reported_before_the_program_starts)
 {
 	struct command_result result;
 

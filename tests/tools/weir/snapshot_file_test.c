@@ -23,7 +23,7 @@ expect_file_refused(const char *bytes, size_t length, const char *why)
 
 #define REFUSED(bytes, why) expect_file_refused(bytes, sizeof(bytes) - 1, why)
 
-TEST(files_that_are_no_snapshot_are_told_what_they_are)
+TEST(the_error_for_another_file_names_its_kind)
 {
 	REFUSED("", "it is empty");
 	REFUSED("PK\3\4\24\0\0\0", "a zip archive, as torch.save() writes");
@@ -49,7 +49,7 @@ TEST(files_that_are_no_snapshot_are_told_what_they_are)
 	    "opcode GLOBAL at offset 2 would import an object");
 }
 
-TEST(a_trace_in_csv_is_told_where_it_is_read)
+TEST(the_error_for_a_trace_in_csv_names_its_reader)
 {
 	static const char rows[] = "action,addr,size,stream,time_us\n";
 
@@ -84,7 +84,7 @@ packed(const char *path, size_t *length)
 	return out;
 }
 
-TEST(what_xz_has_compressed_is_read)
+TEST(files_that_xz_has_compressed_are_read)
 {
 	static const char *const names[] = { "train4.pickle", "train.json" };
 
@@ -101,7 +101,7 @@ TEST(what_xz_has_compressed_is_read)
 	}
 }
 
-TEST(damaged_xz_is_told)
+TEST(damaged_xz_is_reported)
 {
 	size_t length;
 	unsigned char *bytes = packed(train(), &length);
@@ -347,7 +347,7 @@ TEST(the_comment_of_a_trace_may_not_take_gigabytes)
 }
 
 /* A kilobyte that announces a million entries. */
-TEST(what_gzip_has_compressed_has_the_same_budget)
+TEST(files_that_gzip_has_compressed_have_the_same_budget)
 {
 	const char *path = written("zeros.gz", "", 0);
 	gzFile file = gzopen(path, "wb");

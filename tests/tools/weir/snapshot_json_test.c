@@ -124,7 +124,7 @@ TEST(numbers_may_be_real)
 	snapshot_free(snapshot);
 }
 
-TEST(where_json_is_wrong_is_told)
+TEST(the_place_of_an_error_in_json_is_reported)
 {
 	expect_refused("{ 5", "JSON at offset 2: a key is expected");
 	expect_refused("{\"segments\": [}", "JSON at offset 14");
@@ -168,7 +168,7 @@ TEST(deep_json_is_refused)
 	expect_refused(text, "nested more than 64 deep");
 }
 
-TEST(json_of_something_else_is_told)
+TEST(json_that_is_no_snapshot_is_reported)
 {
 	expect_refused("{}", "a dict without 'segments'");
 	expect_refused("[1, 2, 3]", "a list, and not one of segments");
@@ -209,7 +209,7 @@ TEST(stacks_that_are_written_out_again_are_the_same)
 	snapshot_free(snapshot);
 }
 
-TEST(what_is_wrong_in_frames_is_told_by_its_place)
+TEST(a_mistake_in_frames_is_reported_by_its_place)
 {
 	expect_refused("{\"device_traces\": [[{\"action\":\"alloc\",\"size\":1,"
 		       "\"frames\":[{]}]]}",

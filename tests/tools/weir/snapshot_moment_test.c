@@ -201,7 +201,7 @@ expect_the_moment(const char *conf)
 	}
 }
 
-TEST(the_moment_of_an_event_is_what_a_snapshot_showed_then)
+TEST(the_state_at_an_event_is_that_of_a_snapshot_taken_then)
 {
 	expect_the_moment("tcache:0");
 }

@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-TEST(python_counts_what_weir_counts)
+TEST(python_counts_the_same_as_weir)
 {
 	static const char *const names[] = { "train0.pickle", "train1.pickle",
 		"train2.pickle", "train3.pickle", "train4.pickle",

@@ -74,7 +74,7 @@ TEST(the_cuda_runtime_carries_no_blame)
 	    "Net::Net(int) (a.out)");
 }
 
-TEST(what_is_only_called_like_the_runtime_is_the_program_s)
+TEST(a_function_with_a_name_like_the_runtime_s_is_the_program_s)
 {
 	expect_site(FRAMES({ "cudaMalloc", "/home/u/a.out", 0 },
 			{ "cudaMallocChecked", "/home/u/a.out", 0 },
@@ -139,7 +139,7 @@ TEST(ctypes_and_installed_packages_carry_less_than_the_script)
 	    "<module> (<stdin>:1)");
 }
 
-TEST(without_a_frame_of_the_program_it_says_so)
+TEST(a_site_without_a_frame_of_the_program_has_that_text)
 {
 	expect_site(FRAMES({ "at::Tensor at::native::empty(at::A<int> const&)",
 			       "??", 0 },

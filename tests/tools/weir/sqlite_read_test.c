@@ -343,7 +343,7 @@ TEST(a_long_value_is_read_from_its_pages)
 }
 
 /* The chain ends when the value has all its bytes. */
-TEST(pages_of_a_long_value_in_a_ring_are_no_harm)
+TEST(pages_of_a_long_value_in_a_ring_are_harmless)
 {
 	struct database db = make_long(LONG, 3);
 	struct result result;
@@ -391,7 +391,7 @@ TEST(files_that_are_cut_anywhere_are_refused)
 		EXPECT_NOT_NULL(fault_of_bytes(&db, size, &result));
 }
 
-TEST(sizes_of_pages_that_cannot_be_are_refused)
+TEST(impossible_sizes_of_pages_are_refused)
 {
 	static const unsigned sizes[] = { 0, 2, 256, 511, 513, 65535 };
 
@@ -408,7 +408,7 @@ TEST(sizes_of_pages_that_cannot_be_are_refused)
 }
 
 /* The definition ends at any place, also within quotes and comments. */
-TEST(definitions_that_are_cut_are_no_harm)
+TEST(definitions_that_are_cut_are_harmless)
 {
 	static const char starts[] = "\"'`[(-, \0";
 

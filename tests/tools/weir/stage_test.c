@@ -99,7 +99,7 @@ TEST(a_time_that_has_passed_occupies_nothing)
 	stage_close(stage);
 }
 
-TEST(streams_are_busy_each_for_its_own_time)
+TEST(each_stream_is_busy_for_its_own_time)
 {
 	enum { STREAMS = 6 };
 	struct stage *stage = started();
@@ -314,7 +314,7 @@ TEST(only_waits_of_weir_count)
 	stage_close(stage);
 }
 
-TEST(what_was_waited_before_the_start_does_not_count)
+TEST(waits_before_the_start_do_not_count)
 {
 	struct stage *stage = started();
 	weir_stream other = new_stream();
@@ -358,7 +358,7 @@ mismatches(struct stage *stage, const struct stage_block *block,
 	return after - before;
 }
 
-TEST(what_was_written_is_there)
+TEST(written_bytes_are_there)
 {
 	static const size_t sizes[] = { 1, 4, 5, 64, 100, 512, 4096, 1 << 20,
 		(1 << 20) + 1, 7 << 20, (64 << 20) + 4 };

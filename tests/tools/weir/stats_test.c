@@ -5,7 +5,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
-TEST(stats_are_told_for_each_device)
+TEST(stats_are_printed_for_each_device)
 {
 	json_t *json = ask_json(0, "stats", train(), NULL, NULL);
 

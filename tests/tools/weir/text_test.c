@@ -70,7 +70,7 @@ TEST(sizes_are_read_with_and_without_units)
 	expect_bytes("16777215T", UINT64_C(16777215) << 40);
 }
 
-TEST(what_is_no_size_is_refused)
+TEST(an_invalid_size_is_refused)
 {
 	expect_refused("");
 	expect_refused("G");
@@ -94,7 +94,7 @@ TEST(sizes_above_64_bits_are_refused)
 	expect_refused("18446744073709551615K");
 }
 
-TEST(sizes_are_told_in_the_largest_unit_below_them)
+TEST(sizes_are_printed_in_the_largest_unit_below_them)
 {
 	char text[32];
 

@@ -55,7 +55,7 @@ TEST(a_bare_list_is_a_trace_too)
 	EXPECT_NULL(fault_of("[{\"ts\": 1}]"));
 }
 
-TEST(what_is_no_trace_is_told)
+TEST(a_file_that_is_no_trace_is_reported)
 {
 	EXPECT_STR_EQ(fault_of(""), "it is no trace in JSON");
 	EXPECT_STR_EQ(fault_of("hello"), "it is no trace in JSON");

@@ -47,7 +47,7 @@ TEST(top_adds_up_by_lifetime)
 	json_decref(json);
 }
 
-TEST(what_is_older_than_the_trace_is_a_row)
+TEST(blocks_older_than_the_trace_have_a_row)
 {
 	json_t *json = ask_json(
 	    0, "top", snapshot_data("segments.pickle"), "--by", "lifetime");
@@ -58,7 +58,7 @@ TEST(what_is_older_than_the_trace_is_a_row)
 	json_decref(json);
 }
 
-TEST(top_prints_shares_and_says_what_it_leaves_out)
+TEST(top_prints_shares_and_the_number_of_omitted_rows)
 {
 	struct command_result result = ask(0, "top", train(), "--count", "2");
 
@@ -80,7 +80,7 @@ TEST(top_prints_frames_if_asked)
 	command_free(&result);
 }
 
-TEST(top_refuses_what_it_cannot_sort_by)
+TEST(top_refuses_an_unknown_order)
 {
 	struct command_result result =
 	    command_weir("top", "--by", "colour", train(), NULL);
@@ -160,7 +160,7 @@ TEST(a_snapshot_without_memory_has_no_device)
 }
 
 /* A function that allocates for all others would be named in each row. */
-TEST(stacks_of_one_function_are_told_apart_by_their_callers)
+TEST(stacks_of_one_function_are_distinguished_by_their_callers)
 {
 #define FRAME(name, line)                                                      \
 	"{\"name\": \"" #name "\", \"filename\": \"a.c\", \"line\": " #line "}"

@@ -73,7 +73,7 @@ TEST(rows_are_read_as_they_are_written)
 	trace_drop(&trace);
 }
 
-TEST(the_name_is_that_of_the_file_if_the_file_says_no_other)
+TEST(the_name_is_that_of_the_file_if_the_file_has_no_other)
 {
 	struct trace trace;
 
@@ -170,7 +170,7 @@ TEST(where_records_are_written_a_late_completion_is_no_use)
 	trace_drop(&trace);
 }
 
-TEST(each_life_of_an_address_is_a_block_of_its_own)
+TEST(each_life_of_an_address_is_a_separate_block)
 {
 	struct trace trace;
 
@@ -214,7 +214,7 @@ TEST(times_out_of_order_are_taken_as_those_before)
 	trace_drop(&trace);
 }
 
-TEST(many_addresses_are_told_apart)
+TEST(many_addresses_are_distinguished)
 {
 	enum { COUNT = 20000 };
 	struct trace trace;
@@ -476,7 +476,7 @@ TEST(waits_work_and_ends_of_streams_are_read)
 	trace_drop(&trace);
 }
 
-TEST(a_trace_without_work_says_so)
+TEST(a_trace_without_work_is_reported_as_such)
 {
 	struct trace trace;
 
@@ -486,7 +486,7 @@ TEST(a_trace_without_work_says_so)
 	trace_drop(&trace);
 }
 
-TEST(a_wait_for_a_stream_out_of_bounds_is_told)
+TEST(a_wait_for_a_stream_out_of_bounds_is_reported)
 {
 	expect_bad(HEADER "w,0,1024,0,0\n",
 	    ":2: stream 1024; at most 1023 are expected");
@@ -494,7 +494,7 @@ TEST(a_wait_for_a_stream_out_of_bounds_is_told)
 	    ":2: stream 1024; at most 1023 are expected");
 }
 
-TEST(work_that_takes_too_long_to_count_is_told)
+TEST(work_that_takes_too_long_to_count_is_reported)
 {
 	expect_bad(HEADER "k,0,18446744073709552,0,0\n", ":2: bad size");
 }

@@ -48,7 +48,7 @@ TEST(each_event_is_an_object_on_a_line)
 	command_free(&result);
 }
 
-TEST(what_is_live_at_the_end_is_what_was_asked_for)
+TEST(live_bytes_at_the_end_are_those_that_were_requested)
 {
 	struct command_result result = command_weir(
 	    "trace", "--json", "--device", "0", "--last", "1", train(), NULL);
@@ -95,7 +95,7 @@ TEST(the_text_begins_with_the_peak)
 	command_free(&result);
 }
 
-TEST(a_snapshot_without_a_trace_says_so)
+TEST(a_snapshot_without_a_trace_is_reported_as_such)
 {
 	struct command_result result =
 	    ask(0, "trace", snapshot_data("segments.pickle"), NULL, NULL);

@@ -127,7 +127,7 @@ TEST(a_symbolic_link_is_not_followed)
 	free(target);
 }
 
-TEST(what_is_no_snapshot_leaves_no_page)
+TEST(a_file_that_is_no_snapshot_leaves_no_page)
 {
 	char *path = free_path("page.html");
 	char *input = test_file("input", "<html>", 6);
@@ -148,7 +148,7 @@ TEST(what_is_no_snapshot_leaves_no_page)
 	free(path);
 }
 
-TEST(a_full_device_is_told)
+TEST(a_full_device_is_reported)
 {
 	struct command_result result;
 
@@ -176,7 +176,7 @@ TEST(a_snapshot_and_an_output_must_be_named)
 	command_free(&result);
 }
 
-TEST(a_build_without_the_page_says_so)
+TEST(a_build_without_the_page_reports_that)
 {
 	struct command_result result =
 	    view("snapshots/train4.pickle", "-", NULL);
@@ -319,7 +319,7 @@ TEST(a_trace_is_read_from_stdin_too)
 	free(weir);
 }
 
-TEST(a_wrong_trace_from_stdin_is_told_by_its_line)
+TEST(a_wrong_trace_from_stdin_is_reported_by_its_line)
 {
 	static const char bad[] = "# a comment\n"
 				  "action,addr,size,stream,time_us\n"
@@ -358,7 +358,7 @@ TEST(a_wrong_trace_leaves_the_page_that_was_there)
 	free(page);
 }
 
-TEST(an_earlier_snapshot_that_cannot_be_read_is_told)
+TEST(an_earlier_snapshot_that_cannot_be_read_is_reported)
 {
 	char *page = free_path("page.html");
 	char *path = test_data("snapshots/train4.pickle");
@@ -376,7 +376,7 @@ TEST(an_earlier_snapshot_that_cannot_be_read_is_told)
 
 /* The reader of the page is slow, so that writing the data takes more than a
  * second. */
-TEST(a_person_who_waits_sees_how_far_it_is)
+TEST(progress_is_shown_to_a_person_who_waits)
 {
 	static const char script[] =
 	    "\"$0\" generate serve -n 100000 >\"$1\" && "

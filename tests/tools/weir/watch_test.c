@@ -171,7 +171,7 @@ TEST(text_names_streams_pools_and_rates)
 }
 
 /* The program requests no memory, so that weir does not query the device. */
-TEST(pending_memory_of_an_idle_program_is_said_to_be_as_of_its_last_request)
+TEST(pending_memory_of_an_idle_program_is_reported_as_of_its_last_request)
 {
 	static const char note[] = "pending memory may be complete by now";
 	struct program program;
@@ -314,7 +314,7 @@ TEST(processes_that_can_be_watched_are_listed)
 	command_free(&result);
 }
 
-TEST(what_cannot_be_watched_is_told_apart)
+TEST(the_reason_why_a_process_cannot_be_watched_is_reported)
 {
 	struct program program;
 
@@ -327,7 +327,7 @@ TEST(what_cannot_be_watched_is_told_apart)
 	expect_no("2147483647", "there is no process 2147483647");
 }
 
-TEST(a_killed_program_leaves_nothing_that_is_believed)
+TEST(data_of_a_killed_program_is_not_trusted)
 {
 	struct program program;
 	int status;
@@ -429,7 +429,7 @@ TEST(run_keeps_the_history_and_writes_a_snapshot_at_the_end)
 
 /* A copy that waits, and waits for streams, in the snapshot of a program that
  * does not know weir. */
-TEST(run_notes_in_the_history_what_the_program_waits_for)
+TEST(run_records_the_program_s_waits_in_the_history)
 {
 	const char *folder = runtime_folder();
 	char *program = test_build("tests/programs/driver_dlsym");
@@ -535,7 +535,7 @@ TEST(a_profiler_of_nvtx_keeps_its_place)
 	command_free(&result);
 }
 
-TEST(run_refuses_what_cannot_be_told_to_the_program)
+TEST(run_refuses_flags_that_cannot_be_passed_to_the_program)
 {
 	struct command_result result =
 	    command_weir("run", "--sim", "--snapshot=a,b", "--", "true", NULL);
