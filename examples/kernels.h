@@ -1,6 +1,6 @@
 /*
- * The kernels of the examples: launched alike on a GPU (kernels.cu) and on
- * the simulated device (kernels_sim.c).
+ * The kernels of the examples: launched in the same way on a GPU (kernels.cu)
+ * and on the simulated device (kernels_sim.c).
  */
 #ifndef EXAMPLES_KERNELS_H
 #define EXAMPLES_KERNELS_H

@@ -1,12 +1,12 @@
 /*
  * The kernels of the examples on the simulated device, which has them built in
- * and knows them by name. What nvcc makes of a .cu file is written out here:
- * an image of device code, and for each kernel a function of the host that
- * stands for it in a launch.
+ * and finds them by name. This file writes out the code that nvcc generates
+ * from a .cu file: an image of device code, and for each kernel a host function
+ * that represents it in a launch.
  */
 #include "kernels.h"
 
-/* The signatures; the simulated device brings the bodies. */
+/* The signatures; the simulated device has the bodies. */
 static const char image_text[] =
     ".version 6.0\n"
     ".target sm_50\n"
@@ -23,7 +23,7 @@ static struct cudaFatBinary image = {
 	.magic = CUDA_FAT_BINARY_MAGIC, .version = 1, .data = image_text
 };
 
-/* Only the addresses matter: each names a kernel. */
+/* Only the addresses matter: each identifies a kernel. */
 static const char fill, add, copy, sleep;
 
 static const struct kernel {

@@ -1,19 +1,18 @@
 /*
- * A pipeline of producers and consumers on a GPU, as programs are written that
- * know nothing of their allocator.
+ * A pipeline of producers and consumers on a GPU, written as for any allocator.
  *
- * Producers, each a thread with a stream of its own, make batches: upload a
- * pattern, fill an offset, add the two. Consumers, with streams of theirs,
- * copy each batch, bring it back to the host and compare every word. Batches
- * wait in a short queue between them, with an event that says when the data
- * is there. Nothing is kept for the next batch: each makes and frees what it
- * needs, some of it while work on it is still queued, as cudaFree() and
- * cudaFreeAsync() allow, and some on another stream than it was made for.
+ * Producers, each a thread with its own stream, make batches: upload a pattern,
+ * fill an offset, add the two. Consumers, with their own streams, copy each
+ * batch, bring it back to the host and compare every word. Batches wait in a
+ * short queue between them, with an event that marks when the data is ready.
+ * Nothing is kept for the next batch: each allocates and frees its memory, some
+ * of it while work on it is still queued, as cudaFree() and cudaFreeAsync()
+ * allow, and some on another stream than it was allocated for.
  *
  *	pipeline [BATCHES [PAIRS]]
  *
- * BATCHES (default 200) are made by each of PAIRS (default 2) producers.
- * Exit status 0 if every word is right, 1 if not, 2 for wrong arguments.
+ * Each of PAIRS (default 2) producers makes BATCHES (default 200). Exit status
+ * 0 if every word is right, 1 if not, 2 for wrong arguments.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>
@@ -29,7 +28,7 @@ enum {
 	PAIRS_MAX = 16,
 	BATCHES_MAX = 1000000,
 	WORDS_MAX = 1 << 18,
-	WORK_NS = 20000, /* what computing a batch takes besides */
+	WORK_NS = 20000, /* the rest of a batch's computing */
 };
 
 struct batch {
@@ -53,7 +52,7 @@ static struct {
 struct worker {
 	pthread_t thread;
 	unsigned number;
-	unsigned batches; /* to make, or taken */
+	unsigned batches; /* produced or consumed */
 	uint64_t allocations;
 	uint64_t words;
 	uint64_t wrong;
@@ -127,7 +126,7 @@ leave(void)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* False when all is done. */
+/* False when all batches are done. */
 static int
 take(struct batch *batch)
 {
@@ -174,7 +173,7 @@ make(uint32_t seed, uint32_t *host, cudaStream_t stream)
 	CHECK(cudaEventRecord(batch.ready, stream));
 	/* The addition may not have begun. */
 	CHECK(cudaFree(uploaded));
-	/* But the pattern is about to be overwritten. */
+	/* The pattern is about to be overwritten, so wait for the copy. */
 	CHECK(cudaEventSynchronize(batch.ready));
 	return batch;
 }

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <vector>
 
-// A column of numbers on the device, as a library would write it: it knows
-// nothing of weir but an allocator.
+// A column of numbers on the device, as a library would write it: its only
+// interface to weir is an allocator.
 template <typename Allocator> class column
 {
 public:
@@ -65,7 +65,7 @@ main()
 		std::printf("page-locked: %s\n",
 		    weir_host_is_pinned(host.data()) ? "yes" : "no");
 
-		// An exception leaves nothing behind.
+		// An exception leaves no memory behind.
 		try {
 			auto more = weir::make_device<char>(1 << 20, stream);
 			auto all = weir::make_device<char>(

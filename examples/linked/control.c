@@ -1,9 +1,9 @@
 /*
- * Read statistics and set options by name, and take weir's messages.
+ * Read statistics and set options by name, and receive weir's messages.
  *
  *	cc -o control control.c $(pkg-config --cflags --libs weir)
  *
- * A service can offer these paths to its operators as they are. From outside
+ * A service can offer these paths to its operators as they are. From outside,
  * `weir ctl PID PATH` does the same, if the program runs with
  * WEIR_CONF=watch:True.
  */
@@ -55,7 +55,8 @@ main(void)
 		return 1;
 	printf("live: %llu MiB\n", (unsigned long long)value.number / MIB);
 
-	/* A misspelt path is told with the nearest one; nothing changes. */
+	/* The error of a misspelt path names the nearest one, and nothing
+	 * changes. */
 	set("option.decay", "5000");
 	set("limit.0", "lots");
 	weir_free(block);

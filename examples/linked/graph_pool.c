@@ -1,12 +1,12 @@
 /*
- * A CUDA graph whose memory stays its own.
+ * A CUDA graph whose memory serves no other request.
  *
- *	cc -o graph_pool graph_pool.c $(pkg-config --cflags --libs weir)
- *-lcudart
+ *	cc -o graph_pool graph_pool.c $(pkg-config --cflags --libs weir) \
+ *	    -lcudart
  *
- * Memory allocated during a capture comes from a pool that the graph keeps. It
- * may be freed within the capture, as here. The addresses stay the graph's, and
- * serve nobody else, until the graph is reset.
+ * Memory that is allocated during a capture comes from a pool that the graph
+ * keeps. It may be freed within the capture, as here. The addresses belong to
+ * the graph until it is reset.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ main(void)
 	weir_free(scratch);
 	need(weir_graph_capture_end(graph) == WEIR_OK, "the end of it");
 
-	/* Memory that is asked for now is not the graph's. */
+	/* A request now gets other memory than the graph's. */
 	other = weir_malloc(BYTES, stream);
 	need(other != NULL, "a block");
 	printf("the graph keeps its memory: %s\n",

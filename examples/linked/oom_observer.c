@@ -1,11 +1,11 @@
 /*
- * Hear of each failure for want of memory, make room, and try again.
+ * Get a call for each failure for want of memory, free memory, and try again.
  *
  *	cc -o oom_observer oom_observer.c $(pkg-config --cflags --libs weir)
  *
- * The program keeps results it could compute again. When a request fails, the
- * observer is called with the numbers and weir's report, on the thread that
- * asked; no lock of weir is held, so it may free.
+ * The program keeps results that it could compute again. When a request fails,
+ * weir calls the observer with the numbers and the report, on the requesting
+ * thread. No lock of weir is held, so the observer may free memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ allocate(size_t size)
 {
 	void *block = weir_malloc(size, NULL);
 
-	/* The observer has made room by now, if there was any to make. */
+	/* By now the observer has freed results, if there were any. */
 	if (block == NULL && weir_last_status() == WEIR_ENOMEM)
 		block = weir_malloc(size, NULL);
 	return block;
@@ -70,7 +70,7 @@ main(void)
 	}
 	weir_free(block);
 
-	/* More than there is: the report says what would help. */
+	/* More memory than the device has: the report names a remedy. */
 	block = allocate((size_t)80 * MIB);
 	printf(
 	    "more than the limit: %s\n", weir_status_text(weir_last_status()));

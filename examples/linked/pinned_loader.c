@@ -4,10 +4,11 @@
  *	cc -o pinned_loader pinned_loader.c $(pkg-config --cflags --libs weir) \
  *	    -lcudart
  *
- * Each batch gets a page-locked buffer of its own, is filled by the host and
- * copied while the host goes on. The buffer is freed right after the copy was
- * queued: weir_host_record() says that the stream uses it, and so it is handed
- * out again only after the copy. Two or three buffers serve all batches.
+ * Each batch gets another page-locked buffer. The host fills the buffer and
+ * goes on while it is copied. The buffer is freed right after the copy was
+ * queued: weir_host_record() records the stream's use, so weir hands the buffer
+ * out again only after the copy. Two or three buffers are enough for all
+ * batches.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -58,7 +59,8 @@ main(void)
 		need(weir_host_record(buffer, stream) == WEIR_OK, "a record");
 		weir_host_free(buffer);
 		if (i % 2 == 1)
-			weir_stream_synchronize(stream); /* the training */
+			weir_stream_synchronize(
+			    stream); /* stands for the training */
 	}
 	for (int i = 0; i < BATCHES; i++) {
 		need(weir_copy(back, device + (size_t)i * BATCH, BATCH,

@@ -1,5 +1,5 @@
 /*
- * A snapshot of all memory on demand, with the stacks of what is live.
+ * A snapshot of all memory on demand, with the stacks of live blocks.
  *
  *	cc -g -rdynamic -o snapshot snapshot.c \
  *	    $(pkg-config --cflags --libs weir)
@@ -8,8 +8,8 @@
  *	weir view out.pickle -o page.html
  *
  * The history is started before the first allocation, so that each block has a
- * stack. A running program that was started with WEIR_CONF or under `weir run`
- * is asked from outside instead: see docs/trace.md.
+ * stack. For a running program that was started with WEIR_CONF or under `weir
+ * run`, a snapshot is requested from outside: see docs/trace.md.
  */
 #include <stdio.h>
 #include <weir/trace.h>
@@ -22,7 +22,7 @@ load_layer(int number)
 {
 	char text[32];
 
-	/* It is in the snapshot beside the block. */
+	/* The snapshot has this text beside the block. */
 	snprintf(text, sizeof(text), "layer %d", number);
 	weir_metadata_set(text);
 	return weir_malloc((size_t)(number + 1) * MIB, NULL);

@@ -1,13 +1,12 @@
 /*
- * Memory of one stream that another one uses, and when it is handed out again.
+ * Memory of one stream that another one uses, and when weir hands it out again.
  *
  *	cc -o streams streams.c $(pkg-config --cflags --libs weir) -lcudart
  *
- * A block belongs to the stream that it was allocated for. Freed, it serves
- *that stream again at once: the order of the stream keeps old and new use
- *apart. If another stream uses it, say so with weir_record_stream(); then the
- *block waits until that stream has done the work that it had queued at the
- *free.
+ * A block belongs to the stream that it was allocated for. When it is freed,
+ * that stream can reuse it at once, because the stream runs its work in order.
+ * If another stream uses the block, call weir_record_stream(); then the block
+ * waits until that stream has done the work that it had queued at the free.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -38,7 +37,7 @@ main(void)
 	need(weir_stream_create(WEIR_DEVICE_CURRENT, 0, &reader) == WEIR_OK,
 	    "a stream");
 
-	/* One stream alone: the next request has the same memory. */
+	/* With one stream only, the next request gets the same memory. */
 	block = weir_malloc(BYTES, maker);
 	need(block != NULL, "a block");
 	cudaMemsetAsync(block, 1, BYTES, maker);
@@ -48,12 +47,12 @@ main(void)
 	printf(
 	    "its own stream has it again: %s\n", next == block ? "yes" : "no");
 
-	/* The reader comes after the maker, and uses the block too. */
+	/* The reader is ordered after the maker, and uses the block too. */
 	cudaMemsetAsync(next, 2, BYTES, maker);
 	need(weir_stream_wait_stream(reader, maker) == WEIR_OK, "a wait");
 	cudaMemcpyAsync(host, next, BYTES, cudaMemcpyDeviceToHost, reader);
 	need(weir_record_stream(next, reader) == WEIR_OK, "a record");
-	weir_free(next); /* now, though the reader may not be done */
+	weir_free(next); /* freed now, though the reader may not be done */
 	need(weir_stream_synchronize(reader) == WEIR_OK, "the reader");
 	printf("the reader saw: %d\n", host[BYTES - 1]);
 

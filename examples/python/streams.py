@@ -1,12 +1,12 @@
-"""Memory on streams from Python, and who has it.
+"""Memory on streams from Python, and a snapshot of it.
 
     python3 streams.py [out.pickle]
     weir top out.pickle
     weir view out.pickle -o page.html
 
-A block belongs to the stream that it was allocated for. Freed, it serves that
-stream again at once. A stream that uses another one's block says so with
-record_stream(), and the block is not reused before that work is done.
+A block belongs to the stream that it was allocated for. When it is freed, that
+stream can reuse it at once. If another stream uses the block, record_stream()
+records that use, and the block is not reused before that work is done.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""PyTorch on weir: a training loop that runs out of memory, and why.
+"""PyTorch on weir: a training loop that runs out of memory, and the cause.
 
     python3 torch_oom.py out.pickle
     weir oom out.pickle

@@ -1,6 +1,6 @@
 /*
- * Prints where names of the driver lead, through dlsym() and through
- * cuGetProcAddress(): "driver", another library's name, or "-" for nowhere.
+ * Prints what names of the driver are resolved to, by dlsym() and by
+ * cuGetProcAddress(): "driver", another library's name, or "-" for nothing.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -42,7 +42,8 @@ place(void *found)
 	return strncmp(name, "libcuda.so", 10) == 0 ? "driver" : name;
 }
 
-/* The exported name that an address has, to tell forms of an entry apart. */
+/* The exported name of an address, which distinguishes the forms of an entry
+ * point. */
 static const char *
 name_of(void *found)
 {
@@ -77,7 +78,7 @@ query_one(query_now query, const char *base, int version, uint64_t flags)
 		found = NULL;
 	printf("query %s %d %d: %d %d %s %s\n", base, version, (int)flags, code,
 	    status, place(found), name_of(found));
-	/* The status is not everybody's wish. */
+	/* The status is optional. */
 	if (query(base, &found, version, flags, NULL) != code)
 		printf("without status it differs\n");
 }
@@ -96,7 +97,7 @@ query_all(void *library)
 				query_one(query, bases[i], versions[k], flags);
 }
 
-/* Each form of the function hands out both forms of itself. */
+/* Each form of the function returns both forms of itself. */
 static void
 query_itself(void *library)
 {

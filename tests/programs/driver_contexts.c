@@ -1,6 +1,6 @@
 /*
- * A program with a context of its own beside the primary one, which frees
- * across the two, and lets the primary one go and come back.
+ * A program with another context beside the primary one. It frees memory across
+ * the two, and releases the primary context and retains it again.
  */
 #include <stdio.h>
 
@@ -58,14 +58,14 @@ main(void)
 	printf("end of the second: %d\n", destroy(second));
 	wrong += churn(&cuda, 100, 3, NULL);
 
-	/* Held once, and let go once. */
+	/* It is retained once and released once. */
 	printf("active: %d", active());
 	MUST(cuda.release(0));
 	printf(", let go: %d", active());
 	cuda_start(&cuda);
 	printf(", back: %d\n", active());
 	wrong += churn(&cuda, 100, 4, NULL);
-	/* Each takes one off this thread's stack of contexts. */
+	/* Each call pops one context from this thread's stack. */
 	MUST(cuda.set_current(NULL));
 	MUST(cuda.set_current(NULL));
 	printf("without a context: %d\n", cuda.mem_alloc(&a, 1000));

@@ -1,7 +1,7 @@
 /*
- * A program that knows the default stream only, and frees memory that is in
- * use there. With the argument "streams" it goes on with another stream, which
- * is not ordered with the default one, and with memory it had before.
+ * A program that uses the default stream only, and frees memory that is in use
+ * there. With the argument "streams" it continues with another stream, which is
+ * not ordered with the default one, and with memory that it had before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@ enum { ROUNDS = 200, WORDS = 1 << 16, NON_BLOCKING = 1 };
 static struct cuda cuda;
 static uint32_t host[WORDS];
 
-/* Fill memory, copy it out behind that, and free it before either is done. */
+/* Fill memory, queue a copy behind that, and free the memory before either is
+ * done. */
 static unsigned
 round_trip(uint32_t value, size_t words)
 {
@@ -32,7 +33,7 @@ round_trip(uint32_t value, size_t words)
 	return wrong;
 }
 
-/* Memory that the default stream may still be at work on, from before. */
+/* The default stream may still be at work on memory from before. */
 static unsigned
 on_another(void)
 {

@@ -1,4 +1,4 @@
-/* A program that loads the driver's library and looks names up in it. */
+/* A program that loads the driver's library and looks up names in it. */
 #include "common/cuda.h"
 
 int

@@ -3,10 +3,10 @@
  * handlers. It allocates ten blocks of 1 MiB, the last three in another thread,
  * and frees four.
  *
- *	abort, segv	by a fault of its own
+ *	abort, segv	by its own fault
  *	_exit		with status 5
- *	term, kill	by that signal, sent by itself
- *	wait		says "ready" and waits to be ended
+ *	term, kill	by that signal, which it sends itself
+ *	wait		prints "ready" and waits to be ended
  *	child		a child does all this and is killed; then it returns 0
  */
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* A program that uses the driver and then becomes another that does: itself,
- * with an argument. */
+/* A program that uses the driver and then replaces itself by exec() with a
+ * program that does: itself, with an argument. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ main(int argc, char **argv)
 	fflush(stdout);
 	if (wrong != 0 || argc > 1)
 		return wrong != 0;
-	/* Left behind, with work queued on it. */
+	/* This is left behind, with work queued on it. */
 	MUST(cuda.mem_alloc(&ptr, 1 << 20));
 	MUST(cuda.fill(ptr, 1, 1 << 18, NULL));
 	execl("/proc/self/exe", argv[0], "again", (char *)NULL);

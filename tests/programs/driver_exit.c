@@ -1,6 +1,6 @@
 /*
- * A program that ends while threads allocate and free, and frees once more
- * when its handlers run: before the driver's own end, after it, or both.
+ * A program that ends while threads allocate and free, and frees once more in
+ * its exit handlers: before the driver's own end, after it, or both.
  */
 #include <stdio.h>
 #include <stdlib.h>

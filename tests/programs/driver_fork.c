@@ -1,6 +1,6 @@
 /*
- * A program that forks: a child made before the driver was used may use it, a
- * child made afterwards may not, and must neither hang nor harm its parent.
+ * A program that forks. A child forked before the driver was used may use it. A
+ * child forked afterwards may not, and must neither hang nor harm its parent.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ main(void)
 	if (child == 0) {
 		result allocated = cuda.mem_alloc(&ptr, 1000);
 
-		/* The codes differ between drivers; that it fails does not. */
+		/* The codes differ between drivers, but each of them fails. */
 		cuda.mem_free(kept);
 		exit(allocated != SUCCESS ? 20 : 21);
 	}

@@ -1,6 +1,6 @@
 /*
- * A program with page-locked host memory of every kind: what the driver says of
- * it, and frees of memory that a stream still copies from.
+ * A program with page-locked host memory of every kind: the driver's answers
+ * about it, and frees of memory that a stream still copies from.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ describe(unsigned char *host, size_t size)
 	void *pointer = NULL;
 	unsigned char *inside = host + size / 2;
 
-	/* Memory may be mapped all the same; and small blocks may lie in memory
-	 * that was portable, or not, for another. */
+	/* Memory may be mapped in any case. Small blocks may lie in memory that
+	 * was made portable, or not, for another block. */
 	MUST(cuda.host_flags(&flags, host));
 	printf("flags %u", flags & ~3u);
 	MUST(cuda.host_pointer(&at, inside, 0));
@@ -72,8 +72,8 @@ try_kinds(void)
 	MUST(cuda.free_host(host));
 }
 
-/* Memory of the program's own, and what registering says of memory that is
- * pinned already. */
+/* Memory that the program allocated itself, and the result of registering
+ * memory that is pinned already. */
 static void
 try_registering(void)
 {
@@ -100,7 +100,7 @@ try_registering(void)
 	free(own);
 }
 
-/* Small blocks lie as the driver lays them. */
+/* The driver decides where small blocks lie. */
 static void
 try_small(void)
 {
@@ -136,7 +136,7 @@ try_errors(void)
 	printf("again: %d\n", cuda.free_host(host));
 }
 
-/* Blocks are freed while a stream has yet to copy from them. */
+/* Blocks are freed before a stream copies from them. */
 static unsigned
 round_trips(void)
 {

@@ -13,7 +13,7 @@
 
 enum { BLOCKS = 3, WORDS = 25000, LAZY_PEER_ACCESS = 1 };
 
-/* 64 bytes that only the driver understands. */
+/* A handle: 64 bytes that only the driver understands. */
 struct handle {
 	char bytes[64];
 };
@@ -28,13 +28,13 @@ static struct cuda cuda;
 
 /* The child's report on one block. */
 struct answer {
-	result code;    /* of opening it */
+	result code;    /* the result of the open */
 	unsigned wrong; /* words */
-	int again;      /* opened once more it is at the same place */
-	int whole;      /* an address in it leads to all of it */
+	int again;      /* a second open returns the same address */
+	int whole;      /* an address in it gives the whole range */
 };
 
-/* Open a block, see that it is right and leave a trace in its last word. */
+/* Open a block, check its contents and write to its last word. */
 static struct answer
 read_block(const struct message *message)
 {
@@ -79,14 +79,15 @@ child(int from, int to)
 		answer = (struct answer){ .code = message.code };
 		if (message.code == SUCCESS)
 			answer = read_block(&message);
-		/* The parent frees only when it has heard of all. */
+		/* The parent frees only after it has read all reports. */
 		if (write(to, &answer, sizeof(answer)) != sizeof(answer))
 			exit(3);
 	}
 	exit(0);
 }
 
-/* Read the child's report on a block, and see whether its write is there. */
+/* Read the child's report on a block, and check that the child's write is
+ * there. */
 static unsigned
 hear_block(int from, address ptr, unsigned value)
 {

@@ -1,8 +1,8 @@
 /*
- * A process that lies about the memory it shares. The child allocates as any
- * program does, and then passes on handles whose files and records are not what
- * weir makes them. The parent opens each and prints what became of it. An
- * opener that waits is ended by an alarm.
+ * A process that shares memory with wrong facts. The child allocates as any
+ * program does, and then passes on handles whose files and records are not as
+ * weir makes them. The parent opens each and prints the result. An alarm ends
+ * an opener that waits.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static const char *const names[LIES] = { "the truth", "offset 2^40",
 
 struct message {
 	struct ipc_ticket ticket;
-	int code; /* of making it; 0: it is there */
+	int code; /* the error; 0: the file is there */
 };
 
 static struct cuda cuda;
@@ -104,7 +104,7 @@ change_record(enum lie lie, struct ipc_head *head, struct ipc_record *record)
 	}
 }
 
-/* A file like that of `fd`, but for the lie. */
+/* Make a file like that of `fd`, with one wrong fact. */
 static int
 false_file(enum lie lie, int fd)
 {
@@ -128,7 +128,7 @@ false_file(enum lie lie, int fd)
 	return copy;
 }
 
-/* A pipe with a name, that nobody writes to: to open it again waits. */
+/* Make a named pipe without a writer: opening it again waits. */
 static int
 silent_pipe(void)
 {
@@ -185,7 +185,7 @@ lie_about(enum lie lie, struct ipc_ticket ticket)
 		break;
 	default:
 		ticket.fd = false_file(lie, ticket.fd);
-		/* Only root can give a file away. */
+		/* Only root can change a file's owner. */
 		if (lie == OTHER_USER)
 			message.code = fchown(ticket.fd, 54321, 54321) != 0;
 	}
@@ -226,7 +226,7 @@ child(int from, int to)
 		if (write(to, &message, sizeof(message)) != sizeof(message))
 			exit(3);
 	}
-	/* The memory is there until the parent has seen all. */
+	/* The memory stays until the parent has opened all. */
 	if (read(from, &end, 1) != 0)
 		exit(3);
 	_exit(0);
@@ -254,7 +254,7 @@ try_to_open(enum lie lie, const struct message *message)
 	fflush(stdout);
 	if (code != SUCCESS)
 		return;
-	/* An address of the host belongs to nobody's allocation. */
+	/* An address of the host belongs to no allocation. */
 	if (cuda.get_range(&base, &size, (address)(uintptr_t)&size) == SUCCESS)
 		printf("%s: it covers other memory\n", names[lie]);
 	MUST(cuda.get_range(&base, &size, ptr + 5000));

@@ -1,9 +1,9 @@
 /*
  * A program that allocates and frees on a stream again and again, and then
- * changes what its requests there are answered by: a pool's attributes, the
- * device's pool, a capture, streams and contexts that end, a fork. It prints
- * what each comes to. With "two" it goes back and forth between two devices;
- * with "exact" it prints what pools count, not only that it is enough.
+ * changes the objects that its requests there depend on: a pool's attributes,
+ * the device's pool, a capture, streams and contexts that end, a fork. It
+ * prints the results. With "two" it alternates between two devices; with
+ * "exact" it prints the exact counts of pools.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -110,8 +110,7 @@ counter(pool of, int attribute)
 }
 
 /* Print the bytes that a pool has in use. A GPU's driver counts a free some
- * time after it is done, so the only certainty is that the count is at least
- * `live`. */
+ * time after it is done, so the count is only certain to be at least `live`. */
 static void
 show_used(const char *what, pool of, int attribute, unsigned long long live)
 {
@@ -215,7 +214,8 @@ change_pool(stream on)
 	MUST(cuda.mem_free_async(a, on));
 }
 
-/* Pools of the program's own by their handles, in turn with the default one. */
+/* Pools that the program created, by their handles, in turn with the default
+ * one. */
 static void
 name_pools(stream on)
 {
@@ -260,7 +260,7 @@ name_pools(stream on)
 	MUST(p.cuMemPoolDestroy(two));
 }
 
-/* A stream is in the capture of another once it is behind it. */
+/* A stream joins the capture of another when it waits for it. */
 static void
 follow(stream later, stream earlier)
 {
@@ -337,7 +337,7 @@ replace_streams(void)
 	MUST(cuda.mem_free(left));
 }
 
-/* No context is current there: that of the stream will do, or will not. */
+/* No context is current: the call uses the stream's context, or fails. */
 static void *
 without_context(void *argument)
 {
@@ -364,7 +364,7 @@ use_thread(context primary)
 	pthread_join(thread, NULL);
 }
 
-/* A GPU's driver may hand out in a child what its pool has left. */
+/* A GPU's driver may hand out memory of its pool in a child. */
 static void
 have_child(stream on)
 {
@@ -384,7 +384,7 @@ have_child(stream on)
 	warm_up(on);
 }
 
-/* The driver may have ended by now, or not yet. */
+/* The driver may have ended by now. */
 static void
 be_late(void)
 {
@@ -404,7 +404,7 @@ ordinal_of(address ptr)
 	return ordinal;
 }
 
-/* On the default stream of each, and on the other's. */
+/* On the default stream of each device, and on another stream of each. */
 static void
 alternate(context one, context two)
 {
@@ -450,7 +450,7 @@ main(int argc, char **argv)
 	exact = argc > 1 && strcmp(argv[1], "exact") == 0;
 	cuda_by_dlsym(&cuda);
 	find_functions();
-	if (!on_two) /* before the driver's own handlers */
+	if (!on_two) /* runs before the driver's exit handlers */
 		atexit(be_late);
 	primary = cuda_start(&cuda);
 	MUST(p.cuDeviceGetDefaultMemPool(&standard, 0));

@@ -1,9 +1,9 @@
 /*
- * A program whose streams take turns by events: what one has freed the other
- * may have, once it waits for it. Then they miss their turns: the event has
- * been recorded again before anybody waits for it. Events are destroyed while
- * they are waited for. The argument is the words of a block, with "turns"
- * behind the number to miss none.
+ * A program whose streams take turns by events: a stream that waits for another
+ * one may use memory that the other has freed. Then they miss their turns: the
+ * event is recorded again before a stream waits for it. Events are destroyed
+ * while streams wait for them. The argument is the number of words of a block;
+ * with "turns" behind the number no turn is missed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ wrong_words(address ptr, uint32_t value, stream on)
 	return wrong;
 }
 
-/* One turn: memory that is filled on the stream, and freed behind that. */
+/* One turn: memory is filled on the stream, and freed behind the fill. */
 static unsigned
 turn(stream on, uint32_t value, int look)
 {
@@ -54,7 +54,7 @@ turn(stream on, uint32_t value, int look)
 	return wrong;
 }
 
-/* Each turn comes after the one before, by an event that is used once. */
+/* Each turn is ordered after the one before, by an event that is used once. */
 static unsigned
 take_turns(stream *on)
 {
@@ -72,8 +72,8 @@ take_turns(stream *on)
 	return wrong;
 }
 
-/* The event is recorded again before anybody waits, so that the wait is for
- * something else: streams 0 and 1 are not ordered. */
+/* The event is recorded again before the other stream waits, so the wait is for
+ * other work: streams 0 and 1 are not ordered. */
 static unsigned
 miss_turns(stream *on)
 {

@@ -1,10 +1,10 @@
 /*
- * A program with two devices that work on each other's memory, and a context
- * of its own beside the primary one. With the argument "late" memory is freed
+ * A program with two devices that work on each other's memory, and another
+ * context beside the primary one. With the argument "late" memory is freed
  * while another device or context works on it, which the driver's free waits
- * for, and used again at once. With "pool" the devices have no access but to a
- * memory pool, and then it comes and goes; with "pool first" the pool is opened
- * to a device that has no context yet.
+ * for, and reused at once. With "pool" the devices have access to a memory pool
+ * only, and the program gives and takes it; with "pool first" the pool is
+ * opened to a device that has no context yet.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static struct cuda cuda;
 static uint32_t host[WORDS];
 static int late;
 
-/* `user` may use what `owner` has. */
+/* Let `user` access the memory of `owner`. */
 static void
 connect_contexts(context user, context owner)
 {
@@ -68,7 +68,7 @@ work_across(context owner, context user, stream on)
 	return wrong;
 }
 
-/* Let device 1 use the default pool of device 0, or not. */
+/* Give device 1 access to the default pool of device 0, or take it. */
 static void
 open_pool(int flags)
 {
@@ -90,8 +90,8 @@ open_pool(int flags)
 enum { POOLED = 4 };
 static address pooled[POOLED];
 
-/* Memory of the default pool, from before and after the other device was given
- * access to it. */
+/* Memory of the default pool, from before and after the other device got access
+ * to it. */
 static void
 make_pooled(context owner)
 {
@@ -139,8 +139,8 @@ try_pool(context owner, context user)
 	return wrong;
 }
 
-/* The pool's access is apart from that of the contexts, which comes and goes.
- */
+/* The access to the pool is independent of the contexts' access, which is given
+ * and taken. */
 static unsigned
 try_pool_alone(context owner, int before_the_context)
 {

@@ -1,7 +1,7 @@
 /*
- * A program with memory pools by the driver's calls: what a pointer tells of
+ * A program with memory pools by the driver's calls: a pointer's attributes of
  * its pool, pools by location, a thread's own default stream, and a pool that
- * is shared with a child, which is made before the driver is used.
+ * is shared with a child, which is forked before the driver is used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ wrong_words(address ptr, uint32_t value)
 	return wrong;
 }
 
-/* Print where a pointer is from, by its attributes. */
+/* Print a pointer's origin, by its attributes. */
 static void
 describe(const char *what, address ptr, pool expected)
 {
@@ -171,7 +171,7 @@ try_pointers(stream on)
 	return wrong;
 }
 
-/* Newer drivers only. */
+/* Newer drivers have it. */
 static void
 try_locations(void)
 {

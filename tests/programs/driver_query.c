@@ -1,9 +1,10 @@
 /*
- * A program that looks up one name and asks that function for all others, as
+ * A program that looks up one name and gets all others from that function, as
  * the runtime library does. With the argument "old" it uses the first form of
  * that function, with "new" the version of the driver, as a toolkit of the
- * driver's age does; a driver refuses versions above its own. With "fork" a
- * child is made that does nothing, when all is found and not used.
+ * driver's age does; a driver refuses versions above its own. With "fork" it
+ * forks a child that does nothing, after all functions are found and before
+ * they are used.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ typedef result (*query_now)(const char *, void **, int, uint64_t, int *);
 
 static void *library;
 static int old;
-static int newest; /* the driver's version, or 0: versions as they are known */
+static int newest; /* the driver's version; 0: the versions of the table */
 
 static void *
 look_up(const char *name)
@@ -43,7 +44,7 @@ ask(const char *base, int version, void *place)
 	query_now by_now;
 	int status;
 
-	/* Calls that are not about memory have changed their form since. */
+	/* Other calls have changed their form since. */
 	if (newest != 0 && strncmp(base, "cuMem", 5) == 0)
 		version = newest;
 	memcpy(&by_old, &symbol, sizeof(symbol));

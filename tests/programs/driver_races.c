@@ -1,4 +1,5 @@
-/* Streams that use a block in some order or in none: `argument` says which. */
+/* Streams that use a block with or without an order; the argument selects the
+ * case. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ fill_by_kernel(address ptr, stream on)
 }
 
 /* A kernel with a structure that has an address near its end: all parameters
- * by themselves, or in one buffer. */
+ * separate, or in one buffer. */
 static void
 pass_in_structure(const char *how, address ptr, stream on)
 {
@@ -132,7 +133,7 @@ use_legacy(void)
 	MUST(cuda.stream_destroy(blocking));
 }
 
-/* More streams, one after the other, than are remembered at once. */
+/* More streams, one after the other, than weir remembers at once. */
 static void
 use_many(void)
 {

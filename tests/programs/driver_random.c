@@ -1,7 +1,7 @@
 /*
- * A random program: memory of both kinds and of the host, streams that come
- * and go, frees by either call, by wrong addresses and twice, and questions
- * about addresses. It prints every answer; the argument is the seed.
+ * A random program: memory of both kinds and of the host, streams that are
+ * created and destroyed, frees by either call, of wrong addresses and twice,
+ * and queries of addresses. It prints every result; the argument is the seed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ step_allocate(void)
 	n_blocks++;
 }
 
-/* How many words are not what they were filled with: some of them. */
+/* Count wrong words in a sample. */
 static int
 wrong(const struct block *block)
 {
@@ -155,7 +155,7 @@ step_free(void)
 		free_device(&block);
 }
 
-/* Ranges of ordered memory are as long as the driver makes them. */
+/* The driver decides how long ranges of stream-ordered memory are. */
 static void
 step_ask(void)
 {

@@ -1,6 +1,6 @@
 /*
  * A program that has freed memory, and then loads a module for which there is
- * no memory: the simulated driver is told to refuse it once.
+ * no memory: the simulated driver refuses it once.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Threads with the smallest stack there is: one of them makes the first use of
- * the driver, and each allocates, frees, asks and makes mistakes. */
+/* Threads with the smallest possible stack: one of them makes the first use of
+ * the driver, and each allocates, frees, queries and makes wrong calls. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { THREADS = 4, BYTES = 3 << 20 };
 
-/* A sanitizer takes as much for itself. */
+/* A sanitizer needs as much for itself. */
 #if defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED

@@ -1,11 +1,11 @@
 /*
- * A program that does what it is told, a letter at a time from its stdin, and
- * answers each with a line: what it holds then, or what came of it.
+ * A program that follows commands, a letter at a time from its stdin, and
+ * answers each with a line: the memory that it holds then, or the result.
  *
- *	a  allocate 1 MiB		f  free what came last
- *	h  page-locked host memory	o  ask for more than there is
+ *	a  allocate 1 MiB		f  free the latest block
+ *	h  page-locked host memory	o  request too much memory
  *	s  SIGUSR2 to itself		k  fork a child that ends by exit()
- *	d  go to another folder
+ *	d  change to another folder
  *
  * It ends at the end of its stdin.
  */

@@ -1,10 +1,10 @@
 /*
- * A program that asks for a hundred thousand names, most of them of the driver
- * and many of nothing, by every lookup there is, and compares each answer with
- * that of the function that nobody stands before: it reads the symbol tables
- * of the driver and of the C library itself. An answer may differ in one way:
- * it is a function of the same name in another library. With the argument
- * "count" it tells how many were.
+ * A program that looks up a hundred thousand names by every kind of lookup,
+ * most of them names of the driver and many of no function. It compares each
+ * result with the function that a lookup without a preload finds: it reads the
+ * symbol tables of the driver and of the C library itself. A result may differ
+ * in one way: it is a function of the same name in another library. With the
+ * argument "count" it prints how many did.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -21,7 +21,7 @@ typedef result (*query_now)(const char *, void **, int, uint64_t, int *);
 typedef void *(*finder)(void *, const char *);
 typedef void *(*version_finder)(void *, const char *, const char *);
 
-/* The functions behind all others. */
+/* The functions behind all preloaded ones. */
 static query_old real_query_old;
 static query_now real_query_now;
 static finder real_dlsym;
@@ -33,7 +33,8 @@ static void *driver;
 static void *c_library;
 static unsigned long different;
 static unsigned long replaced;
-static unsigned long digest = 5381; /* of what depends on the order of all */
+static unsigned long digest =
+    5381; /* of results that depend on the order of all libraries */
 
 /* ---- Symbol tables ------------------------------------------------------- */
 
@@ -68,7 +69,8 @@ tables_of(const struct link_map *object)
 	return t;
 }
 
-/* One past the last symbol: the end of the last chain of the hash table. */
+/* One past the last symbol, which is the end of the last chain of the hash
+ * table. */
 static size_t
 symbol_count(const struct tables *t)
 {
@@ -87,7 +89,8 @@ symbol_count(const struct tables *t)
 	return last + 1;
 }
 
-/* The function that the library defines; `each` is called with all names. */
+/* Find the function that the library defines; `each` is called with all
+ * names. */
 static void *
 search(void *library, const char *wanted, void (*each)(const char *))
 {
@@ -152,7 +155,7 @@ next(void)
 	return state;
 }
 
-/* A name of the driver, whole or cut, or with something behind it. */
+/* A name of the driver, whole or cut, or with a suffix. */
 static void
 make_name(char *name)
 {
@@ -177,7 +180,7 @@ make_name(char *name)
 	}
 }
 
-/* Names for cuGetProcAddress() have no ending. */
+/* Names for cuGetProcAddress() have no suffix. */
 static void
 strip(char *name)
 {
@@ -272,7 +275,7 @@ ask_loader(void)
 		found[1] = dlsym(handle, name);
 	}
 	failed[1] = dlerror() != NULL;
-	/* The lookups themselves are whose they are. */
+	/* The lookup functions themselves may be anyone's. */
 	if (strcmp(name, "dlsym") == 0)
 		return;
 	if (failed[0] != failed[1] || !same(found[0], found[1], name))
@@ -304,7 +307,7 @@ main(int argc, char **argv)
 	c_library = dlopen("libc.so.6", RTLD_NOW);
 	if (driver == NULL || c_library == NULL)
 		return 3;
-	/* Before 2.34 the lookups were in a library of their own. */
+	/* Before 2.34 the lookup functions were in a separate library. */
 	if (search(c_library, "dlsym", NULL) == NULL)
 		c_library = dlopen("libdl.so.2", RTLD_NOW);
 	find_real();

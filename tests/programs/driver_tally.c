@@ -1,11 +1,11 @@
 /*
- * Programs that know what they ask for, to compare a report with: what they
- * print is "allocations: N, live: N bytes in N blocks, peak: N bytes".
+ * Programs that count their own requests, for comparison with a report. They
+ * print "allocations: N, live: N bytes in N blocks, peak: N bytes".
  *
  *	driver_tally one	one thread, in any order, on two streams
  *	driver_tally many	threads at once, one after the other, for each
- *				other, and in what runs when they end
- *	driver_tally endless	threads that are not done when the program is
+ *				other, and in handlers that run when they end
+ *	driver_tally endless	threads that still run when the program ends
  */
 #include <pthread.h>
 #include <sched.h>
@@ -114,7 +114,7 @@ pairs(stream on)
 		give(take(64 * KIB, on), on);
 }
 
-/* Runs after what other libraries do at the end of the thread, too. */
+/* Runs after the handlers of other libraries at the end of the thread. */
 static void
 once_more(void *left)
 {
@@ -200,7 +200,7 @@ go_on(void *unused)
 
 	pairs(on);
 	atomic_fetch_add(&going, 1);
-	/* Once the program ends, so may the driver. */
+	/* When the program ends, the driver may end, too. */
 	for (;;) {
 		address block;
 

@@ -1,12 +1,12 @@
 /*
- * A program that begins under a condition and ends in some way, busy: one
+ * A program that starts under a condition and ends in some way, busy: one
  * argument "WAY/CONDITION", each by its name below. It prints the same lines
- * whoever serves its memory. Status 3: the driver could not serve it, which is
- * said; 4: wrong contents.
+ * whoever serves its memory. Status 3: the driver could not serve it, and it
+ * prints that; 4: wrong contents.
  *
- * A condition is put on by a first process, which then runs the program again,
- * so that all of it holds from the start. The alarm outlives that: nothing may
- * hang.
+ * A first process sets the condition and then runs the program again, so that
+ * the condition holds from the start. The alarm outlives that: the program may
+ * not hang.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -47,7 +47,7 @@ must_serve(result code, const char *what)
 	_exit(UNSERVED);
 }
 
-/* Some memory, used and freed. */
+/* Allocate, use and free some memory. */
 static void
 use(unsigned value)
 {
@@ -162,7 +162,7 @@ wait_for(pid_t child)
 	return 0;
 }
 
-/* The child of a program with threads has no device, and ends well. */
+/* The child of a program with threads has no device, and ends normally. */
 static int
 fork_and_exit(void)
 {
@@ -208,7 +208,7 @@ by_vfork(void)
 {
 	start_threads();
 	fflush(stdout);
-	pid_t child = vfork(); /* NOLINT: it is what is tried */
+	pid_t child = vfork(); /* NOLINT: the fault is the test */
 
 	if (child == 0) {
 		execl("/bin/true", "true", (char *)NULL);
@@ -230,7 +230,7 @@ by_spawn(void)
 	return wait_for(child);
 }
 
-/* In a process of no terminal and no parent, which uses the device. */
+/* In a process that uses the device and has no terminal and no parent. */
 static int
 by_daemon(void)
 {
@@ -321,7 +321,7 @@ by_closing_all(void)
 static const struct way {
 	const char *name;
 	int (*end)(void);
-	int first; /* it begins by itself */
+	int first; /* starts by itself */
 } ways[] = {
 	{ "return", by_return, 0 },
 	{ "exit", by_exit, 0 },
@@ -353,7 +353,7 @@ limit(int resource, rlim_t value)
 	return setrlimit(resource, &both);
 }
 
-/* membarrier(2) is a call this kernel does not have. */
+/* Make membarrier(2) fail as on a kernel without it. */
 static int
 without_membarrier(void)
 {
@@ -370,7 +370,7 @@ without_membarrier(void)
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0;
 }
 
-/* Only root can; for others it is as it was. */
+/* Only root can; other users keep the normal state. */
 static int
 without_proc(void)
 {

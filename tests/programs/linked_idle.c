@@ -1,5 +1,5 @@
-/* A program that is linked with the driver's library and does not use it: the
- * simulated driver tells how often it was called. */
+/* A program that is linked with the driver's library and does not use it. The
+ * simulated driver counts its calls. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

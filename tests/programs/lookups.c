@@ -1,7 +1,7 @@
 /*
- * Prints what dlsym() and dlvsym() find for this program and for a library
- * that stands before another of the same symbols (tests/tools/fake, both
- * preloaded). What is found may not depend on who else is there.
+ * Prints the results of dlsym() and dlvsym() for this program and for a library
+ * that is loaded before another with the same symbols (tests/tools/fake, both
+ * preloaded). The results may not depend on other preloaded libraries.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 typedef const char *(*teller)(void);
 typedef void *(*finder)(const char *);
 
-/* The last part of the file that has it, or "-". */
+/* The last part of the name of the file that has it, or "-". */
 static const char *
 where(void *found)
 {

@@ -1,7 +1,7 @@
 /*
- * A program that tells ranges by NVTX, with a client of its own that is written
- * from the interface's description: it asks the tool of NVTX_INJECTION64_PATH
- * which calls it wants, and calls those. Prints what it was answered.
+ * A program that emits ranges by NVTX, with a client that is written from the
+ * interface's description: it asks the tool of NVTX_INJECTION64_PATH for the
+ * calls that the tool wants, and makes those. Prints the tool's answers.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ load_tool(void)
 static int
 push(const char *text)
 {
-	char *copy = strdup(text); /* gone when the call returns */
+	char *copy = strdup(text); /* invalid after the call */
 	int level = ((int (*)(const char *))functions[CORE][9])(copy);
 
 	free(copy);
@@ -106,7 +106,7 @@ push_with_attributes(void)
 	((int (*)(void *))functions[DOMAINS][5])(domain);
 }
 
-/* Another thread ends what this one began, and has no ranges of its own. */
+/* Another thread cannot end a range of this one, and has no ranges. */
 static void *
 end_elsewhere(void *range)
 {
@@ -125,7 +125,7 @@ start_and_end(void)
 	printf("range %d\n", range != 0);
 	pthread_create(&thread, NULL, end_elsewhere, &range);
 	pthread_join(thread, NULL);
-	/* It has ended: nothing more happens. */
+	/* The tool has ended, so nothing more happens. */
 	((void (*)(uint64_t))functions[CORE][7])(range);
 	((void (*)(uint64_t))functions[CORE][7])(12345);
 }

@@ -1,5 +1,5 @@
 /*
- * A program on the runtime API: memory of every kind it has, errors and their
+ * A program on the runtime API: memory of each of its kinds, errors and their
  * texts, two dimensions, and frees of memory that is in use.
  */
 #include <cuda_runtime.h>
@@ -95,7 +95,7 @@ try_attributes(void)
 	CHECK(cudaFree(device));
 }
 
-/* The runtime hands out the driver's functions too. */
+/* The runtime returns the driver's functions, too. */
 static void
 try_driver(void)
 {
@@ -115,7 +115,7 @@ try_driver(void)
 	    status == cudaDriverEntryPointSymbolNotFound);
 }
 
-/* Memory that was freed is there for allocations of another kind. */
+/* Freed memory can be used for allocations of another kind. */
 static void
 try_room(void)
 {
@@ -134,7 +134,7 @@ try_room(void)
 	printf("there is room\n");
 }
 
-/* Frees while work is queued, on the default stream and on one of its own. */
+/* Frees while work is queued, on the default stream and on another one. */
 static void *
 work(void *argument)
 {

@@ -1,16 +1,16 @@
 /*
- * Results copied to the host, something freed, and in between a wait of the
- * kind that the argument names:
+ * Results are copied to the host and a block is freed, and between them is a
+ * wait of the kind that the argument names:
  *
- *	free		none: who reads the results relies on cudaFree()
+ *	free		none: a reader of the results relies on cudaFree()
  *	stream, device, event, query, callback
  *			for that
  *	after		as stream, but after the free
  *	pageable	none, but the copy is to memory that is not pinned
  *	thread		as stream, but another thread waits
  *
- * The copied results are not looked at: with a wait they are certain, and
- * without one they are not.
+ * The copied results are not checked: with a wait they are certain, and without
+ * one they are not.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>

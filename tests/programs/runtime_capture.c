@@ -1,6 +1,7 @@
 /*
- * A program that captures graphs while memory comes and goes: before, after
- * and beside a capture, in another thread, and on the captured stream itself.
+ * A program that captures graphs while memory is allocated and freed: before,
+ * after and during a capture, in another thread, and on the captured stream
+ * itself.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ check(cudaError_t error, const char *what)
 
 #define CHECK(call) check((call), #call)
 
-/* Memory comes and goes while another thread captures. */
+/* Memory is allocated and freed while another thread captures. */
 static void *
 allocate_beside(void *argument)
 {
@@ -79,8 +80,8 @@ replay(cudaGraph_t graph, cudaStream_t stream, void *dst)
 	return wrong;
 }
 
-/* Memory that is made and freed in a capture is the graph's own, each time it
- * runs. */
+/* Memory that is allocated and freed in a capture belongs to the graph, in each
+ * of its runs. */
 static cudaGraph_t
 capture_memory(cudaStream_t stream, void *dst)
 {
@@ -97,7 +98,7 @@ capture_memory(cudaStream_t stream, void *dst)
 	return graph;
 }
 
-/* A capture that fails ends all the same. */
+/* A capture that fails ends as well. */
 static void
 spoil(cudaStream_t stream)
 {

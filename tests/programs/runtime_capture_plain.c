@@ -1,7 +1,7 @@
 /*
- * A program that asks for plain memory, and frees some, on the thread that
- * captures a graph: in each mode of capture, what comes of it. The driver
- * refuses both in all modes but the relaxed one, and the capture is broken.
+ * A program that allocates plain memory, and frees some, on the thread that
+ * captures a graph, in each mode of capture. The driver refuses both calls in
+ * all modes but the relaxed one, and breaks the capture.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ check(cudaError_t error, const char *what)
 
 #define CHECK(call) check((call), #call)
 
-/* The graph writes what it is to. */
+/* The graph writes the expected words. */
 static size_t
 replay(cudaGraph_t graph, const void *memory)
 {

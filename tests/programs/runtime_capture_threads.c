@@ -1,7 +1,7 @@
 /*
- * A program whose threads ask for plain memory, and free it, while another one
- * captures a graph again and again, in the mode that forbids them to: to a
- * driver without weir they break the captures, or the calls fail.
+ * A program whose threads allocate and free plain memory while another one
+ * captures a graph again and again, in the mode that forbids these calls. With
+ * the driver alone they break the captures, or the calls fail.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ come_and_go(void *argument)
 	return NULL;
 }
 
-/* True if nothing has broken it. */
+/* True if the capture was not broken. */
 static int
 capture(cudaStream_t stream, void *memory)
 {

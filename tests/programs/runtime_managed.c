@@ -1,7 +1,7 @@
 /*
- * A program on the runtime's calls beside the usual ones: managed memory, what
- * the host's memory was allocated with, limits, copies between devices that
- * have no access to each other, and the way of a launch's configuration.
+ * A program on less usual calls of the runtime: managed memory, the flags of
+ * host memory, limits, copies between devices without access to each other, and
+ * the way that a launch's configuration takes.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ use_peers(void)
 	CHECK(cudaFree(here));
 }
 
-/* Each configuration is popped by its own launch, the inner one first. */
+/* Each configuration is popped by its launch, the inner one first. */
 static void
 use_configurations(void)
 {

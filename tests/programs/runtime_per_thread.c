@@ -1,6 +1,6 @@
 /*
- * A program compiled so that stream 0 is the calling thread's own: threads
- * pass memory on to each other, made on one such stream and freed on another.
+ * A program compiled so that stream 0 is the calling thread's own: threads pass
+ * memory to each other, allocated on one such stream and freed on another.
  */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include <cuda_runtime.h>
@@ -21,11 +21,11 @@ check(cudaError_t error, const char *what)
 
 #define CHECK(call) check((call), #call)
 
-/* One place between two neighbours of the ring of threads. */
+/* The place between two neighbours in the ring of threads. */
 static struct place {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	void *memory; /* NULL: nothing there */
+	void *memory; /* NULL: empty */
 } places[THREADS];
 
 struct work {

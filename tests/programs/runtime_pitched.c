@@ -1,5 +1,5 @@
-/* A program with memory of two and three dimensions: the pitches it is given,
- * rows and slices that are written, copied and read, and what is refused. */
+/* A program with memory of two and three dimensions: the pitches that it gets,
+ * rows and slices that are written, copied and read, and refused calls. */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>

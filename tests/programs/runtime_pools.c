@@ -1,7 +1,7 @@
 /*
- * A program with memory pools: its own and the device's, what they count, and
- * threads that allocate from several of them. With "exact" counters are shown
- * after frees too.
+ * A program with memory pools, its own and the device's: their counts, and
+ * threads that allocate from several of them. With "exact" the counts after
+ * frees are printed too.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>
@@ -64,8 +64,8 @@ show_use(const char *when, cudaMemPool_t pool)
 
 /*
  * Check the count after frees. A GPU's driver counts a free some time after it
- * is done, and may count more as used until then than it holds; so the only
- * certainty is that at least `live` bytes are used. simcuda counts at once.
+ * is done, and until then may count more bytes as used than it holds. So it is
+ * only certain that at least `live` bytes are used. simcuda counts at once.
  */
 static void
 show_after_free(const char *when, cudaMemPool_t pool, unsigned long long live)
@@ -101,7 +101,7 @@ wrong_bytes(const void *memory, size_t n, int value, cudaStream_t on)
 	return wrong;
 }
 
-/* A pool of the program's own, from its first block to after its end. */
+/* A pool that the program created, from its first block until after its end. */
 static size_t
 try_own(cudaStream_t on)
 {
@@ -148,7 +148,7 @@ try_own(cudaStream_t on)
 	return wrong;
 }
 
-/* The pool that plain stream-ordered allocations come from. */
+/* The pool that serves plain stream-ordered allocations. */
 static size_t
 try_current(cudaStream_t on)
 {
@@ -253,7 +253,7 @@ try_errors(cudaStream_t on)
 
 static cudaMemPool_t shared;
 
-/* Blocks of a pool of its own, of the shared one and of the device's. */
+/* Blocks of the thread's own pool, of the shared one and of the device's. */
 static void *
 work(void *argument)
 {

@@ -1,6 +1,6 @@
 /*
- * A program whose report can be told beforehand: what it holds at most, what
- * it asks for again, and, with "leak", what it does not free.
+ * A program whose report is known in advance: the most memory that it holds,
+ * its repeated requests, and, with "leak", the blocks that it does not free.
  */
 #include <cuda_runtime.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20, WEIGHTS = 3, SMALL = 4, ROUNDS = 100 };
 
-/* Not known to the compiler: a loop that is unrolled has several calls. */
+/* Unknown to the compiler: an unrolled loop would have several calls. */
 static volatile int n_weights = WEIGHTS;
 static volatile int n_small = SMALL;
 
@@ -29,7 +29,7 @@ check(cudaError_t error, const char *what)
 
 #define CHECK(call) check((call), #call)
 
-/* The names of these are to be found in the report. */
+/* The report has the names of these functions. */
 __attribute__((noinline)) static void
 load_weights(void)
 {

@@ -1,10 +1,10 @@
-/* A program that resets its device again and again, each time with memory
- * left behind, more than the device has in all. */
+/* A program that resets its device again and again, each time with memory left
+ * behind: more than the device has, in all. */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RESETS = 12, BLOCKS = 4 }; /* a twentieth of the device each */
+enum { RESETS = 12, BLOCKS = 4 }; /* each a twentieth of the device */
 
 static void
 check(cudaError_t error, const char *what)
@@ -46,7 +46,7 @@ main(void)
 			    &byte, ptr[k], 1, cudaMemcpyDeviceToHost));
 			wrong += byte != (unsigned char)(i + k);
 		}
-		/* A reset takes what cudaMalloc() gave, and not the rest. */
+		/* A reset frees memory of cudaMalloc(), and not the rest. */
 		for (int k = 1; k < BLOCKS; k += 2)
 			CHECK(cudaFreeAsync(ptr[k], stream));
 		CHECK(cudaStreamSynchronize(stream));

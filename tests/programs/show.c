@@ -1,10 +1,10 @@
 /*
- * A program that shows what it was given: an argument in brackets each, but
+ * A program that prints its arguments, each in brackets, except for
  *
- *	$NAME	the variable of the environment, without brackets
- *	maps	the libraries it has
- *	exit=N	ends it with that status
- *	kill	ends it by SIGTERM
+ *	$NAME	prints the variable of the environment, without brackets
+ *	maps	prints the libraries that are loaded
+ *	exit=N	ends the program with that status
+ *	kill	ends the program by SIGTERM
  */
 #include <signal.h>
 #include <stdio.h>

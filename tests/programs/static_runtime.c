@@ -1,6 +1,7 @@
 /*
- * A program that has the runtime in it, as nvcc links it: memory of its three
- * calls, by several threads, and what the runtime remembers of errors.
+ * A program that is linked with the runtime statically, as nvcc does: memory of
+ * its three calls, by several threads, and the errors that the runtime
+ * remembers.
  */
 #include <cuda_runtime.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /*
  * A program that is linked with libweir and orders its streams with the
- * driver's own events: what one stream has freed, another one that waits for it
- * gets, though the first is still busy. Prints whether it did.
+ * driver's events: a stream that waits for another one gets memory that the
+ * other has freed, though the other is still busy. Prints whether it did.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ main(void)
 	MUST(cuda.stream_create(&first, NON_BLOCKING, 0));
 	MUST(cuda.stream_create(&second, NON_BLOCKING, 0));
 	MUST(events.create(&done, NO_TIMING));
-	weir_free(allocate(second)); /* weir has met it */
+	weir_free(allocate(second)); /* weir meets the stream */
 	void *one = allocate(first);
 	void *kept = allocate(first);
 

@@ -1,5 +1,5 @@
 /*
- * The programs of examples/linked do what they say they do.
+ * The programs of examples/linked work as their comments describe.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* Run an example with an argument, or NULL; this is its output. */
+/* Run an example with an argument, or NULL. Returns its output. */
 static void
 expect_output(const char *name, const char *argument, const char *output)
 {

@@ -1,6 +1,6 @@
 /*
- * Programs that nvcc has compiled, on simcuda's runtime: linked as README.md
- * says, with and without weir. Skipped where there is no nvcc.
+ * Programs that nvcc has compiled run on simcuda's runtime, linked as README.md
+ * says, with and without weir. Skipped if there is no nvcc.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* How long nvcc may take on a busy machine. */
+/* The most time that nvcc takes on a busy machine. */
 enum { COMPILE_SECONDS = 120 };
 
-/* The toolkit's compiler, or the test is skipped. The caller frees it. */
+/* Find the toolkit's compiler, or skip the test. The caller frees it. */
 static char *
 need_nvcc(void)
 {
@@ -31,8 +31,8 @@ need_nvcc(void)
 	return path;
 }
 
-/* Compile a program of tests/programs/cuda, with up to two options. Gives its
- * path, which the caller frees; the program goes with the test. */
+/* Compile a program of tests/programs/cuda, with up to two options. Returns its
+ * path, which the caller frees; the program is removed with the test. */
 static char *
 compile(const char *name, const char *option, const char *value)
 {
@@ -48,7 +48,7 @@ compile(const char *name, const char *option, const char *value)
 	    test_build_dir(), name);
 	snprintf(
 	    include, sizeof(include), "%s/../../include", test_build_dir());
-	/* Without an option the archive takes its place. */
+	/* Without an option the archive is linked instead. */
 	const char *const plain[] = { nvcc, "-o", program, source, "-std=c++17",
 		"-I", include, archive, NULL };
 
@@ -119,7 +119,7 @@ count_of(const char *text, const char *part)
 	return n;
 }
 
-/* It is said once of each kernel. */
+/* It is printed once for each kernel. */
 TEST_TIMEOUT(a_compiled_kernel_is_refused_by_its_name, COMPILE_SECONDS)
 {
 	char *program = compile("kernel", "-cudart", "shared");
@@ -159,7 +159,7 @@ TEST_TIMEOUT(nvidia_s_own_runtime_is_refused_with_what_to_do, COMPILE_SECONDS)
 	free(program);
 }
 
-/* <weir/cccl.hpp>: what takes a cuda::mr resource takes weir. */
+/* <weir/cccl.hpp>: code that accepts a cuda::mr resource accepts weir. */
 TEST_TIMEOUT(a_resource_of_cccl_is_served, COMPILE_SECONDS)
 {
 	char *program = compile("resource", "-cudart", "shared");

@@ -1,7 +1,7 @@
 /*
- * Programs may expect of the driver under weir what they may expect of the
- * driver alone: the contract tests of the driver run under the preload, with
- * the same results, except those that are named here.
+ * Programs may expect the same of the driver under weir as of the driver alone.
+ * The contract tests of the driver run under the preload with the same results,
+ * except for the tests that are named here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* The names of the tests that failed, a line each. The caller frees them. */
+/* Return the names of the failed tests, one a line. The caller frees them. */
 static char *
 failures(const char *tap)
 {
@@ -33,7 +33,7 @@ failures(const char *tap)
 	return text;
 }
 
-/* Run one of the driver's test programs, which fails the named tests only. */
+/* Run one of the driver's test programs, in which only the named tests fail. */
 static void
 holds_but_for(const char *program, const char *variable, const char *names)
 {
@@ -75,21 +75,21 @@ TEST(other_processes_see_the_same_as_without_weir)
 	holds_but_for("contract_process_test", NULL, "");
 }
 
-/* Unused memory is kept until the program names a threshold. */
+/* Unused memory is kept until the program sets a threshold. */
 TEST(memory_pools_are_as_the_drivers_but_keep_unused_memory)
 {
 	holds_but_for("contract_pool_test", NULL,
 	    "idle memory is given back when the host waits\n");
 }
 
-/* Freed memory is still there, and an access to it goes unnoticed. */
+/* Freed memory stays mapped, so an access to it is not noticed. */
 TEST(plain_memory_is_as_the_drivers_with_strict_frees)
 {
 	holds_but_for("contract_memory_test", "WEIR_PRELOAD_FREE=strict",
 	    "copies of unknown device memory are refused\n");
 }
 
-/* And else it does not wait either. */
+/* Without strict frees, a free does not wait either. */
 TEST(plain_memory_is_as_the_drivers)
 {
 	holds_but_for("contract_memory_test", NULL,
@@ -97,8 +97,8 @@ TEST(plain_memory_is_as_the_drivers)
 	    "copies of unknown device memory are refused\n");
 }
 
-/* Plain memory comes and goes while streams are captured, where the driver
- * would break the capture. */
+/* Plain memory can be allocated and freed while streams are captured, where the
+ * driver would break the capture. */
 TEST(captures_are_the_drivers_except_for_calls_that_would_break_them)
 {
 	holds_but_for("contract_capture_test", NULL,

@@ -1,11 +1,12 @@
 /*
- * Programs that know nothing of weir run under it while the driver fails: one
- * call, all calls of an entry from one on, or two distant calls. Each ends as
- * it would with a driver that fails so: by itself, with the driver's error or
- * with none. Then weir_check() finds nothing, and no memory is lost.
+ * Programs that do not know weir run under it while the driver fails: one call,
+ * all calls of an entry point from one on, or two distant calls. Each program
+ * ends as it would with a driver that fails so: by itself, and with the
+ * driver's error or without one. Then weir_check() finds nothing, and no memory
+ * is lost.
  *
- * `make test-faults` tries all calls; else some are tried, and WEIR_TEST_EFFORT
- * makes them more.
+ * `make test-faults` tries all calls. Otherwise some are tried, and
+ * WEIR_TEST_EFFORT makes them more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +31,10 @@ enum {
 	EVER = 1000000,
 };
 
-/* How a run with faults came out. */
+/* The outcome of a run with faults. */
 struct outcome {
 	struct command_result result;
-	char *counts; /* what tests/tools/fake/faults.c wrote */
+	char *counts; /* written by tests/tools/fake/faults.c */
 };
 
 static char *
@@ -89,7 +90,7 @@ drop(struct outcome *outcome)
 	free(outcome->counts);
 }
 
-/* A number that the run has written, or 0. */
+/* Read a number that the run has written; 0 if it has not. */
 static long
 counted(const struct outcome *outcome, const char *name)
 {
@@ -111,8 +112,8 @@ occurrences(const char *text, const char *what)
 	return n;
 }
 
-/* How often a text has an error of the driver, as a number or in words. The
- * runtime has no name of its own for each. */
+/* Count the driver's errors in a text, as a number or in words. The runtime
+ * does not have a separate name for each error. */
 static unsigned
 errors(const char *text, CUresult code)
 {
@@ -127,10 +128,10 @@ errors(const char *text, CUresult code)
 	    occurrences(text, "unrecognized error code");
 }
 
-/* Did the program see the error, in what it prints from the first line on that
- * it does not print else? */
+/* Did the program report the error? Searches its output from the first line
+ * that differs from the output without faults. */
 static bool
-is_told(
+shows_error(
     const struct outcome *calm, const struct outcome *outcome, CUresult code)
 {
 	const char *out = outcome->result.out;
@@ -143,16 +144,16 @@ is_told(
 	return errors(outcome->result.err, code) > 0 || errors(line, code) > 0;
 }
 
-/* An error that follows from another one: memory is short, since weir cannot
- * learn when freed memory is done. */
+/* An error that follows from another one: memory is short, because weir cannot
+ * find out when freed memory is complete. */
 static bool
 follows(const struct outcome *outcome)
 {
 	return errors(outcome->result.err, CUDA_ERROR_OUT_OF_MEMORY) > 0;
 }
 
-/* Is there more of the driver's than without faults, if the program has freed
- * all that it freed then? */
+/* Does the program end with more driver memory than without faults, although it
+ * has freed all that it freed then? */
 static bool
 lost(const struct outcome *calm, const struct outcome *outcome)
 {
@@ -167,7 +168,7 @@ lost(const struct outcome *calm, const struct outcome *outcome)
 	return false;
 }
 
-/* Is one of the faults of the entry, which is given with a colon? */
+/* Is one of the faults of this entry point? `entry` ends with a colon. */
 static bool
 has_fault_of(const char *faults, const char *entry)
 {
@@ -178,10 +179,10 @@ has_fault_of(const char *faults, const char *entry)
 	return at != NULL;
 }
 
-/* May the faults change an answer without an error? If weir cannot learn what
- * it needs, it leaves the call to the driver, which does not count as free what
- * weir holds unused, or the memory waits longer. And a program may choose a
- * context and not look whether that worked. */
+/* May the faults change a result without an error? If weir cannot get the facts
+ * that it needs, it passes the call to the driver, which does not count weir's
+ * unused memory as free, or the memory waits longer. A program may also choose
+ * a context without a check of the result. */
 static bool
 may_be_silent(const char *faults)
 {
@@ -199,8 +200,8 @@ may_be_silent(const char *faults)
 }
 
 /* Memory that the driver refuses to take back while a context ends is the
- * driver's. So is the row by which weir finds out its pitch, if the driver
- * never takes it back. */
+ * driver's. So is the row from which weir finds its pitch, if the driver never
+ * takes it back. */
 static bool
 may_refuse(const struct start *program, const char *faults)
 {
@@ -212,7 +213,7 @@ may_refuse(const struct start *program, const char *faults)
 		strstr(faults, "cuMemFree:1:1000000:") != NULL);
 }
 
-/* Why the run is not as it should be, or NULL. */
+/* The reason why the run is wrong, or NULL. */
 static const char *
 judge(const struct start *program, const struct outcome *calm,
     const struct outcome *outcome, const char *faults, CUresult code)
@@ -225,14 +226,14 @@ judge(const struct start *program, const struct outcome *calm,
 		return "a signal ended it";
 	/* Threads may call exit() at the same time. */
 	if (outcome->counts[0] == '\0')
-		return result->status != 0 && is_told(calm, outcome, code) ?
+		return result->status != 0 && shows_error(calm, outcome, code) ?
 		    NULL :
 		    "it did not come to its end";
 	if (counted(outcome, "faults") != 0)
 		return "weir_check() finds faults";
 	if (counted(outcome, "violations") != 0)
 		return "the device was misused";
-	if (!same && !is_told(calm, outcome, code) && !follows(outcome) &&
+	if (!same && !shows_error(calm, outcome, code) && !follows(outcome) &&
 	    (result->status != 0 || !may_be_silent(faults)))
 		return "it failed without the driver's error";
 	if (same && counted(outcome, "live") != counted(calm, "live"))
@@ -243,7 +244,7 @@ judge(const struct start *program, const struct outcome *calm,
 	return NULL;
 }
 
-/* Is the run as it should be? */
+/* Is the run right? */
 static bool
 is_well(const struct start *program, const struct outcome *calm,
     const struct outcome *outcome, const char *faults, CUresult code)
@@ -269,7 +270,7 @@ struct sweep {
 	const struct start *program;
 	struct outcome calm;
 	uint64_t n;     /* cases so far */
-	uint64_t every; /* of so many one is tried */
+	uint64_t every; /* one of this many is tried */
 	uint64_t tried;
 	uint64_t met;
 	uint64_t wrong;
@@ -283,7 +284,7 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Try a case, if it is its turn. */
+/* Try a case if it is selected. */
 static void
 try_case(struct sweep *sweep, const char *faults, CUresult code)
 {
@@ -320,7 +321,7 @@ try_entry(struct sweep *sweep, const char *entry, unsigned calls, CUresult code)
 	}
 }
 
-/* Two calls of the program's driver, chosen at random. */
+/* Two driver calls of the program, chosen at random. */
 static void
 try_pair(struct sweep *sweep, uint64_t seed, CUresult code)
 {
@@ -396,7 +397,7 @@ sweep(const char *program, const char *argument, const char *machine)
 	sweep_end(&sweep);
 }
 
-/* Each call of one entry fails alone, and with all that follow. */
+/* Each call of one entry point fails alone, and with all later ones. */
 static void
 sweep_entry(const char *program, const char *entry)
 {

@@ -1,6 +1,7 @@
 /*
- * The table of hooks against the toolkit's list of all forms its calls have
- * had: a form that is missing here would be answered with an older one.
+ * Compares the table of hooks with the toolkit's list of all forms of the
+ * calls. A call whose form is missing in the table would be answered with an
+ * older form.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static const struct form {
 
 enum { FORMS = sizeof(forms) / sizeof(*forms) };
 
-/* The lowest version that stands in the table for a base name; 0: none. */
+/* The lowest version in the table for a base name; 0 if it has none. */
 static int
 lowest(const char *base)
 {
@@ -56,7 +57,7 @@ open_list(void)
 	return fopen(path, "r");
 }
 
-/* "PFN_cuMemAllocAsync_v11020_ptsz)": the parts of it. */
+/* Split "PFN_cuMemAllocAsync_v11020_ptsz)" into its parts. */
 static bool
 read_form(const char *line, char *base, int *version, bool *per_thread)
 {
@@ -78,7 +79,7 @@ read_form(const char *line, char *base, int *version, bool *per_thread)
 	return true;
 }
 
-/* Forms of before 3.2, with sizes of 32 bits, are the driver's own. */
+/* Forms from before 3.2, with sizes of 32 bits, are left to the driver. */
 TEST(every_form_the_toolkit_knows_of_a_hook_is_in_the_table)
 {
 	FILE *list = open_list();
@@ -103,6 +104,6 @@ TEST(every_form_the_toolkit_knows_of_a_hook_is_in_the_table)
 			    per_thread ? ", per thread" : "");
 	}
 	fclose(list);
-	/* Or the list has not been understood. */
+	/* Otherwise the list was not parsed. */
 	EXPECT_GT(seen, FORMS * 9 / 10);
 }

@@ -51,7 +51,7 @@ TEST(drivers_before_12_5_serve)
 	all_are_served(NULL, "version:11040");
 }
 
-/* The driver's calls of weir, for the program with the default stream. */
+/* The driver calls of weir in a run of the program with the default stream. */
 static json_t *
 calls_of(const char *argument, const char *variable)
 {
@@ -125,9 +125,9 @@ TEST(a_program_with_two_devices_is_served)
 	    .program = "driver_peers", .machine = "devices:2" });
 }
 
-/* Mapped or in an allocation of the driver, with a context of the other device
- * from before or after. What the program is told of peer access is what it has
- * asked for. */
+/* The memory is mapped or in an allocation of the driver, and the context of
+ * the other device was created before or after it. The program's queries of
+ * peer access return what the program has set. */
 TEST(another_device_reaches_all_memory_of_a_pool_it_may_use)
 {
 	static const char *const arguments[] = { "pool", "pool first" };
@@ -146,8 +146,8 @@ TEST(another_device_reaches_all_memory_of_a_pool_it_may_use)
 			    .machine = "devices:2" });
 }
 
-/* The simulated driver waits for the context that has the memory, and takes
- * the work of others on it for a fault; weir waits for them as well. */
+/* The simulated driver waits for the context that has the memory, and reports
+ * work of other contexts on it as a fault. weir waits for those as well. */
 TEST(memory_waits_for_the_work_of_other_contexts)
 {
 	static const char *const ways[] = { "WEIR_PRELOAD_FREE=deferred",
@@ -170,9 +170,9 @@ TEST(memory_waits_for_the_work_of_other_contexts)
 	}
 }
 
-/* The driver refuses it and breaks the capture. With weir it goes on, also
- * where weir has to ask the driver for more; what is freed waits for the end of
- * the capture, whatever a free waits for otherwise. */
+/* The driver refuses the call and breaks the capture. With weir the capture
+ * goes on, even if weir has to get more memory from the driver. Freed memory
+ * waits for the end of the capture, whatever a free waits for otherwise. */
 TEST(plain_memory_comes_and_goes_in_a_capture)
 {
 	static const char *const modes[] = { "deferred", "strict", "fast" };
@@ -208,8 +208,8 @@ TEST(plain_memory_comes_and_goes_in_a_capture)
 	}
 }
 
-/* Nor do frees and requests on other threads break captures, at whatever moment
- * these begin; and while there is none they change no thread's mode. */
+/* Frees and requests on other threads do not break captures either, whenever
+ * these begin. Without a capture they change no thread's mode. */
 TEST(captures_begin_and_end_while_other_threads_free_plain_memory)
 {
 	struct start how = { .program = "runtime_capture_threads",

@@ -1,6 +1,6 @@
 /*
- * Where weir must keep out of the way, it does; and says so where a person
- * should know.
+ * In the cases where weir must not interfere it does not, and prints a message
+ * if a person should know.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 TEST(a_program_without_cuda_is_not_touched)
 {
 	char *path = report_path();
-	char *folder = test_build("lib"); /* nobody writes there now */
+	char *folder = test_build("lib"); /* no other test writes there now */
 	struct start how = { .program = "/bin/ls", .argument = folder };
 	struct command_result bare = start(&how);
 	struct command_result loaded;
@@ -24,7 +24,8 @@ TEST(a_program_without_cuda_is_not_touched)
 	EXPECT_EQ(loaded.status, 0);
 	EXPECT_STR_EQ(loaded.out, bare.out);
 	EXPECT_STR_EQ(loaded.err, "");
-	/* It never came to the driver: there is nothing to report. */
+	/* The program never called the driver, so there is nothing to
+	 * report. */
 	EXPECT_NE(access(path, F_OK), 0);
 	command_free(&bare);
 	command_free(&loaded);
@@ -62,7 +63,7 @@ TEST(a_program_that_does_not_use_its_driver_calls_nothing_of_it)
 	command_free(&result);
 }
 
-/* Run the exercise and see that the driver served it. */
+/* Run the exercise, and check that the driver served it. */
 static void
 not_served(const char *variable, const char *complaint)
 {
@@ -84,7 +85,7 @@ not_served(const char *variable, const char *complaint)
 		char *end = strchr(loaded.err, '\n');
 
 		EXPECT_STR_HAS(loaded.err, complaint);
-		/* Once, and in one line. */
+		/* The complaint is one line, printed once. */
 		EXPECT(end != NULL && end[1] == '\0');
 	}
 	report = report_read(path);
@@ -143,7 +144,7 @@ TEST(a_disabled_weir_is_in_no_lookup)
 	command_free(&result);
 }
 
-/* Options reach weir: with no memory to hold it serves nothing. */
+/* Options reach a preloaded weir, here expandable_segments. */
 TEST(options_reach_a_preloaded_program)
 {
 	char *path = report_path();
@@ -160,7 +161,8 @@ TEST(options_reach_a_preloaded_program)
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.out, bare.out);
 	EXPECT_GT(report_number(report, "allocations_served"), 0);
-	/* Plain segments are plain allocations of the driver. */
+	/* Segments that are not expandable are plain allocations of the
+	 * driver. */
 	EXPECT_NOT_NULL(json_object_get(calls, "cuMemAlloc"));
 	EXPECT_NULL(json_object_get(calls, "cuMemCreate"));
 	json_decref(report);

@@ -37,8 +37,8 @@ TEST(a_program_may_ask_for_memory_of_the_driver)
 	command_free(&loaded);
 }
 
-/* A reader without weir opens what begins an allocation of the driver. The
- * rest it cannot open, and does not get other memory instead. */
+/* A reader without weir can open a block at the start of an allocation of the
+ * driver. It cannot open other blocks, and gets no other memory instead. */
 TEST(a_stranger_opens_the_memory_that_was_meant_or_none)
 {
 	struct start how = { .program = "driver_ipc",
@@ -54,7 +54,7 @@ TEST(a_stranger_opens_the_memory_that_was_meant_or_none)
 	command_free(&result);
 }
 
-/* A process that knows all of the format, and lies in one point at a time. */
+/* The peer knows the whole format, and sends one wrong fact at a time. */
 TEST(data_of_another_process_is_not_trusted)
 {
 	struct start how = { .program = "driver_ipc_hostile", .preload = true };
@@ -67,7 +67,7 @@ TEST(data_of_another_process_is_not_trusted)
 	for (const char *line = result.out;
 	     (line = strstr(line, ": refused\n")) != NULL; line++)
 		refused++;
-	/* To give a file to another user takes root. */
+	/* Giving a file to another user takes root. */
 	if (strstr(result.out, "cannot be tried") != NULL)
 		refused++;
 	EXPECT_EQ(refused, 22);

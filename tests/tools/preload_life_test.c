@@ -1,12 +1,12 @@
 /*
- * Life cycles: programs start under all kinds of conditions and end in all
- * kinds of ways while they are busy, bare and under weir. What they print,
- * their status or their signal must be the same. `make test-life` starts
- * 10,000; here it is some of each kind.
+ * Life cycles: programs start under many conditions and end in many ways while
+ * they are busy, bare and under weir. Their output, and their status or signal,
+ * must be the same. `make test-life` starts 10,000 programs; this test starts
+ * some of each kind.
  *
- * Where a limit is low, weir needs more than the driver alone, and the program
- * may be told that there is no memory: it says so, with status 3. It must not
- * crash, hang, or get other memory than it asked for.
+ * Under a low limit weir needs more memory than the driver alone, so a program
+ * may fail for want of memory: it then prints that and exits with status 3. It
+ * must not crash, hang, or get other memory than it requested.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static const char *const ways[] = { "return", "exit", "_exit", "quick_exit",
 
 static const struct {
 	const char *name;
-	bool scarce;    /* the program may go unserved */
-	bool complains; /* weir says what it misses */
+	bool scarce;    /* the program may fail for want of memory */
+	bool complains; /* weir prints what is missing */
 } conditions[] = { { "none", false, false }, { "files", true, true },
 	{ "memory", true, true }, { "stack", true, true },
 	{ "membarrier", false, false }, { "proc", false, true } };
@@ -48,10 +48,10 @@ enum {
 	CASES = WAYS * CONDITIONS * SETTINGS
 };
 
-/* How each way ends under each condition without weir. */
+/* The outcome of each way to end under each condition, without weir. */
 static struct command_result bare[WAYS][CONDITIONS];
 
-/* Complaints are weir's own, and of nothing but what is missing. */
+/* Are all complaints weir's, and about missing resources only? */
 static bool
 is_only_weir_s(const char *text)
 {
@@ -126,10 +126,11 @@ TEST_TIMEOUT(programs_start_and_end_under_weir_as_they_do_without_it, SECONDS)
 				command_free(&bare[w][c]);
 }
 
-/* How long the end of a program waits for the thread that answers watchers. */
+/* How long the end of a program waits at most for the thread that answers
+ * watchers. */
 #define WAIT_NS INT64_C(5000000000)
 
-/* How long a program takes that ends in this way. */
+/* Measure a program that ends in this way. */
 static int64_t
 time_of(const char *way)
 {
@@ -145,10 +146,10 @@ time_of(const char *way)
 	return (int64_t)(os_monotonic_ns() - before);
 }
 
-/* The thread that answers watchers cannot be woken by what is closed, and the
- * end of the program does not wait for it. A start may take seconds by itself,
- * so it is compared with another, until that succeeds: a program that waits
- * takes longer each time. */
+/* Closing descriptors does not wake the thread that answers watchers, and the
+ * end of the program does not wait for that thread. A start may take seconds by
+ * itself, so it is compared with another one until the comparison succeeds: a
+ * program that waits takes longer each time. */
 TEST(a_program_that_closes_all_descriptors_ends_at_once)
 {
 	if (!start_simulated())

@@ -1,6 +1,6 @@
 /*
- * The four ways to look up driver symbols: which of them find a hook, and that
- * all other lookups find what they would without weir.
+ * The four ways to look up driver symbols: which of them find a hook. All other
+ * lookups must find the same as without weir.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ without_names(const char *out)
 		}
 		fputs("driver", file);
 		out += strlen(weir);
-		/* Its name for the entry, which the driver's has not. */
+		/* Skip the preload's name of the entry point; the driver's line
+		 * has none. */
 		if (strncmp(out, " cu", 3) == 0) {
 			fputc(' ', file);
 			out += strcspn(out, "\n");
@@ -105,7 +106,7 @@ TEST(hooks_are_found_by_every_lookup)
 	EXPECT_EQ(result.status, 0);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		EXPECT_STR_HAS(result.out, lines[i]);
-	/* The forms with sizes of 32 bits are the driver's own business. */
+	/* Forms with sizes of 32 bits are left to the driver. */
 	EXPECT(
 	    strstr(result.out, "query cuMemAlloc 2000 0: 0 0 libweir") == NULL);
 	command_free(&result);
@@ -124,7 +125,7 @@ TEST(a_hundred_thousand_queries_have_the_answers_they_had)
 	EXPECT_STR_EQ(loaded.out, bare.out);
 	EXPECT_EQ(loaded.status, 0);
 	command_free(&loaded);
-	/* And many were answered by weir. */
+	/* weir answered many of them. */
 	how.argument = "count";
 	loaded = start(&how);
 	EXPECT_STR_HAS(loaded.out, "replaced 1\n");
@@ -161,7 +162,8 @@ TEST(lookups_depend_on_who_asks_as_they_did_before)
 	free(b);
 }
 
-/* A disabled weir is in no lookup, one that reports is in more of them. */
+/* A disabled weir takes part in no lookup; with a report it takes part in
+ * more. */
 TEST(lookups_are_the_same_with_and_without_a_report)
 {
 	struct start how = { .program = "driver_symbols" };
@@ -185,7 +187,8 @@ TEST(lookups_are_the_same_with_and_without_a_report)
 	command_free(&bare);
 }
 
-/* On either side of weir, another's hook is called once and hands on. */
+/* Another tool's hook, before or behind weir, is called once and calls the
+ * next. */
 static void
 other_tool(bool first)
 {

@@ -1,6 +1,6 @@
 /*
- * Programs that know nothing of weir print the same with it as without, and
- * are served by it.
+ * Programs that do not know weir print the same with and without it, and are
+ * served by it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +30,18 @@ TEST(the_old_form_of_the_query_serves_too)
 	serves("driver_query", "old");
 }
 
-/* Nothing of the driver has changed for such a program, so it is served. */
+/* The driver's interface has not changed for such a program, so it is
+ * served. */
 TEST(a_program_of_a_newer_toolkit_is_served)
 {
-	/* On a GPU the driver is as new as it is. */
+	/* On a GPU the driver has its real version. */
 	serves_as((struct start){ .program = "driver_query",
 	    .argument = "new",
 	    .machine = "version:15000" });
 }
 
-/* Whatever it asks for has the same answers, however its frees are served. */
+/* Every query of the program has the same result, however its frees are
+ * served. */
 TEST_TIMEOUT(random_programs_are_answered_as_without_weir, 300)
 {
 	static const char *const variables[] = { NULL,
@@ -81,7 +83,7 @@ TEST(a_program_with_managed_memory_and_peers_is_served)
 	    .program = "runtime_managed", .machine = "devices:2" });
 }
 
-/* Rows of every width, but for the few that are empty or too many. */
+/* Rows of every width are served, except for the empty and too large ones. */
 TEST(a_program_with_two_and_three_dimensions_is_served)
 {
 	json_t *report = start_twice("runtime_pitched", NULL);
@@ -94,11 +96,12 @@ TEST(a_program_with_two_and_three_dimensions_is_served)
 	json_decref(report);
 }
 
-/* All but the 20 blocks of a pool whose reuse is restricted, and what is
- * wrong. (A GPU's runtime makes one call more than it is asked for.) */
+/* All calls are served, except for 20 blocks of a pool whose reuse is
+ * restricted, and wrong calls. (A GPU's runtime makes one call more than the
+ * program.) */
 TEST(a_program_with_memory_pools_is_served)
 {
-	/* A GPU's driver counts a free when it gets to it. */
+	/* A GPU's driver counts a free some time after the call. */
 	json_t *report =
 	    start_twice("runtime_pools", start_simulated() ? "exact" : NULL);
 	const json_t *calls = json_object_get(report, "calls");
@@ -113,12 +116,12 @@ TEST(a_program_with_memory_pools_is_served)
 	json_decref(report);
 }
 
-/* Facts about a stream that earlier requests found go out of date. Everything
+/* Facts about a stream that earlier requests found become outdated. Everything
  * is served except a block of a pool whose reuse is restricted for each of two
  * streams, two allocations in a capture, wrong calls, and calls at the end. */
 TEST(a_program_that_changes_the_pools_of_its_streams_is_served)
 {
-	/* A GPU's driver counts a free when it gets to it. */
+	/* A GPU's driver counts a free some time after the call. */
 	json_t *report =
 	    start_twice("driver_known", start_simulated() ? "exact" : NULL);
 	const json_t *calls = json_object_get(report, "calls");
@@ -142,13 +145,13 @@ TEST(a_program_that_goes_between_devices_is_served)
 	const json_t *calls = json_object_get(report, "calls");
 	const json_t *alloc = json_object_get(calls, "cuMemAllocAsync");
 
-	/* Also once the other device may use the pool. */
+	/* Also after the other device got access to the pool. */
 	EXPECT_EQ(report_number(alloc, "seen"), report_number(alloc, "served"));
 	EXPECT_EQ(report_number(report, "live_bytes_at_exit"), 0);
 	json_decref(report);
 }
 
-/* The one block that is shared with a child is the driver's. */
+/* The driver serves the one block that is shared with a child. */
 TEST(a_program_that_shares_a_pool_is_served_beside_it)
 {
 	json_t *report = start_twice("driver_pools", NULL);
@@ -169,8 +172,8 @@ TEST(a_program_with_a_default_stream_for_each_thread_is_served)
 	json_decref(report);
 }
 
-/* Each capture passes by weir, so nobody is asked for them: not at each free
- * for all streams there are. */
+/* weir sees each capture begin and end, so it queries no stream for a capture:
+ * at a free it would have to query all streams. */
 TEST(no_stream_is_asked_whether_it_is_captured)
 {
 	json_t *report = start_twice("driver_threads", NULL);
@@ -197,7 +200,7 @@ TEST(a_program_that_captures_graphs_is_served)
 	json_decref(report);
 }
 
-/* The runtime is a part of the program, and finds the driver by dlsym. */
+/* The runtime is linked into the program, and finds the driver by dlsym(). */
 TEST(a_program_with_the_runtime_in_it_is_served)
 {
 	serves("static_runtime", NULL);
@@ -212,9 +215,9 @@ TEST(a_program_that_orders_its_streams_by_events_is_served)
 	json_decref(report);
 }
 
-/* A device with room for one block: what one stream has freed is the other's
- * at once, since it is known to come after it. Of the first turn that is not
- * known, weir having met only one of them. */
+/* The device has space for one block. One stream can use a block that the other
+ * has freed at once, because it is known to be ordered after it. In the first
+ * turn this is not known, because weir has met only one of the streams. */
 TEST(streams_that_take_turns_share_memory_without_a_wait)
 {
 	json_t *report;
@@ -229,13 +232,14 @@ TEST(streams_that_take_turns_share_memory_without_a_wait)
 	EXPECT_EQ(report_number(report, "allocations_served"), 100);
 	EXPECT_EQ(report_number(report, "host_waits"), 0);
 	EXPECT_LE(report_number(report, "gpu_waits"), 2);
-	/* Not for every turn: in a full device memory comes in pieces of 2 MiB,
-	 * six for a block, and the first turn may cost them twice. */
+	/* Memory is not created for every turn. In a full device it is created
+	 * in pieces of 2 MiB, six for a block, and the first turn may create
+	 * them twice. */
 	EXPECT_LE(report_number(calls, "cuMemCreate"), 12);
 	json_decref(report);
 }
 
-/* Streams that look ordered and are not. */
+/* The streams look ordered, and are not. */
 TEST(streams_that_miss_their_turns_do_not_share_memory_early)
 {
 	json_t *report;
@@ -249,7 +253,7 @@ TEST(streams_that_miss_their_turns_do_not_share_memory_early)
 	json_decref(report);
 }
 
-/* Each reset takes the memory that the program left behind. */
+/* Each reset frees the memory that the program left behind. */
 TEST(a_program_that_resets_its_device_is_served)
 {
 	json_t *report = start_twice("runtime_reset", NULL);
@@ -275,7 +279,7 @@ TEST(a_program_that_becomes_another_is_served)
 	serves("driver_exec", NULL);
 }
 
-/* weir's unused memory is there for the driver's own needs. */
+/* The driver can use weir's unused memory for its own needs. */
 TEST(weir_gives_back_memory_that_the_driver_needs)
 {
 	struct start how = { .program = "driver_room" };
@@ -283,7 +287,7 @@ TEST(weir_gives_back_memory_that_the_driver_needs)
 	struct command_result loaded;
 
 	if (!start_simulated())
-		SKIP("only the simulated driver can be told to fail");
+		SKIP("only the simulated driver can be made to fail");
 	bare = start(&how);
 	how.preload = true;
 	loaded = start(&how);
@@ -298,8 +302,8 @@ TEST(weir_gives_back_memory_that_the_driver_needs)
 	command_free(&loaded);
 }
 
-/* The example writes how long it took to stderr. For a GPU its kernels are
- * those that nvcc has compiled. */
+/* The example writes its time to stderr. On a GPU its kernels are compiled by
+ * nvcc. */
 TEST(the_pipeline_example_is_right_with_weir)
 {
 	char *path = report_path();
@@ -348,7 +352,8 @@ TEST_TIMEOUT(a_thousand_programs_start_and_end, 300)
 	}
 }
 
-/* But for what is wrong: it is the driver's to say so. */
+/* All calls are served except for wrong ones, which the driver has to
+ * refuse. */
 TEST(a_program_with_pinned_host_memory_is_served)
 {
 	json_t *report = start_twice("driver_host", NULL);

@@ -1,7 +1,7 @@
 /*
- * --check-streams: a block that a stream uses, or frees, in no order with its
- * allocation or its uses is reported, with the places; a program that keeps
- * order hears nothing.
+ * --check-streams reports a block that a stream uses or frees without an order
+ * after its allocation or its uses, with the places. A program that keeps order
+ * gets no report.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
-/* Run a program with its races reported. The caller frees the result. */
+/* Run a program with --check-streams. The caller frees the result. */
 static struct command_result
 check(const char *program, const char *argument)
 {
@@ -59,7 +59,7 @@ TEST(default_streams_keep_order)
 	expect_silence("driver_races", "ordered legacy");
 }
 
-/* And what comes after them is looked at still. */
+/* Later streams are checked as well. */
 TEST(streams_may_come_and_go)
 {
 	expect_silence("driver_races", "ordered many");
@@ -124,7 +124,7 @@ TEST(a_live_block_in_a_large_parameter_is_looked_at)
 	    "is not ordered after its allocation");
 }
 
-/* Programs of the tests with many threads and streams, all of them right. */
+/* Correct test programs with many threads and streams. */
 TEST(programs_that_are_right_hear_nothing)
 {
 	static const char *const programs[] = { "driver_dlsym",
@@ -140,7 +140,8 @@ TEST(weir_run_asks_for_it)
 {
 	char *program = test_build("tests/programs/driver_races");
 
-	/* A sanitizer's runtime comes with the program, so not first. */
+	/* The sanitizer's runtime is loaded with the program, so it is not
+	 * first. */
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
 	struct command_result result = command_weir("run", "--quiet",
 	    "--check-streams", "--sim", program, "unordered fill", NULL);

@@ -19,8 +19,8 @@ TEST(the_report_counts_requested_and_served_calls)
 	const json_t *made = json_object_get(report, "driver_calls");
 
 	EXPECT_NOT_NULL(alloc);
-	/* Two of the exercise's requests are wrong on purpose, one is for more
-	 * than there is. */
+	/* Two of the exercise's requests are wrong on purpose, and one is
+	 * larger than the device. */
 	EXPECT_EQ(
 	    report_number(alloc, "seen"), report_number(alloc, "served") + 3);
 	EXPECT_GT(report_number(made, "cuMemAlloc"), 0);
@@ -29,7 +29,7 @@ TEST(the_report_counts_requested_and_served_calls)
 	EXPECT_STR_HAS(json_string_value(json_object_get(report, "program")),
 	    "driver_query");
 	EXPECT_EQ(report_number(report, "ooms"), 1);
-	/* 64 MiB is the largest that was alive. */
+	/* The largest live size is 64 MiB. */
 	EXPECT_EQ(report_number(report, "peak_live_bytes"), 64 << 20);
 	json_decref(report);
 }
@@ -50,8 +50,8 @@ TEST(a_report_can_go_to_stderr)
 	command_free(&result);
 }
 
-/* The files that a program with "%p" in its report leaves, as one text with a
- * line "files: N" before it. */
+/* Join the reports that a program with "%p" in its report's name leaves, with a
+ * line "files: N" before them. */
 static struct command_result
 reports_of(const char *program, const char *argument)
 {
@@ -78,7 +78,7 @@ reports_of(const char *program, const char *argument)
 	return result;
 }
 
-/* exec keeps the process, so the second part's report stands. */
+/* exec() keeps the process, so the second program's report remains. */
 TEST(a_report_can_be_named_after_its_process)
 {
 	struct command_result result = reports_of("driver_exec", NULL);
@@ -92,7 +92,8 @@ TEST(a_child_reports_its_own_calls)
 {
 	struct command_result result = reports_of("driver_fork", NULL);
 
-	/* The parent and the child that was made before the driver's use. */
+	/* The parent, and the child that was forked before the first use of the
+	 * driver. */
 	EXPECT_STR_HAS(result.out, "files: 2\n");
 	EXPECT_STR_HAS(result.out, "\"allocations_served\": 50,");
 	EXPECT_STR_HAS(result.out, "\"allocations_served\": 101,");
@@ -143,7 +144,7 @@ TEST(a_reports_file_is_its_users_alone)
 	free(path);
 }
 
-/* The target of somebody else's link must not be overwritten. */
+/* The target of another user's link must not be overwritten. */
 TEST(a_report_takes_the_place_of_a_link_and_spares_its_target)
 {
 	char *target = test_file("target", "mine", 4);
@@ -164,7 +165,7 @@ TEST(a_report_takes_the_place_of_a_link_and_spares_its_target)
 	free(target);
 }
 
-/* Nothing can take the place of these. */
+/* These cannot be replaced by a file. */
 TEST(a_report_goes_into_a_pipe_and_a_device)
 {
 	struct command_result result = run_reported("/dev/stderr");
@@ -189,8 +190,8 @@ report_of(const char *program, const char *argument, const char *variable)
 	    .program = program, .argument = argument, .variable = variable });
 }
 
-/* The row of the only stream of that name, or of the only one with a handle if
- * that is NULL. */
+/* The row of the only stream of that name; NULL: of the only stream with a
+ * handle. */
 static const json_t *
 stream_row(const json_t *report, const char *name)
 {
@@ -215,8 +216,8 @@ stream_row(const json_t *report, const char *name)
 }
 
 /*
- * Three of 1 MiB and four of 100 KiB share pages, so two at least, and one of
- * 3 MiB has two of its own.
+ * Three blocks of 1 MiB and four of 100 KiB share pages, at least two of them,
+ * and one block of 3 MiB has two pages.
  */
 TEST(the_report_has_the_bytes_that_the_driver_alone_would_have_held)
 {
@@ -238,7 +239,8 @@ TEST(hits_are_counted_by_stream)
 	EXPECT_EQ(report_number(own, "device"), 0);
 	EXPECT_EQ(report_number(own, "requests"), 101);
 	EXPECT_EQ(report_number(own, "bytes"), 100 * 256 * KIB + 3 * MIB);
-	/* The first of a size, and the one that is larger than all before. */
+	/* All but the first request of the size, and the one that is larger
+	 * than all before. */
 	EXPECT_EQ(report_number(own, "hits"), 99);
 	EXPECT_EQ(report_number(none, "requests"), 7);
 	EXPECT_LT(report_number(none, "hits"), 7);
@@ -263,7 +265,7 @@ TEST(streams_beyond_those_there_is_room_for_are_counted_together)
 	json_decref(report);
 }
 
-/* Each request is either saved, or a cause of driver calls. */
+/* Each request is either saved, or causes driver calls. */
 TEST(saved_calls_are_those_that_do_not_reach_the_driver)
 {
 	json_t *caching = report_of("runtime_report", NULL, NULL);
@@ -274,7 +276,8 @@ TEST(saved_calls_are_those_that_do_not_reach_the_driver)
 	EXPECT_EQ(report_number(caching, "frees_served"), 108);
 	EXPECT_GE(report_number(caching, "calls_saved"), 2 * 108 - 16);
 	EXPECT_LT(report_number(caching, "calls_saved"), 2 * 108);
-	/* Where all that is free goes back each request makes calls. */
+	/* If all free memory goes back to the driver, each request makes
+	 * calls. */
 	EXPECT_EQ(report_number(not_caching, "allocations_served"), 108);
 	EXPECT_EQ(report_number(stream_row(not_caching, NULL), "hits"), 0);
 	EXPECT_GT(report_number(not_caching, "driver_calls_made"),
@@ -314,7 +317,7 @@ TEST(the_time_in_driver_calls_is_that_of_all_entries)
 	EXPECT_EQ(json_object_size(ns), json_object_size(calls));
 	EXPECT_EQ(report_number(report, "driver_calls_made"), sum_calls);
 	EXPECT_EQ(report_number(report, "driver_ns"), sum_ns);
-	/* A call takes more than nothing, all of them less than the program. */
+	/* A call takes some time, and all calls less than the program. */
 	EXPECT_GT(report_number(ns, "cuMemCreate"), 100);
 	EXPECT_LT(sum_ns, took_ns);
 	json_decref(report);
@@ -413,7 +416,7 @@ TEST(sites_are_not_reported_unless_requested)
 	json_decref(report);
 }
 
-/* At the peak load_weights() and make_scratch() had most, and equally. */
+/* At the peak load_weights() and make_scratch() held most, and the same. */
 TEST(sites_are_reported_by_their_bytes_at_the_peak)
 {
 	json_t *report =
@@ -453,7 +456,7 @@ TEST(more_sites_are_reported_if_more_are_requested)
 	json_decref(report);
 }
 
-/* A reset takes the memory; the program does not hold it any more. */
+/* A reset frees the memory; the program does not hold it any more. */
 TEST(memory_that_a_reset_has_taken_is_no_leak)
 {
 	json_t *report =
@@ -463,7 +466,7 @@ TEST(memory_that_a_reset_has_taken_is_no_leak)
 	json_decref(report);
 }
 
-/* Stacks are taken by eight threads at once. */
+/* Eight threads record stacks at once. */
 TEST(threads_are_reported_by_where_they_allocate)
 {
 	json_t *report =
@@ -489,16 +492,16 @@ TEST(threads_are_reported_by_where_they_allocate)
  */
 
 /* The numbers that a program prints about itself. */
-struct told {
+struct printed {
 	unsigned long long allocations;
 	unsigned long long live_bytes;
 	unsigned long long live_blocks;
 	unsigned long long peak_bytes;
 };
 
-/* The report of driver_tally, and what that says of itself. */
+/* The report of driver_tally, and the numbers that the program prints. */
 static json_t *
-tally_of(const char *argument, struct told *told)
+tally_of(const char *argument, struct printed *printed)
 {
 	char *path = report_path();
 	struct start how = { .program = "driver_tally",
@@ -510,12 +513,12 @@ tally_of(const char *argument, struct told *told)
 
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.err, "");
-	if (told != NULL)
+	if (printed != NULL)
 		EXPECT_EQ(sscanf(result.out,
 			      "allocations: %llu, live: %llu bytes in %llu "
 			      "blocks, peak: %llu bytes",
-			      &told->allocations, &told->live_bytes,
-			      &told->live_blocks, &told->peak_bytes),
+			      &printed->allocations, &printed->live_bytes,
+			      &printed->live_blocks, &printed->peak_bytes),
 		    4);
 	command_free(&result);
 	report = report_read(path);
@@ -525,11 +528,11 @@ tally_of(const char *argument, struct told *told)
 }
 
 static void
-expect_counted(const json_t *report, const struct told *told)
+expect_counted(const json_t *report, const struct printed *printed)
 {
 	const json_t *calls = json_object_get(report, "calls");
 	const json_t *streams = json_object_get(report, "streams");
-	long long allocations = (long long)told->allocations;
+	long long allocations = (long long)printed->allocations;
 	long long requests = 0;
 	const json_t *stream;
 	size_t i;
@@ -542,37 +545,37 @@ expect_counted(const json_t *report, const struct told *told)
 	    report_number(json_object_get(calls, "cuMemAllocAsync"), "seen"),
 	    allocations);
 	EXPECT_EQ(report_number(report, "frees_served"),
-	    allocations - (long long)told->live_blocks);
+	    allocations - (long long)printed->live_blocks);
 	EXPECT_EQ(report_number(report, "live_bytes_at_exit"),
-	    (long long)told->live_bytes);
+	    (long long)printed->live_bytes);
 	EXPECT_EQ(report_number(report, "live_blocks_at_exit"),
-	    (long long)told->live_blocks);
+	    (long long)printed->live_blocks);
 }
 
 TEST(bytes_that_one_thread_holds_are_exact)
 {
-	struct told told;
-	json_t *report = tally_of("one", &told);
+	struct printed printed;
+	json_t *report = tally_of("one", &printed);
 
-	expect_counted(report, &told);
+	expect_counted(report, &printed);
 	EXPECT_EQ(report_number(report, "peak_live_bytes"),
-	    (long long)told.peak_bytes);
+	    (long long)printed.peak_bytes);
 	EXPECT_GE(report_number(report, "peak_without_caching_bytes"),
-	    (long long)told.peak_bytes);
+	    (long long)printed.peak_bytes);
 	json_decref(report);
 }
 
-/* A peak of several may be missed by a MiB for each. */
+/* The peak of several threads may be too low by a MiB for each. */
 TEST(counts_of_threads_that_have_ended_are_not_lost)
 {
 	enum { THREADS = 4 };
-	struct told told;
-	json_t *report = tally_of("many", &told);
+	struct printed printed;
+	json_t *report = tally_of("many", &printed);
 	long long peak = report_number(report, "peak_live_bytes");
 
-	expect_counted(report, &told);
-	EXPECT_LE(peak, (long long)told.peak_bytes);
-	EXPECT_GE(peak, (long long)told.peak_bytes - (THREADS << 20));
+	expect_counted(report, &printed);
+	EXPECT_LE(peak, (long long)printed.peak_bytes);
+	EXPECT_GE(peak, (long long)printed.peak_bytes - (THREADS << 20));
 	json_decref(report);
 }
 
@@ -588,7 +591,7 @@ TEST(threads_that_do_not_end_are_in_the_report)
 /* ---- Frees as barriers ----------------------------------------------------
  */
 
-/* How often the program is said to have relied on a free. */
+/* Count the reports that the program relied on a free. */
 static long long
 barriers_of(const char *kind, const char *variable)
 {
@@ -633,8 +636,8 @@ TEST(copies_that_are_waited_for_are_no_reason_to_warn)
 /* ---- Text -----------------------------------------------------------------
  */
 
-/* The lines of a text, each checked to have no blank at its end and to be no
- * longer than a terminal is wide; those of stacks may be. */
+/* Check that the lines of a text have no blank at their end and are not longer
+ * than a terminal is wide; lines of stacks may be longer. */
 static void
 expect_tidy(const char *text)
 {
@@ -682,7 +685,7 @@ TEST(the_text_has_the_same_facts_as_the_json)
 	EXPECT_EQ(result.status, 0);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		EXPECT_STR_HAS(result.err, lines[i]);
-	/* Not a terminal. */
+	/* stderr is not a terminal. */
 	EXPECT_NULL(strchr(result.err, '\033'));
 	EXPECT_NULL(strstr(result.err, "warning"));
 	EXPECT_NULL(strstr(result.err, "libweir_preload"));

@@ -10,7 +10,7 @@
 
 enum { ARGUMENTS_MAX = 12 };
 
-/* "NAME=value" on the heap. */
+/* Returns "NAME=value" on the heap. */
 static char *
 setting(const char *name, const char *value)
 {
@@ -21,7 +21,7 @@ setting(const char *name, const char *value)
 	return text;
 }
 
-/* A sanitizer's options: those of the test, and one more. */
+/* Returns a sanitizer's options: those of the test and one more. */
 static char *
 options(const char *name, const char *more)
 {
@@ -33,7 +33,7 @@ options(const char *name, const char *more)
 	return text;
 }
 
-/* "LD_PRELOAD=" and the libraries that are not NULL. */
+/* Returns "LD_PRELOAD=" and the libraries that are not NULL. */
 static char *
 preload_of(const struct start *how)
 {
@@ -54,14 +54,14 @@ preload_of(const struct start *how)
 	return setting("LD_PRELOAD", list);
 }
 
-/* A test run chooses the driver by this variable. */
+/* A test run selects the driver by this variable. */
 bool
 start_simulated(void)
 {
 	return getenv("WEIR_LIBCUDA") != NULL;
 }
 
-/* A GPU machine need not have the runtime as a library. */
+/* A GPU machine may lack the runtime as a shared library. */
 static void
 skip_without_libraries(const struct command_result *result)
 {
@@ -71,9 +71,9 @@ skip_without_libraries(const struct command_result *result)
 }
 
 /*
- * The program takes the simulated device's complaints as a failure. Of the
- * sanitizers, one insists on coming before all that is preloaded, which it
- * cannot, and one sleeps for a second at the end of each program.
+ * The program treats reports of the simulated device as failures. ASan insists
+ * on being loaded before all preloaded libraries, which is not possible here,
+ * and TSan sleeps for a second at the end of each program.
  */
 struct command_result
 start(const struct start *how)

@@ -1,12 +1,13 @@
 /*
  * The tutorials of docs/tutorials: their programs compile, their commands run,
- * and the commands print the lines that stand there; and the examples of
- * docs/snapshots.md that are about a snapshot of tests/data.
+ * and the commands print the lines of the text. So do the examples of
+ * docs/snapshots.md that use a snapshot of tests/data.
  *
  * A block of C or C++ that begins with a comment of one word, the name of a
- * file, is that file. An indented line that begins with "$ " is a command, and
- * the lines below it are lines of its output: "..." is any text, at the begin
- * or at the end of a line, and blanks are as many as there are.
+ * file, is written to that file. An indented line that begins with "$ " is a
+ * command, and the lines below it are lines of its output: "..." is any text,
+ * at the start or at the end of a line, and any number of blanks matches any
+ * other.
  */
 #include <ctype.h>
 #include <stdbool.h>
@@ -20,16 +21,16 @@
 enum { COMPILE_SECONDS = 120, LINE_MAX_BYTES = 1024 };
 
 struct tutorial {
-	char *folder; /* commands run there */
+	char *folder; /* the folder in which commands run */
 	char *text;
 	const char *only; /* run commands with this word; NULL: all */
-	int commands;     /* that were run */
+	int commands;     /* the commands that were run */
 	struct command_result last;
-	bool ran; /* `last` is there */
+	bool ran; /* `last` is set */
 };
 
-/* Run a line of shell in the folder; in it the sources and the build are where
- * the tutorials have them. */
+/* Run a line of shell in the folder. In it the sources and the build are where
+ * the tutorials expect them. */
 static struct command_result
 shell(const char *folder, const char *line)
 {
@@ -105,7 +106,7 @@ end(struct tutorial *t)
 
 /* ---- Programs ---------------------------------------------------------- */
 
-/* The name in a comment that is all of a line, or false. */
+/* Read the name in a comment that is a whole line; false if there is none. */
 static bool
 names_file(const char *line, char name[64])
 {
@@ -113,7 +114,8 @@ names_file(const char *line, char name[64])
 	    sscanf(line, "// %63[a-z.]", name) == 1;
 }
 
-/* Write the file that the block is, if it is one. Gives what follows it. */
+/* Write the block to its file, if it has one. Returns the text after the
+ * block. */
 static const char *
 take_block(const struct tutorial *t, const char *block)
 {
@@ -137,7 +139,7 @@ take_block(const struct tutorial *t, const char *block)
 
 /* ---- Commands ---------------------------------------------------------- */
 
-/* A copy of a line with one blank for many, and none at the ends. */
+/* Copy a line with single blanks, and without blanks at the ends. */
 static void
 squeeze(const char *from, size_t length, char to[LINE_MAX_BYTES])
 {
@@ -153,7 +155,7 @@ squeeze(const char *from, size_t length, char to[LINE_MAX_BYTES])
 	to[n] = '\0';
 }
 
-/* Is this a line as the tutorial has it? */
+/* Does the line match the tutorial's? */
 static bool
 is_line(const char *line, const char *wanted)
 {
@@ -185,16 +187,16 @@ expect_line(const struct tutorial *t, const char *wanted)
 	FAIL("there is no line '%s' in\n%s", wanted, t->last.out);
 }
 
-/* Programs of the tutorials fail, and weir leaks finds one: only a command
- * that cannot be run, or that the shell or weir does not understand, is a
- * fault by itself. */
+/* Programs of the tutorials fail on purpose, and weir leaks finds a leak. Only
+ * a command that cannot be run, or that the shell or weir does not understand,
+ * is a fault by itself. */
 static void
 run_command(struct tutorial *t, const char *command)
 {
 	if (t->ran)
 		command_free(&t->last);
 	t->ran = false;
-	/* A browser is opened by a person. */
+	/* A test opens no browser. */
 	if (strstr(command, "--open") != NULL ||
 	    (t->only != NULL && strstr(command, t->only) == NULL))
 		return;
@@ -206,8 +208,8 @@ run_command(struct tutorial *t, const char *command)
 	t->commands++;
 }
 
-/* A line of an indented block. `command` has the begin of a command that goes
- * on in the next line, or "". */
+/* Handle a line of an indented block. `command` has the start of a command that
+ * continues in the next line, or "". */
 static void
 take_line(struct tutorial *t, const char *line, size_t length,
     char command[LINE_MAX_BYTES])

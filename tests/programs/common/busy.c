@@ -35,7 +35,7 @@ be_busy(void *argument)
 unsigned
 busy_start(const struct cuda *cuda, context primary, unsigned n)
 {
-	/* A child has the count of its parent, and none of its threads. */
+	/* A child has the count of its parent, but none of its threads. */
 	unsigned others = atomic_load(&running);
 	unsigned made = 0;
 	pthread_t thread;

@@ -7,9 +7,9 @@
 #include "common/cuda.h"
 
 /*
- * Start n threads that allocate and free for as long as the process lives, and
- * wait until they do. Returns how many could be started. The driver may end
- * under them: they take any code, and only a crash is a fault. `cuda` stays
+ * Start n threads that allocate and free as long as the process lives, and wait
+ * until they run. Returns how many could be started. The driver may end while
+ * they run: they accept any code, and only a crash is a fault. `cuda` stays
  * valid.
  */
 unsigned busy_start(const struct cuda *cuda, context primary, unsigned n);

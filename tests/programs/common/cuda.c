@@ -15,7 +15,7 @@ enum {
 	RANGE_SIZE = 12,
 	NON_BLOCKING = 1,
 	MIB = 1 << 20,
-	ALIVE = 24, /* blocks of churn() */
+	ALIVE = 24, /* the blocks of churn() */
 };
 
 void
@@ -73,7 +73,7 @@ cuda_start(const struct cuda *cuda)
 
 /* ---- Contents ------------------------------------------------------------ */
 
-/* How many of the words are not `value`. */
+/* Count the words that are not `value`. */
 static uint64_t
 wrong_words(const struct cuda *cuda, address ptr, size_t n, uint32_t value)
 {
@@ -228,14 +228,15 @@ try_attributes(const struct cuda *cuda)
 	    cuda->get_attribute(&type, MEMORY_TYPE, ptr));
 }
 
-/* Memory of a stream is of no context, wherever it lies. */
+/* Stream-ordered memory belongs to no context, wherever it lies. */
 static void
 try_contexts(const struct cuda *cuda)
 {
 	address ptr;
 	context its;
 
-	/* Where memory of the context was before, as that is what may show. */
+	/* Allocate where memory of the context was before, so that a stale
+	 * record would show. */
 	MUST(cuda->mem_alloc(&ptr, 3000));
 	MUST(cuda->mem_free(ptr));
 	MUST(cuda->synchronize());
@@ -272,7 +273,7 @@ try_limits(const struct cuda *cuda)
 	printf("and back: %d\n", after >= before);
 }
 
-/* Frees on other streams, streams that end, and the other kind of free. */
+/* Frees on other streams, streams that end, and frees by the other call. */
 static uint64_t
 try_streams(const struct cuda *cuda)
 {

@@ -1,7 +1,7 @@
 /*
- * The driver API as the test programs use it, declared as a program would
- * that has no toolkit: a table of functions, filled through whichever door the
- * program tries, and the exercise that uses it.
+ * The driver API as the test programs use it, declared as a program without a
+ * toolkit declares it: a table of functions, filled by the lookup that the
+ * program tests, and the exercise that uses the table.
  */
 #ifndef TESTS_PROGRAMS_CUDA_H
 #define TESTS_PROGRAMS_CUDA_H
@@ -77,7 +77,7 @@ struct cuda {
 #undef CUDA_FIELD
 };
 
-/* The codes that programs print and tell apart. */
+/* The codes that programs print by name. */
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, DEINITIALIZED = 4 };
 
 /* End the program with a text unless the call succeeded. */
@@ -95,14 +95,14 @@ void cuda_fetch(const char *name, void *place);
 context cuda_start(const struct cuda *cuda);
 
 /*
- * Allocate, use, ask about and free memory in many ways, and print what came
- * of it: the same lines whoever serves the memory. Returns the exit status of
- * the program: 0 if all contents were right.
+ * Allocate, use, query and free memory in many ways, and print the results: the
+ * same lines whoever serves the memory. Returns the exit status of the program:
+ * 0 if all contents were right.
  */
 int exercise(const struct cuda *cuda);
 
 /* n rounds of allocating, filling, checking and freeing, with several blocks
- * alive at a time. Returns how many words were wrong. */
+ * alive at a time. Returns the number of wrong words. */
 uint64_t churn(const struct cuda *cuda, unsigned n, uint32_t seed, stream on);
 
 #endif

@@ -1,5 +1,5 @@
-// A program with a kernel of its own, which the simulated device cannot run:
-// each launch says so, and all else goes on.
+// A program with a compiled kernel, which the simulated device cannot run: each
+// launch fails, and everything else works.
 #include <cstdio>
 
 #include <cuda_runtime.h>

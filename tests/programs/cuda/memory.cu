@@ -25,7 +25,7 @@ enum { N = 1 << 18 };
 __device__ int table[64];
 __constant__ float factors[16];
 
-// The sum of a buffer of the device.
+// The sum of a device buffer.
 static long long
 sum_of(const int *device, cudaStream_t stream)
 {
@@ -155,7 +155,7 @@ use_properties()
 	std::printf("heap: %d\n", heap >= 16 << 20);
 }
 
-// Where there is a second device, with access to it or not.
+// If there is a second device, with access to it and without.
 static void
 use_peers()
 {
