@@ -34,7 +34,7 @@ TEST(blocks_come_back_while_a_thread_is_routed_to_a_pool)
 	give(first);
 	EXPECT_EQ(stats().pending_bytes, 64 * MIB);
 	finish(b);
-	/* Any request that looks. */
+	/* Any later request polls the freed block. */
 	give(take(64 * MIB, a));
 	weir_route_end(route);
 	EXPECT_EQ(take(64 * MIB, a), first);
@@ -52,7 +52,7 @@ TEST(a_full_device_is_reclaimed_while_a_thread_is_routed_to_a_pool)
 	struct weir_pool *pool = new_pool(0, 0);
 	struct weir_route *route = route_here(pool);
 
-	/* Unused, but with work on it that is still to be done. */
+	/* The memory is unused, but work on it is still to be done. */
 	busy(b, LATE_MS);
 	record(block, b);
 	give(block);
@@ -61,7 +61,7 @@ TEST(a_full_device_is_reclaimed_while_a_thread_is_routed_to_a_pool)
 	fill(block, MIB, 3, a);
 	expect_filled(block, MIB, 3, a);
 	EXPECT_OK(weir_free(block));
-	/* And the other way round, what the pool has serves the others. */
+	/* The reverse: the pool's memory serves the other requests. */
 	weir_route_end(route);
 	block = take(half, b);
 	EXPECT_EQ(stats().num_ooms, 0);
@@ -95,7 +95,7 @@ TEST(a_pool_ends_while_another_is_routed_to)
 
 /* ---- The device that is current ---------------------------------------- */
 
-/* Memory is unmapped once the work of its own device is done, whichever is
+/* Memory is unmapped once the work of its device is done, whichever device is
  * current for the caller. */
 TEST(a_trim_waits_for_the_device_of_the_memory)
 {
@@ -121,8 +121,8 @@ TEST(a_trim_waits_for_the_device_of_the_memory)
 
 /* ---- Options that contradict each other -------------------------------- */
 
-/* Collecting, a largest block to be cut, and expandable segments, changed
- * while blocks of each are alive and free. */
+/* Garbage collection, max_split_size_mb and expandable segments are changed
+ * while blocks of each are live and free. */
 TEST(options_change_while_memory_of_both_kinds_is_there)
 {
 	static const char *const confs[] = { "expandable_segments:True",
@@ -161,7 +161,7 @@ TEST(options_change_while_memory_of_both_kinds_is_there)
 
 /* ---- Failing while failing --------------------------------------------- */
 
-/* Who else holds memory is told where that can be seen, and only there. */
+/* Other holders of memory are reported if they are visible, and only then. */
 TEST(a_report_needs_no_nvml)
 {
 	EXPECT_EQ(setenv("WEIR_LIBNVML", "/nonexistent/libnvidia-ml.so", 1), 0);
@@ -174,7 +174,7 @@ TEST(a_report_needs_no_nvml)
 
 /* ---- Address space ----------------------------------------------------- */
 
-/* Valgrind and ThreadSanitizer leave a program few of its addresses. */
+/* Valgrind and ThreadSanitizer leave a program few addresses. */
 static bool
 has_addresses(size_t bytes)
 {
@@ -188,7 +188,7 @@ has_addresses(size_t bytes)
 }
 
 /* Each stream's pools reserve as many addresses as the device has memory, and
- * there are only so many. */
+ * the number of addresses is limited. */
 TEST(addresses_last_for_very_many_streams)
 {
 	enum { MANY = 1200 };

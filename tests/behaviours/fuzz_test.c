@@ -111,7 +111,7 @@ run(const weir_stream *streams, unsigned n)
 	EXPECT_EQ(s.allocated_bytes.all.current, 0);
 	EXPECT_EQ(s.active.all.current, 0);
 	EXPECT_EQ(s.num_ooms, 0);
-	/* Live bytes at their most, with room for what lies between them. */
+	/* The peak of live bytes, with some space for gaps between them. */
 	EXPECT_LE(s.reserved_bytes.all.peak, 2 * LIVE_BYTES_MAX);
 	trim(0);
 	EXPECT_EQ(stats().reserved_bytes.all.current, 0);

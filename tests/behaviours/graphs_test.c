@@ -20,7 +20,7 @@ new_graph(void)
 	return graph;
 }
 
-/* The pool of a graph that was captured, or none of them. */
+/* The pool of a graph that was captured, or 0. */
 static struct weir_pool *
 pool_of(struct weir_graph *graph, bool share)
 {
@@ -44,7 +44,7 @@ end(struct weir_graph *graph)
 	EXPECT_OK(weir_graph_capture_end(graph));
 }
 
-/* n words, all of one value, put there by eager work that is done. */
+/* n words with one value, written by eager work that is done. */
 static uint32_t *
 words(uint32_t value, size_t n, weir_stream stream)
 {
@@ -69,7 +69,7 @@ word(const uint32_t *ptr, weir_stream stream)
 	return value[0];
 }
 
-/* to = a + b, new, in words. */
+/* to = a + b, in new memory, in words. */
 static uint32_t *
 sum(const uint32_t *a, const uint32_t *b, weir_stream stream)
 {
@@ -79,7 +79,7 @@ sum(const uint32_t *a, const uint32_t *b, weir_stream stream)
 	return to;
 }
 
-/* 2 * (t + one), with memory that is used on the way; t is freed. */
+/* 2 * (t + one), with temporary memory; t is freed. */
 static uint32_t *
 with_temps(uint32_t *t, const uint32_t *one, weir_stream stream)
 {
@@ -209,7 +209,7 @@ TEST(state_of_a_graph_costs_an_exact_number_of_blocks_and_all_returns)
 	size_t live = stats().active_bytes.all.current;
 	uint64_t blocks = stats().active.all.current;
 	/* A seed and an offset, one word each, for each generator of a graph:
-	 * they are made before its capture and outlive it. */
+	 * they are allocated before its capture and outlive it. */
 	for (int i = 0; i < GRAPHS; i++) {
 		graphs[i] = new_graph();
 		for (int k = 0; k < STATES; k++)
@@ -286,7 +286,7 @@ TEST(out_of_memory_in_a_capture_is_reported_and_the_stream_goes_on)
 	end(graph);
 	replay(graph, stream);
 	EXPECT_EQ(word(b, stream), 2u * 0x01010101);
-	/* And if the program gives up at once. */
+	/* The same if the program gives up at once. */
 	EXPECT_OK(weir_graph_reset(graph));
 	begin(graph, stream, NULL);
 	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 40, stream), WEIR_ENOMEM);
@@ -300,7 +300,7 @@ TEST(out_of_memory_in_a_capture_is_reported_and_the_stream_goes_on)
 	expect_healthy();
 }
 
-/* Both kinds of new memory, of weir and of the driver. */
+/* New memory of both kinds, of weir and of the driver. */
 static void *
 allocate_elsewhere(void *argument)
 {
@@ -361,8 +361,8 @@ TEST(other_threads_allocate_while_a_stream_is_captured)
 
 /* ---- Several graphs ---------------------------------------------------- */
 
-/* Two graphs of which the second goes on where the first ends; returns what is
- * held for them. */
+/* Two graphs, of which the second uses the output of the first. Returns the
+ * bytes that are held for them. */
 static size_t
 two_in_a_row(bool share)
 {
@@ -423,7 +423,7 @@ three_in_a_row(bool share)
 	give(c);
 	end(g[1]);
 	begin(g[2], stream, pool_of(g[0], share));
-	uint32_t *f = sum(d, d, stream); /* 6, where c was if shared */
+	uint32_t *f = sum(d, d, stream); /* 6, in the place of c if shared */
 	end(g[2]);
 	EXPECT_EQ(f == c, share);
 
@@ -431,7 +431,7 @@ three_in_a_row(bool share)
 		replay(g[i], stream);
 	EXPECT_EQ(word(e, stream), 3 * one);
 	EXPECT_EQ(word(f, stream), 6 * one);
-	/* Out of order g1 reads what g2 has left there, if they share. */
+	/* Out of order, g1 reads what g2 left there if they share a pool. */
 	replay(g[0], stream);
 	replay(g[2], stream);
 	replay(g[1], stream);
@@ -455,7 +455,7 @@ TEST(replay_out_of_order_corrupts_if_and_only_if_pools_are_shared)
 	three_in_a_row(true);
 }
 
-/* Whether two graphs that are replayed at the same time disturb each other. */
+/* Do two graphs that are replayed at the same time disturb each other? */
 static bool
 disturbed_at_once(bool share)
 {
@@ -473,7 +473,7 @@ disturbed_at_once(bool share)
 	give(x);
 	end(g0);
 	begin(g1, stream, pool_of(g0, share));
-	uint32_t *y = sum(a, a, stream); /* where x was, if shared */
+	uint32_t *y = sum(a, a, stream); /* in the place of x, if shared */
 	add(y, y, a, WORDS, stream);
 	uint32_t *c = sum(y, y, stream); /* 6 */
 	give(y);
@@ -500,7 +500,7 @@ TEST(replay_at_once_corrupts_if_and_only_if_pools_are_shared)
 	expect_healthy();
 	EXPECT(disturbed_at_once(true));
 	if (sim() != NULL) {
-		/* It tells that the two race. */
+		/* The simulated device reports that the two race. */
 		EXPECT_GT(sim()->violations(), 0);
 		sim()->reset();
 	}
@@ -526,7 +526,7 @@ TEST(blocks_freed_with_uses_pending_outlast_a_capture)
 	give(before);
 	EXPECT_EQ(stats().pending_bytes, 4096);
 	begin(graph, s1, NULL);
-	/* Asking for that event would break the capture. */
+	/* A query of that event would break the capture. */
 	uint32_t *b = sum(a, a, s1);
 	EXPECT_NE(b, before);
 	/* One is used elsewhere in the capture itself. */
@@ -541,7 +541,7 @@ TEST(blocks_freed_with_uses_pending_outlast_a_capture)
 	end(graph);
 	EXPECT_OK(weir_device_synchronize(0));
 	settle();
-	/* Both are seen to be done with by who comes next. */
+	/* A later request finds that both are done. */
 	give(take(BYTES, s1));
 	give(c);
 	weir_graph_destroy(graph);
@@ -639,7 +639,7 @@ pool_stats(struct weir_pool *pool)
 	return s;
 }
 
-/* The live blocks of the pool are exactly these. */
+/* Check that the live blocks of the pool are exactly these. */
 static bool
 lives(struct weir_pool *pool, void *const *ptrs, size_t n)
 {
@@ -651,10 +651,10 @@ lives(struct weir_pool *pool, void *const *ptrs, size_t n)
 }
 
 /*
- * Blocks of `sizes` are live in a pool that a graph keeps, but for those whose
- * bit of `freed` is set. Whatever is done next, a restore brings exactly that
- * back, and once the pool has grown for them the same requests get the same
- * addresses after it each time.
+ * Blocks of `sizes` are live in a pool that a graph keeps, except for those
+ * whose bit of `freed` is set. Whatever follows, a restore brings back exactly
+ * these blocks, and once the pool has grown for them the same requests get the
+ * same addresses after each restore.
  */
 static void
 absorb(const size_t *sizes, size_t n, unsigned freed)
@@ -752,7 +752,7 @@ TEST(the_owner_of_a_pointer_after_a_restore_is_reported)
 	end(graph);
 	struct weir_pool *pool = pool_of(graph, true);
 	struct weir_checkpoint *made = checkpoint(pool);
-	/* One has died since, and its memory is somebody else's. */
+	/* One has been freed since, and its memory belongs to another block. */
 	give(dies);
 	uint32_t *other = weir_pool_malloc(pool, BYTES, stream);
 	EXPECT_EQ(other, dies);
@@ -760,7 +760,7 @@ TEST(the_owner_of_a_pointer_after_a_restore_is_reported)
 	EXPECT_EQ(out.n_freed, 2);
 	EXPECT_EQ(out.n_live, 2);
 	weir_restored_drop(&out);
-	/* It is the restored one's now: freed once, and no more. */
+	/* It belongs to the restored block now, and is freed only once. */
 	replay(graph, stream);
 	EXPECT_EQ(word(dies, stream), 2u * 0x01010101);
 	give(dies);
@@ -800,21 +800,21 @@ TEST(a_thread_is_routed_to_a_pool)
 	EXPECT_OK(weir_pool_create(0, NULL, 0, &routed.pool));
 	EXPECT_EQ(pthread_create(&thread, NULL, allocate_routed, &routed), 0);
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
-	/* One segment for the thread's, */
+	/* One segment for the thread's requests, */
 	s = pool_stats(routed.pool);
 	EXPECT_EQ(s.segment.all.current, 1);
 	EXPECT(lives(routed.pool, &routed.ptr, 1));
-	/* which the others do not touch. */
+	/* which other requests do not use. */
 	void *mine = take(4 * MIB, routed.stream);
 	EXPECT_EQ(stats().segment.all.current, 2);
 	EXPECT_EQ(pool_stats(routed.pool).segment.all.current, 1);
-	/* Four, when each needs one of its own, */
+	/* Four segments, if each request needs one, */
 	void *more[3];
 	for (int i = 0; i < 3; i++)
 		more[i] =
 		    weir_pool_malloc(routed.pool, 20 * MIB, routed.stream);
 	EXPECT_EQ(pool_stats(routed.pool).segment.all.current, 4);
-	/* and none when all is freed and given back. */
+	/* and none when all are freed and given back. */
 	for (int i = 0; i < 3; i++)
 		give(more[i]);
 	give(routed.ptr);

@@ -10,7 +10,7 @@
 
 #include "tests/support/device.h"
 
-/* The driver's library if it is in this process, and not to be loaded. */
+/* The driver's library if this process has loaded it; otherwise NULL. */
 static void *
 driver_library(int flags)
 {
@@ -39,7 +39,7 @@ TEST(loading_weir_does_not_load_the_driver)
 	EXPECT_NULL(driver_peek());
 }
 
-/* Even a driver that is there already is not called. */
+/* A driver that is loaded already is not called either. */
 TEST(loading_weir_does_not_initialise_the_driver)
 {
 	void *driver = driver_library(0);

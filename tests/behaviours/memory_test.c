@@ -73,7 +73,7 @@ TEST(a_device_s_name_and_capability_are_the_same_however_it_is_named)
 
 /* ---- cuda_memory_leak_detection_propagates_errors ---------------------- */
 
-/* A leak check around a test: compare before and after. */
+/* A leak check around a test compares the statistics before and after. */
 static uint64_t
 leaked_since(const struct weir_stats *before)
 {
@@ -98,7 +98,8 @@ TEST(a_leak_check_reports_and_lets_the_original_error_through)
 
 /* ---- matmul_memory_use ------------------------------------------------- */
 
-/* A product of three buffers: the peak is exactly what lived at once. */
+/* A product of three buffers: the peak is exactly the bytes that were live at
+ * once. */
 TEST(peak_memory_is_reset_and_read_exactly)
 {
 	size_t size = 4 * MIB;
@@ -124,7 +125,7 @@ TEST(peak_memory_is_reset_and_read_exactly)
 
 enum { THREADS = 8, ROUNDS = 40 };
 
-/* Each thread sends a pattern through two streams of its own. */
+/* Each thread sends a pattern through two streams. */
 static void *
 work(void *arg)
 {

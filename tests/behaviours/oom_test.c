@@ -8,7 +8,7 @@
 
 #include "tests/support/device.h"
 
-/* Memory can be had, and work on it is right. */
+/* Memory can be allocated, and work on it is right. */
 static void
 expect_work_goes_on(void)
 {

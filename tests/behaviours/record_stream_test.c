@@ -23,8 +23,8 @@ TEST(a_block_used_on_another_stream_is_reused_when_its_work_is_done)
 	record(input, stream);
 	give(input);
 
-	/* The stream still sleeps before its copy: what is written now must
-	 * not be seen by it. */
+	/* The stream still sleeps before its copy, which must not read the
+	 * bytes that are written now. */
 	void *other = take(size, NULL);
 	EXPECT_NE(other, input);
 	fill(other, size, 2, NULL);
@@ -42,7 +42,7 @@ TEST(a_block_that_is_not_used_elsewhere_is_reused_at_once)
 
 	busy(stream, LATE_MS);
 	fill(ptr, 4 * MIB, 1, stream);
-	record(ptr, stream); /* its own stream: nothing to record */
+	record(ptr, stream); /* its own stream, which needs no record */
 	give(ptr);
 	EXPECT_EQ(stats().pending_bytes, 0);
 	EXPECT_EQ(take(4 * MIB, stream), ptr);
@@ -75,7 +75,7 @@ TEST(a_use_counts_for_the_block_s_present_life_only)
 	settle();
 	EXPECT_EQ(take(4 * MIB, NULL), ptr);
 	busy(stream, LATE_MS);
-	give(ptr); /* this time nobody has used it */
+	give(ptr); /* this time no other stream has used it */
 	EXPECT_EQ(take(4 * MIB, NULL), ptr);
 	expect_healthy();
 }
@@ -125,7 +125,7 @@ TEST(a_past_use_that_goes_on_is_waited_for)
 	expect_healthy();
 }
 
-/* A cache of the thread's takes no block that others have used. */
+/* No thread cache takes a block that other streams have used. */
 TEST(small_memory_whose_past_use_is_over_serves_its_stream_again)
 {
 	weir_stream stream = new_stream();
@@ -147,8 +147,8 @@ TEST(small_memory_whose_past_use_is_over_serves_its_stream_again)
 	expect_healthy();
 }
 
-/* As large memory does: PyTorch's tests and programs that keep addresses look
- * for it. */
+/* Large memory does so too: PyTorch's tests and programs that keep addresses
+ * depend on it. */
 TEST(small_memory_that_another_stream_used_is_reused_at_its_address)
 {
 	weir_stream stream = new_stream();

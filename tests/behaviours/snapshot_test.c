@@ -1,6 +1,7 @@
 /*
- * docs/behaviours.md, rows on history and snapshots. The files are looked at as
- * users do: by Python's pickle and json, or for words in the text.
+ * docs/behaviours.md, rows on history and snapshots. The files are read as
+ * users read them: by Python's pickle and json, or by a search for words in the
+ * text.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 
-/* Not in line and not left by a jump, so that stacks have them. */
+/* Neither inlined nor called in tail position, so that stacks have them. */
 #define CALL(name, statement)                                                  \
 	__attribute__((noinline)) static void name(void)                       \
 	{                                                                      \
@@ -60,7 +61,7 @@ has(const char *word)
 	return found;
 }
 
-/* Run a program of Python on files of the test. */
+/* Run a Python program on files of the test. */
 static void
 python(const char *program, const char *one, const char *two)
 {
@@ -78,7 +79,7 @@ python(const char *program, const char *one, const char *two)
 
 /* ---- memory_snapshot, _with_cpp, _script, cpp_memory_snapshot_pickle ---- */
 
-/* Everything that PyTorch's snapshots have is there, and of its type. */
+/* All keys of PyTorch's snapshots are there, with their types. */
 static const char look[] =
     "import sys, json, pickle\n"
     "class Plain(pickle.Unpickler):\n"
@@ -133,8 +134,8 @@ TEST(a_snapshot_has_pytorchs_keys_and_pythons_pickle_loads_it)
 	the_free();
 }
 
-/* Times are those of a counter by two looks at the clock, of which one is when
- * the snapshot is written. */
+/* Times come from a counter that is calibrated by two reads of the clock, one
+ * of them when the snapshot is written. */
 static const char compare[] =
     "import sys, json, pickle\n"
     "p = pickle.load(open(sys.argv[1], 'rb'))\n"
@@ -218,7 +219,7 @@ TEST(frees_and_trims_have_their_stack_at_level_all_only)
 
 /* ---- memory_plots_history_context -------------------------------------- */
 
-/* The sizes differ, or the compiler would make one function of these. */
+/* The sizes differ; otherwise the compiler would merge the functions. */
 CALL(first_with_stacks, block = take(4 * MIB, NULL))
 CALL(one_without_stacks, block = take(5 * MIB, NULL))
 CALL(second_with_stacks, block = take(6 * MIB, NULL))

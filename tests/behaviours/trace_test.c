@@ -1,6 +1,6 @@
 /*
- * docs/behaviours.md, rows on callbacks. Each is called once, with exactly what
- * happened.
+ * docs/behaviours.md, rows on callbacks. Each is called once, with the exact
+ * facts.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "tests/support/device.h"
 
-/* The arguments of a callback's latest call, and how many there were. */
+/* The arguments of a callback's latest call, and the number of calls. */
 struct told {
 	int times;
 	struct weir_trace trace;
@@ -33,7 +33,7 @@ listen(enum weir_trace_kind kind)
 	EXPECT_OK(weir_trace_callback_add(kind, note, &told));
 }
 
-/* It was called once, with this. */
+/* The callback was called once, with these arguments. */
 static void
 expect_told(enum weir_trace_kind kind, const void *event, weir_stream stream)
 {
@@ -76,7 +76,7 @@ TEST(the_deletion_of_an_event_is_reported_before_it)
 	const void *handle = weir_event_handle(event);
 	EXPECT_OK(weir_event_destroy(event));
 	expect_told(WEIR_TRACE_EVENT_DELETION, handle, NULL);
-	/* One that was never recorded was never created. */
+	/* An event that was never recorded was never created. */
 	EXPECT_OK(weir_event_destroy(unused));
 	EXPECT_OK(weir_event_destroy(NULL));
 	EXPECT_EQ(told.times, 0);
@@ -141,7 +141,7 @@ TEST(the_creation_of_a_stream_is_reported)
 	listen(WEIR_TRACE_STREAM_CREATION);
 	EXPECT_OK(weir_stream_create(0, 0, &stream));
 	expect_told(WEIR_TRACE_STREAM_CREATION, NULL, stream);
-	/* Those of the pool are made as they are asked for. */
+	/* The streams of the pool are created on demand. */
 	for (int i = 0; i < WEIR_STREAM_POOL_SIZE; i++) {
 		EXPECT_OK(weir_stream_from_pool(0, 0, &stream));
 		expect_told(WEIR_TRACE_STREAM_CREATION, NULL, stream);
@@ -196,7 +196,7 @@ TEST(a_copy_that_waits_reports_the_wait_for_its_stream)
 	EXPECT_EQ(words[1], 8);
 	EXPECT_OK(weir_copy(words, block, sizeof(words), NULL));
 	expect_told(WEIR_TRACE_STREAM_SYNCHRONIZATION, NULL, NULL);
-	/* Told before the wait, and done after it. */
+	/* The callback is called before the wait, which then takes place. */
 	EXPECT_OK(weir_trace_callback_add(
 	    WEIR_TRACE_STREAM_SYNCHRONIZATION, note_busy, &still_busy));
 	busy(stream, LATE_MS);
@@ -270,7 +270,7 @@ TEST(weirs_own_events_are_not_reported)
 	EXPECT_EQ(told.times, 0);
 }
 
-/* A callback that itself makes calls of the kind it reports. */
+/* A callback that makes calls of the kind that it reports. */
 static void
 record_again(const struct weir_trace *trace, void *user)
 {

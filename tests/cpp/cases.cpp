@@ -320,7 +320,7 @@ CASE(a_resource_serves_with_and_without_streams)
 	return wrong(__LINE__, "nothing was thrown");
 }
 
-CASE(a_resource_takes_what_is_made_of_a_stream)
+CASE(a_resource_accepts_objects_made_of_a_stream)
 {
 	weir::stream stream = weir::stream::create();
 	stream_view view = { stream.get() };
@@ -531,7 +531,7 @@ CASE(tensorrt_is_served_with_and_without_streams)
 	return nullptr;
 }
 
-CASE(tensorrt_is_told_of_failures_by_null)
+CASE(tensorrt_gets_null_for_failures)
 {
 	noting_allocator own;
 	nvinfer1::IGpuAsyncAllocator &allocator = own;

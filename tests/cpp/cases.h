@@ -20,7 +20,7 @@
 	X(page_locked_memory_serves_pmr_containers)                            \
 	X(page_locked_memory_is_aligned)                                       \
 	X(a_resource_serves_with_and_without_streams)                          \
-	X(a_resource_takes_what_is_made_of_a_stream)                           \
+	X(a_resource_accepts_objects_made_of_a_stream)                         \
 	X(an_allocator_serves_a_container)                                     \
 	X(an_allocator_gives_pointers_of_a_class)                              \
 	X(memory_is_freed_from_another_stream)                                 \
@@ -28,7 +28,7 @@
 	X(resources_of_rmm_are_equal_by_device)                                \
 	X(rmm_gets_failures_as_its_exceptions)                                 \
 	X(tensorrt_is_served_with_and_without_streams)                         \
-	X(tensorrt_is_told_of_failures_by_null)                                \
+	X(tensorrt_gets_null_for_failures)                                     \
 	X(onnxruntime_is_served_by_the_addresses_of_its_options)
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
  * The bytes are a program of calls of <weir/weir.h> and <weir/stream.h>, with
- * arguments right and wrong: live blocks never overlap, a failed call changes
- * no statistic of memory, and in the end all holds together and nothing is
- * live.
+ * right and wrong arguments. Live blocks never overlap, a failed call changes
+ * no statistic of memory, and in the end weir_check() finds no fault and no
+ * block is live.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ release(struct fuzz_steps *steps)
 		fuzz_expect(how % 3 == 0, "weir_free");
 }
 
-/* Addresses that are no start of a live block. */
+/* Addresses at which no live block starts. */
 static void
 misuse(struct fuzz_steps *steps)
 {

@@ -1,7 +1,7 @@
 /*
- * Reading a snapshot under a small budget: whatever the bytes, memory stays
- * below it, and all is given back. Then again, and an allocation fails, of
- * which the first two bytes say how many there were before.
+ * Reads a snapshot under a small budget: whatever the bytes, memory stays below
+ * it, and all of it is freed. Then reads it again while an allocation fails;
+ * the first two bytes are the number of allocations before that one.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 struct input {
 	const uint8_t *at;
 	size_t left;
-	size_t most; /* bytes taken so far */
+	size_t most; /* bytes allocated so far */
 	size_t before;
 };
 

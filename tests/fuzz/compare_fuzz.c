@@ -1,5 +1,5 @@
 /*
- * Two snapshots of any bytes beside each other: `weir diff` and `weir merge`.
+ * `weir diff` and `weir merge` of two snapshots of arbitrary bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snprintf(first, sizeof(first), "%s", fuzz_file(0, data + 3, cut - 3));
 	snprintf(
 	    second, sizeof(second), "%s", fuzz_file(1, data + cut, size - cut));
-	/* One file given twice is the case in which most often both are valid.
-	 */
+	/* If one file is given twice, both are valid most often. */
 	char *argv[] = { NULL, first, data[0] & 2 ? first : second, NULL };
 	const struct command *command =
 	    commands_find(data[0] & 1 ? "merge" : "diff");

@@ -1,7 +1,7 @@
 /*
- * Sections of DWARF that weir checks before libbacktrace has them: the sizes of
- * four sections in two bytes each, then their bytes; the rest is the fifth. A
- * line table that was repaired needs no repair.
+ * Sections of DWARF that weir checks before libbacktrace reads them. The input
+ * has the sizes of four sections in two bytes each, then their bytes; the rest
+ * is the fifth. A line table that was repaired needs no repair.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { INFO, ABBREVS, RANGES, RNGLISTS, LINE, SECTIONS };
 
-/* Take bytes of the input, in memory of their own. */
+/* Copy bytes of the input to separate memory. */
 static unsigned char *
 take_section(struct fuzz_steps *steps, size_t *size)
 {

@@ -1,5 +1,6 @@
 /*
- * Any text in PyTorch's variable or in WEIR_CONF, as the first call finds it.
+ * Arbitrary text in PyTorch's variable or in WEIR_CONF, which the first call
+ * reads.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * DLPack tensors and array interfaces of others: whatever they say, they are
- * refused, or every element lies in the range that is taken for theirs; and
- * views of them are too. Nothing of the memory is touched.
+ * DLPack tensors and array interfaces of other libraries. With any contents
+ * they are refused, or every element lies in the range that weir takes for
+ * theirs, also in views of them. The memory itself is not accessed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* Bytes of the input, in turn; zeros after its end. */
+/* Take bytes of the input in turn; zeros after its end. */
 struct input {
 	const uint8_t *bytes;
 	size_t size;
@@ -139,7 +139,7 @@ try_array(struct input in)
 	struct weir_tensor *tensor;
 	uint8_t flags;
 
-	/* No bool may hold what no bool can. */
+	/* A bool may hold no invalid value. */
 	draw(&in, &flags, 1);
 	draw(&in, &array, sizeof(array));
 	memset(&array.has_strides, (flags & 1) != 0, 1);

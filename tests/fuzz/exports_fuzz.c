@@ -1,7 +1,7 @@
 /*
- * Each export of a snapshot that can be read is what it says: JSON is parsed,
- * folded stacks are lines with a number, and CSV is read as a trace; none has
- * controls in it.
+ * Each export of a snapshot that can be read is valid: JSON can be parsed,
+ * folded stacks are lines with a number, and CSV can be read as a trace. None
+ * has control characters.
  */
 #include <jansson.h>
 #include <stdio.h>

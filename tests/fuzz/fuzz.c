@@ -12,8 +12,9 @@
 #include "base/utf8.h"
 
 /*
- * libFuzzer's files go beside the program, which is under build/, unless the
- * call names another place: never into the folder it is started from.
+ * libFuzzer's files are written beside the program, which is under build/,
+ * unless the call names another place. They are never written into the current
+ * folder.
  */
 __attribute__((visibility("default"))) int
 LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -1,6 +1,7 @@
 /*
- * The bytes are a program of captures, private pools and checkpoints: what a
- * live graph keeps is given to nobody else, and in the end all holds together.
+ * The bytes are a program of captures, private pools and checkpoints. Memory
+ * that a live graph keeps is given to no other request, and in the end
+ * weir_check() finds no fault.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The bytes are a program of calls of <weir/host.h>: blocks are writable, hold
- * what was written until they are freed, and in the end nothing is live.
+ * The bytes are a program of calls of <weir/host.h>. Blocks are writable and
+ * keep their contents until they are freed, and in the end no block is live.
  */
 #include <stdlib.h>
 #include <string.h>

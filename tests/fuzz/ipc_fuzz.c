@@ -107,7 +107,7 @@ try_torch(const uint8_t *bytes, size_t size)
 	    handle.count == 0 || handle.piece <= WEIR_SIZE_MAX / handle.count);
 }
 
-/* The ticket, and what its file holds from the first byte on. */
+/* The ticket, and the contents of its file from the first byte on. */
 static void
 try_file(const uint8_t *bytes, size_t size)
 {
@@ -142,7 +142,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	if (size == 0)
 		return 0;
-	/* As large as what came, so that a look beyond it is seen. */
+	/* As large as the message, so that AddressSanitizer finds an access
+	 * beyond it. */
 	copy = malloc(size);
 	if (copy == NULL)
 		return 0;

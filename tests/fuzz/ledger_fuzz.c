@@ -1,5 +1,5 @@
 /*
- * Any bytes in the ledger that other processes write: reports of them are
+ * Arbitrary bytes in the ledger that other processes write. Reports of them are
  * written in bounded time, and are text and JSON.
  */
 #include <jansson.h>
@@ -28,7 +28,8 @@ scribble(struct fuzz_steps *steps)
 		size_t at = fuzz_number(steps, 3) % ledger_size;
 		size_t n = fuzz_byte(steps);
 
-		/* The head is not theirs: who reads has made it. */
+		/* The reader writes the head itself, so the input does not
+		 * change it. */
 		if (at < 64)
 			at += 64;
 		for (size_t i = 0; i < n && at + i < ledger_size; i++)

@@ -1,9 +1,10 @@
 /*
- * Names that a program asks cuGetProcAddress() for, of simcuda behind the
+ * Names that a program passes to cuGetProcAddress(), of simcuda behind the
  * preload. The input is a version of 4 bytes, flags of 1 byte (above 127: 8
- * more bytes) and the name. What is found has the name that was asked for, in a
- * form of the driver or of the preload, and belongs to the streams that the
- * flags mean. Both forms of the call, and a second one, find the same.
+ * more bytes) and the name. The found function has the requested name, in a
+ * form of the driver or of the preload, and uses the default stream that the
+ * flags select. Both forms of the call, and a second call, find the same
+ * function.
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,8 @@ expect_form(const void *found, const char *base, bool per_thread)
 	fuzz_expect(strstr(info.dli_fname, "libcuda.so") != NULL ||
 		strstr(info.dli_fname, "libweir_preload") != NULL,
 	    "an address in another library");
-	/* Some entries are no symbols, which those before them are told for. */
+	/* Some entry points are no symbols; dladdr() names the symbol before
+	 * them. */
 	if (info.dli_saddr != found)
 		return;
 	fuzz_expect(strncmp(info.dli_sname, base, length) == 0 &&
@@ -58,7 +60,7 @@ ask(const char *name, int version, uint64_t flags)
 	CUresult code =
 	    cuGetProcAddress_v2(name, &second, version, flags, &status);
 
-	/* An entry that is not there is an error of the older form only. */
+	/* A missing entry point is an error of the older form only. */
 	fuzz_expect(old == code ||
 		(old == CUDA_ERROR_NOT_FOUND && code == CUDA_SUCCESS),
 	    "the two forms differ in their result");

@@ -1,6 +1,6 @@
 /*
- * Numbers in words, as command lines have them: taken or refused, and what is
- * printed of a size is taken again.
+ * Numbers as command lines write them: accepted or refused. The printed text of
+ * a size is accepted again.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /*
- * Any text given to weir_options_set(): refused with the key in the error and
- * nothing changed, or taken; and each value reads back as one that is taken and
- * is the same. Only the end of a long path can be read back, behind "...".
+ * Arbitrary text for weir_options_set(). It is refused with the key in the
+ * error, and nothing changes; or it is accepted. Each value reads back as a
+ * text that is accepted and means the same. Only the end of a long path can be
+ * read back, after "...".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +40,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *conf = fuzz_text(data, size);
 	size_t n;
 
-	/* A process may put 4,096 sets of values in force; an input puts one
-	 * for each option at most, and one. */
+	/* A process may set 4,096 different sets of values; an input sets one
+	 * for each option at most, and one more. */
 	if (++inputs % (4096 / (OPTIONS + 2)) == 0)
 		options_forget();
 	n = read_all(before);

@@ -1,6 +1,6 @@
 /*
- * Any bytes as an xz file: read as text and as a snapshot, or refused with a
- * reason, within the budget of reading.
+ * Arbitrary bytes as an xz file: read as text and as a snapshot, or refused
+ * with a reason, within the memory budget of readers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *path;
 	uint8_t *bytes = malloc(size + sizeof(magic));
 
-	/* Half of all begin as xz does. */
+	/* Half of all inputs begin with xz's magic. */
 	size_t head = size > 0 && (data[0] & 1) ? sizeof(magic) : 0;
 	fuzz_expect(bytes != NULL, "no memory");
 	memcpy(bytes, magic, head);

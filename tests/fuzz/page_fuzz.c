@@ -1,6 +1,6 @@
 /*
- * The data of the page of `weir view`, of any snapshot that can be read: it is
- * refused, or made of characters of base64 alone.
+ * The data of the page of `weir view`, for any snapshot that can be read: the
+ * snapshot is refused, or the data has characters of base64 only.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Any bytes given as a pickled snapshot: read or refused with a reason, and
- * every number in what is read is inside its array.
+ * Arbitrary bytes as a pickled snapshot: read, or refused with a reason. Each
+ * number in the snapshot is inside its array.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
  * Support for the fuzz programs that call the preload's hooks. They are linked
- * with libweir_preload.so, so that its dlsym() is theirs, and load simcuda as a
+ * with libweir_preload.so, so that they call its dlsym(), and load simcuda as a
  * CUDA program loads its driver.
  */
 #ifndef TESTS_FUZZ_PRELOAD_H
@@ -12,7 +12,7 @@
 #include "driver/abi.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A function of the driver, which the preload does not stand in for. */
+/* A function of the driver that has no hook. */
 static inline void *
 fuzz_driver(const char *name)
 {

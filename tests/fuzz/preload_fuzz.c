@@ -1,13 +1,13 @@
 /*
  * The bytes are a program of calls of the preload's hooks over simcuda: blocks,
- * streams, events, captures, pools, tickets, with sizes, addresses, attributes
- * and handles that may be anything that fits the type. Handles of the driver
- * are ones that it gave, NULL, or ones that were destroyed: others end a
- * program under the real driver, too.
+ * streams, events, captures, pools, tickets. Sizes, addresses, attributes and
+ * handles may be any value that fits the type. Handles of the driver are ones
+ * that it returned, NULL, or ones that were destroyed: others end a program
+ * with the real driver, too.
  *
- * Blocks never overlap, keep what was written to them and are freed once; what
- * the program never got is not freed. In the end nothing is live and
- * weir_check() finds nothing.
+ * Blocks never overlap, keep their contents and are freed once; only blocks of
+ * the program are freed. In the end no block is live, and weir_check() finds no
+ * fault.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static CUresult (*driver_fill)(CUdeviceptr, unsigned char, size_t);
 
 /* ---- What a call may be given ------------------------------------------- */
 
-/* Mostly sizes that can be had, at times any 64 bits. */
+/* Mostly possible sizes, sometimes any 64 bits. */
 static size_t
 some_size(struct fuzz_steps *steps)
 {
@@ -60,7 +60,7 @@ some_address(struct fuzz_steps *steps)
 	return block->at + (kind < 120 ? 0 : fuzz_number(steps, 3));
 }
 
-/* A stream of the program's or one of the three that each program has. */
+/* A stream that the program created, or one of the three of each program. */
 static CUstream
 some_stream(struct fuzz_steps *steps)
 {
@@ -156,8 +156,8 @@ expect_kept(const struct block *block)
 	    "what was written is gone");
 }
 
-/* An address is freed that may be anybody's: the driver's answer must be that
- * of a program that knows its blocks. */
+/* Free an address of any owner: the result must be the driver's for a program
+ * that knows its blocks. */
 static void
 release(struct fuzz_steps *steps)
 {
@@ -353,7 +353,7 @@ step(struct fuzz_steps *steps)
 	kinds[fuzz_byte(steps) % (sizeof(kinds) / sizeof(*kinds))](steps);
 }
 
-/* Free the rest in the right way. */
+/* Free the remaining blocks by the right calls. */
 static void
 leave(void)
 {

@@ -1,6 +1,6 @@
 /*
- * Any trace that can be read, played on the simulated device: no fault of
- * weir_check(), no word of a block changed by others.
+ * Any trace that can be read is replayed on the simulated device: weir_check()
+ * finds no fault, and no word of a block is changed by another.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/weir/player.h"
 
-/* Weir must not have been used before in the process that plays. */
+/* The process that replays must not have used weir before. */
 static void
 play_in_child(const struct trace *trace)
 {
@@ -32,7 +32,7 @@ play_in_child(const struct trace *trace)
 			3 :
 			0);
 	}
-	/* libFuzzer's clock is a signal, and interrupts. */
+	/* libFuzzer's clock is a signal, which interrupts waits. */
 	while (waitpid(child, &status, 0) != child)
 		fuzz_expect(errno == EINTR, "waitpid");
 	fuzz_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "playing");
@@ -46,7 +46,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!trace_read(fuzz_file(0, data, size), &trace, &error))
 		return 0;
-	/* Long traces are skipped: they find nothing that short ones do not. */
+	/* Long traces are skipped: they find no more than short ones do. */
 	if (trace.row_count < 200 && trace.end_us < 1000000)
 		play_in_child(&trace);
 	trace_drop(&trace);

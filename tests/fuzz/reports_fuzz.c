@@ -1,6 +1,6 @@
 /*
- * Each command that tells of a snapshot, over any bytes: it ends with one of
- * its statuses, and prints nothing that a terminal obeys.
+ * Each command that reports on a snapshot, for arbitrary bytes: it ends with
+ * one of its statuses, and prints no control character.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Safetensors files: whatever bytes come, a file is refused or its tensors lie
- * within it, and saving them gives a file that is loaded again.
+ * Safetensors files of arbitrary bytes: a file is refused, or its tensors lie
+ * within it, and the file that saves them can be loaded again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* Entries that were let through tile the data, and their names are in order. */
+/* Accepted entries tile the data, and their names are in order. */
 static void
 look_at_header(const uint8_t *bytes, size_t size)
 {
@@ -50,7 +50,7 @@ save_again(const struct weir_loaded *loaded)
 	for (size_t i = 0; named != NULL && i < n; i++)
 		named[i] = (struct weir_named){ weir_loaded_name(loaded, i),
 			weir_loaded_tensor(loaded, i) };
-	/* Names may be no UTF-8; then it is refused. */
+	/* A name may be invalid UTF-8, which is refused. */
 	if (named != NULL)
 		weir_save("/dev/null/x", named, n, NULL);
 	free(named);

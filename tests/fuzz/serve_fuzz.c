@@ -1,7 +1,7 @@
 /*
- * The thread that answers watchers, at its socket: messages of any bytes, with
- * descriptors that are no file, and connections that end at any moment. It
- * answers the next who asks as it should.
+ * The thread that answers watchers, at its socket: messages of arbitrary bytes,
+ * with descriptors that are no file, and connections that end at any moment. It
+ * answers the next client correctly.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ expect_answer(void)
 	do
 		n = recv(fd, &reply, sizeof(reply), 0);
 	while (n < 0 && errno == EINTR);
-	/* There may be too many by now, which it says. */
+	/* There may be too many connections by now, which it reports. */
 	fuzz_expect(n > 0, "no answer");
 	close(fd);
 }

@@ -1,8 +1,8 @@
 /*
- * Any text as SIMCUDA_CONF: it is refused, or each value in it is a number of
- * digits within the bounds of its key, and the machine is the one that the text
- * describes. A text of the values that were read is taken and is the same
- * machine again.
+ * Arbitrary text as SIMCUDA_CONF: it is refused, or each value in it is digits
+ * within the bounds of its key, and the machine is the one that the text
+ * describes. A text of the values that were read is accepted and describes the
+ * same machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "driver/sim/conf.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Read a text as the environment's. The C library keeps each value that
- * setenv() is given for ever, putenv()'s it does not copy. */
+/* Read a text as the environment's. The C library keeps each value of setenv()
+ * for ever, but does not copy that of putenv(). */
 static bool
 read_as_environment(const char *text)
 {
@@ -45,7 +45,7 @@ expect_in_bounds(void)
 #undef IN_BOUNDS
 }
 
-/* Each pair of a text that was taken, by the rule of the manual and not by the
+/* Check each pair of an accepted text by the rule of the manual, and not by the
  * code that read it. The last pair of a key counts. */
 static void
 expect_read(char *text)

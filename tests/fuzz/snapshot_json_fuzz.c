@@ -1,6 +1,6 @@
 /*
- * Any bytes given as a snapshot of any form, and what is read shown in every
- * form there is: nothing crashes, and what was read once is read again.
+ * Arbitrary bytes as a snapshot of any form. A snapshot that can be read is
+ * printed in every form: nothing crashes, and its JSON is read again.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Its JSON is a snapshot of as many segments and events. */
+/* Its JSON is a snapshot with the same numbers of segments and events. */
 static void
 read_again(const struct snapshot *snapshot)
 {

@@ -1,6 +1,6 @@
 /*
- * The library whose debug information stack_fuzz.c destroys. One function is in
- * line in another, so that an address has two places.
+ * The library whose debug information stack_fuzz.c changes. One function is
+ * inlined into another, so that an address has two places.
  */
 int fixture_outer(int n);
 

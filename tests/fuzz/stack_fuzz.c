@@ -2,15 +2,15 @@
  * Debug information and symbols of a loaded library, which libbacktrace reads
  * for stack_names.c. The input is a number of patches, and then patches, each
  * {offset of 2 bytes, byte}, to those sections of stack_fixture.so that the
- * loader does not map, and to the section headers. Behind that many patches the
- * sections of debug information are compressed, and further patches change
- * what is compressed, too; 0: no section is compressed. Each address has at
- * most as many places as are asked for, each with texts that end; no memory
- * beyond the bound is used.
+ * loader does not map, and to the section headers. After that many patches the
+ * sections of debug information are compressed, and further patches change the
+ * compressed bytes, too; 0: no section is compressed. Each address has at most
+ * the requested number of places, each with texts that end; no memory beyond
+ * the limit is used.
  *
- * libbacktrace keeps what it has read for ever, so each input is a process of
- * its own. libFuzzer does not see what that process reaches: inputs are
- * changed at random only.
+ * libbacktrace never frees what it has read, so each input runs in a separate
+ * process. libFuzzer does not see the coverage of that process, so inputs are
+ * changed at random.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,11 +32,11 @@ enum {
 	FIXTURE_BYTES = 64 << 10,
 	PLACES = 4,
 	CPU_SECONDS = 10,
-	/* AddressSanitizer's own is some 60 MiB of it. */
+	/* AddressSanitizer needs some 60 MiB of it. */
 	RESIDENT_KB = 256 << 10,
 };
 
-/* The file, and room for what is compressed. */
+/* The file, and space for compressed sections. */
 static unsigned char fixture[2 * FIXTURE_BYTES];
 static size_t fixture_size;
 
@@ -73,8 +73,7 @@ loaded_bytes(void)
 	return end;
 }
 
-/* Put what zlib makes of a section behind the end, and let the header lead
- * there. */
+/* Append the compressed bytes of a section, and let its header point there. */
 static void
 compress_section(ElfW(Shdr) * section)
 {
@@ -98,7 +97,7 @@ compress_section(ElfW(Shdr) * section)
 	fixture_size += section->sh_size;
 }
 
-/* Compress all sections that are named .debug_ as the fixture has them. */
+/* Compress all sections that are named .debug_ in the fixture. */
 static void
 compress_sections(const ElfW(Ehdr) * head)
 {

@@ -1,6 +1,6 @@
 /*
- * Any text made harmless: it is plain, no longer than its room, and what is
- * escaped for JSON is JSON and, where it was UTF-8, the same text.
+ * Arbitrary text is made harmless: it is plain and not longer than its buffer.
+ * Its escaped form is JSON and, if the text was UTF-8, the same text.
  */
 #include <jansson.h>
 #include <stdio.h>

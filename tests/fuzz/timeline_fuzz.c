@@ -1,6 +1,6 @@
 /*
- * Any text as a profiler's trace: it is refused with a reason, or its events
- * begin behind a bracket and its times are in order. A database of Nsight
+ * Arbitrary text as a profiler's trace: it is refused with a reason, or its
+ * events begin after a bracket and its times are in order. A database of Nsight
  * Systems is refused, or gives such a trace.
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Any bytes given as a trace: read or refused with a reason, and what is read
- * holds together.
+ * Arbitrary bytes as a trace: read, or refused with a reason. The events of a
+ * trace that was read are consistent.
  */
 #include <stdint.h>
 #include <stdio.h>

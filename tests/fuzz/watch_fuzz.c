@@ -1,6 +1,6 @@
 /*
- * Messages of `weir watch`: whatever bytes come, a request or reply without a
- * fault is in its bounds.
+ * Messages of `weir watch` of arbitrary bytes: a request or reply without a
+ * fault is within its bounds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ look_at_reply(const struct watch_reply *reply, size_t size)
 			abort();
 }
 
-/* A request for an option, or one of the others. */
+/* A request for an option, or one of the other requests. */
 static void
 look_at_request(const void *bytes, size_t size)
 {
@@ -50,7 +50,8 @@ look_at_rows(const struct watch_ctl_reply *reply, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	/* As large as what came, so that a look beyond it is seen. */
+	/* As large as the message, so that AddressSanitizer finds an access
+	 * beyond it. */
 	struct watch_reply *copy = malloc(size + 1);
 
 	if (copy == NULL)

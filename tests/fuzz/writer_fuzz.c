@@ -1,6 +1,6 @@
 /*
- * Any text in a snapshot of weir's: written as a pickle and as JSON, it is read
- * back as the same.
+ * Arbitrary text in a snapshot of weir: written as a pickle and as JSON, it
+ * reads back as the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static unsigned rounds;
 	char *text;
 
-	/* Texts are kept for ever, in a bounded table. */
+	/* Texts are never freed; their table is bounded. */
 	if (++rounds > 50000)
 		return 0;
 	fuzz_device();

@@ -459,7 +459,7 @@ def two_graphs_share_a_pool():
 
 
 @check
-def a_shortage_in_a_capture_is_told():
+def a_shortage_in_a_capture_is_reported():
     def work():
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             torch.zeros(2**40, device="cuda")
@@ -938,7 +938,7 @@ def segments_add_up():
 
 
 @check
-def the_trace_of_allocations_is_told():
+def the_trace_of_allocations_is_reported():
     seen = []
     from torch.cuda import _gpu_trace
 

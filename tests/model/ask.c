@@ -1,5 +1,5 @@
 /*
- * The steps that change nothing: what must be refused, and what can be asked.
+ * The steps that change nothing: calls that must be refused, and queries.
  */
 #include <string.h>
 
@@ -134,7 +134,7 @@ step_misuse(struct model *m)
 	    "it changed the statistics");
 }
 
-/* The part of one stream: what the model has of it. */
+/* Compare the statistics of one stream with the model's. */
 static void
 ask_stream(struct model *m, unsigned slot)
 {

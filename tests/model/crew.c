@@ -1,7 +1,7 @@
 /*
- * Several threads at once, each with a model of its own. They give each other
- * blocks through a mailbox, so that blocks are freed by other threads than
- * those that allocated them. From time to time all rest, and the sums over
+ * Several threads at once, each with a model. They pass blocks to each other
+ * through a mailbox, so that a block may be freed by another thread than the
+ * one that allocated it. From time to time all threads rest, and the sums over
  * all models are compared with the statistics.
  */
 #include <inttypes.h>
@@ -14,7 +14,8 @@
 
 enum { PHASES = 10 };
 
-/* The owner in terms of another thread, which knows the shared streams only. */
+/* Translate the owner for another thread, which knows the shared streams
+ * only. */
 static unsigned
 owner_elsewhere(unsigned owner)
 {
@@ -23,8 +24,8 @@ owner_elsewhere(unsigned owner)
 	return SLOT_GONE;
 }
 
-/* All work on the block comes before this point of the shared stream, which
- * all threads have as their first pool stream. */
+/* Order all work on the block before this point of the shared stream, which is
+ * the first pool stream of all threads. */
 static void
 post(struct model *m, size_t i)
 {
@@ -76,7 +77,7 @@ step_swap(struct model *m)
 	}
 }
 
-/* While all rest: no block of one thread overlaps one of another. */
+/* While all threads rest: no block of one overlaps a block of another. */
 static void
 expect_apart(struct model_crew *crew)
 {
@@ -111,7 +112,7 @@ static void *
 work(void *argument)
 {
 	struct model *m = argument;
-	uint64_t steps = m->step; /* how many, before the first */
+	uint64_t steps = m->step; /* the number of blocks before the first */
 
 	m->step = 0;
 	model_open(m, m->mix, m->seed);
@@ -166,8 +167,8 @@ model_run_threads(const struct mix *mix, uint64_t steps)
 		    0);
 	for (unsigned i = 0; i < MODEL_THREADS; i++)
 		EXPECT_EQ(pthread_join(threads[i], NULL), 0);
-	/* The streams of the threads themselves are gone: their memory too
-	 * must have found its way back. */
+	/* The threads' streams have ended, and their memory must have been
+	 * given back too. */
 	EXPECT_OK(weir_set_device(0));
 	model_close(crew->models[0]);
 	for (unsigned i = 0; i < MODEL_THREADS; i++)

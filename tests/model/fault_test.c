@@ -1,6 +1,6 @@
 /*
  * The scenarios of the fault sweep: together they reach every path that calls
- * the driver or asks for host memory. sweep.h says what is done with them.
+ * the driver or allocates host memory. sweep.h describes the sweep.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
 
-/* A block of stream 0 that stream 1 uses late, in due order. */
+/* A block of stream 0 that stream 1 uses late, in the required order. */
 static void *
 used_elsewhere(struct run *run, size_t size)
 {
@@ -41,8 +41,8 @@ set_options(struct run *run, const char *conf)
 	TRY(run, weir_options_set(conf));
 }
 
-/* Where nothing has failed, and unused memory is not given back before each
- * request, the scenario has done what it is for. */
+/* If nothing has failed, and unused memory is not given back before each
+ * request, check that the scenario reached its path. */
 #define EXPECT_SOME(run, n)                                                    \
 	do {                                                                   \
 		if ((run)->calm && getenv("WEIR_TEST_HOSTILE") == NULL)        \
@@ -180,7 +180,8 @@ play_free_async(struct run *run)
 	release(run, allocate(run, 1000, own));
 }
 
-/* A stream goes with memory cached, live and pending, and others have it. */
+/* A stream ends with memory cached, live and pending, and other streams get
+ * that memory. */
 static void
 play_stream_end(struct run *run)
 {
@@ -219,8 +220,8 @@ play_foreign_stream(struct run *run)
 	release(run, block);
 	if (run->foreign == NULL || !TRY(run, weir_stream_retire(run->foreign)))
 		return;
-	/* Where this is what fails, the driver's stream stays; weir has let
-	 * go of it all the same. */
+	/* If this call fails, the driver's stream remains; weir has forgotten
+	 * it in any case. */
 	driver_peek()->cuStreamDestroy(run->foreign);
 	run->foreign = NULL;
 	pass_time();
@@ -249,7 +250,7 @@ count_oom(const struct weir_oom *oom, void *user)
 	++*(int *)user;
 }
 
-/* Everything the ladder has: other pools' memory, pending blocks, streams that
+/* All steps of the ladder: other pools' memory, pending blocks, streams that
  * must be waited for; and in the end a request that cannot be served. */
 static void
 play_shortage(struct run *run)
@@ -283,7 +284,7 @@ play_shortage(struct run *run)
 	TRY(run, weir_limit_set(0, SIZE_MAX));
 }
 
-/* The device itself has no more. */
+/* The device itself has no more memory. */
 static void
 play_full_device(struct run *run)
 {
@@ -355,7 +356,7 @@ play_events(struct run *run)
 			    weir_event_elapsed_ms(
 				first, run->event, &milliseconds));
 	}
-	/* Gone in any case. */
+	/* The events are destroyed in any case. */
 	TRY(run, weir_event_destroy(first));
 	TRY(run, weir_event_destroy(run->event));
 	run->event = NULL;
@@ -385,8 +386,8 @@ play_second_device(struct run *run)
 	void *first = allocate_on(run, 0, 1000, stream(run, 0));
 	void *second = allocate_on(run, 1, 3 * MEGABYTE, NULL);
 
-	/* Where there is no stream to be had, it is not known on which device
-	 * work on the default stream would be. */
+	/* Without a stream, weir does not know on which device work on the
+	 * default stream would be. */
 	if (stream(run, 0) != NULL)
 		work_late(first, 1000, stream(run, 0));
 	release(run, second);
@@ -412,7 +413,7 @@ play_collector(struct run *run)
 	set_options(run, "garbage_collection_threshold:0");
 }
 
-/* Memory decays, but for pages that are pinned. */
+/* Memory decays, except for pinned pages. */
 static void
 play_decay(struct run *run)
 {
@@ -436,8 +437,8 @@ play_decay(struct run *run)
 	set_options(run, "tcache:16,decay_ms:10000");
 }
 
-/* Free memory of a stream is moved together, twice, and what it has left is
- * unmapped: by a request, and by a trim. */
+/* Free memory of a stream is moved together, twice, and the vacated addresses
+ * are unmapped: by a request, and by a trim. */
 static void
 play_remap(struct run *run)
 {
@@ -500,8 +501,8 @@ play_remap_others(struct run *run)
 	set_options(run, "prefer:balance");
 }
 
-/* Pending memory is taken behind waits, by its own stream and by another, and
- * on one that ends. */
+/* Pending memory is allocated behind waits, by its own stream and by another,
+ * and on one that ends. */
 static void
 play_claims(struct run *run)
 {
@@ -525,7 +526,8 @@ play_claims(struct run *run)
 	set_options(run, "prefer:balance");
 }
 
-/* Streams are fenced, followed from fence to fence, and known to be passed. */
+/* Streams are fenced, followed from fence to fence, and found to have passed
+ * them. */
 static void
 play_marks(struct run *run)
 {
@@ -556,7 +558,7 @@ struct thread {
 	void *block;
 };
 
-/* Page-locked memory of every source, used by a stream, short of its limit. */
+/* Page-locked memory of every source, used by a stream, near its limit. */
 static void
 play_host(struct run *run)
 {

@@ -1,8 +1,8 @@
 /*
  * The fault sweep over captures, private pools, routes, checkpoints and
  * suspended pools: whatever call fails, no pool, route, capture or reservation
- * is left behind. The device tells if
- * memory goes that a graph in being works with.
+ * is left behind. The simulated device reports if memory of an existing graph
+ * is unmapped.
  */
 #include <weir/graph.h>
 #include <weir/host.h>
@@ -16,7 +16,7 @@
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 
-/* Is it the fault that the driver keeps what it was to destroy? */
+/* Is the fault that the driver keeps an object that it should destroy? */
 static bool
 is_kept_by_driver(const struct run *run)
 {
@@ -24,7 +24,7 @@ is_kept_by_driver(const struct run *run)
 	    strstr(run->fault.entry, "Destroy") != NULL;
 }
 
-/* Whatever has failed, all is over. */
+/* Whatever has failed, end everything. */
 static void
 expect_over(const struct run *run)
 {
@@ -40,13 +40,14 @@ new_graph(struct run *run, unsigned flags)
 {
 	struct weir_graph *graph = NULL;
 
-	/* Work is put on streams by the driver's own calls. */
+	/* The driver's calls put work on streams. */
 	TRY(run, weir_set_device(0));
 	TRY(run, weir_graph_create(flags, &graph));
 	return graph;
 }
 
-/* A capture with work on its own memory; its output, live, or NULL. */
+/* A capture with work on memory that is allocated in it; returns its output,
+ * live, or NULL. */
 static void *
 capture(struct run *run, struct weir_graph *graph, struct weir_pool *pool,
     weir_stream on)
@@ -122,7 +123,7 @@ play_shared_pool(struct run *run)
 	expect_over(run);
 }
 
-/* End a capture that may be broken by the work in it. */
+/* End a capture that the work in it may have broken. */
 static enum weir_status
 end_broken(struct run *run, struct weir_graph *graph)
 {
@@ -136,8 +137,7 @@ end_broken(struct run *run, struct weir_graph *graph)
 	return status;
 }
 
-/* A capture that is given up, and one that is broken by work that is not
- * joined. */
+/* A capture that is aborted, and one that unjoined work breaks. */
 static void
 play_broken_captures(struct run *run)
 {
@@ -235,7 +235,7 @@ play_pools(struct run *run)
 	release(run, allocate(run, 1000, on));
 }
 
-/* A program's own captures, of which weir learns late or not at all. */
+/* Captures by the program, which weir finds late or not at all. */
 static void
 play_own_captures(struct run *run)
 {
@@ -272,7 +272,7 @@ play_own_captures(struct run *run)
 }
 
 /* Memory passes from stream to stream, by the order of the capture and behind
- * an edge. A fork or a join that has failed may break it. */
+ * an edge. A failed fork or join may break it. */
 static void
 play_forks(struct run *run)
 {
@@ -310,8 +310,8 @@ play_forks(struct run *run)
 	expect_over(run);
 }
 
-/* Memory that copies had until one failed counts as page-locked memory that was
- * in use and is cached; none of it still is in use. */
+/* Memory of copies until one failed counts as page-locked memory that was in
+ * use and is cached; none of it is in use any more. */
 static bool
 suspend(struct run *run, struct weir_pool *pool, bool copy)
 {
@@ -350,7 +350,7 @@ play_suspend(struct run *run)
 		weir_graph_replay(graph, on);
 		run_expect_whole("weir_graph_replay");
 	}
-	/* And for good. */
+	/* The same, without a resume. */
 	destroy(graph);
 	if (pool != NULL)
 		suspend(run, pool, true);
@@ -366,8 +366,8 @@ is_wanted(weir_stream stream, void *closure)
 	return stream == *(weir_stream *)closure;
 }
 
-/* Forget the blocks that a restore has freed; those that are live now are the
- * run's. */
+/* Forget the blocks that a restore has freed; those that are live now belong to
+ * the run. */
 static void
 take_over(struct run *run, const struct weir_restored *restored)
 {
@@ -380,8 +380,8 @@ take_over(struct run *run, const struct weir_restored *restored)
 			run->blocks[b] = restored->live[i++];
 }
 
-/* Where unused memory is given back before each request, a checkpoint could not
- * be restored: the pool keeps it then. */
+/* If unused memory is given back before each request, a checkpoint could not be
+ * restored: the pool then keeps its memory. */
 static unsigned
 flags_to_restore(void)
 {
@@ -426,7 +426,7 @@ play_checkpoint(struct run *run)
 	expect_over(run);
 }
 
-/* A program's own capture that draws on a pool it has said. */
+/* A capture by the program, with the pool that it names. */
 static void
 play_register(struct run *run)
 {

@@ -1,18 +1,18 @@
 /*
- * The steps of graphs: captures of several streams in pools of their own,
- * replays, checkpoints, and pools that are suspended, beside all the rest.
+ * The steps of graphs: captures of several streams in private pools, replays,
+ * checkpoints, and pools that are suspended, beside all other steps.
  *
  * A captured graph passes a number from block to block and from stream to
  * stream, through memory that is freed in the capture before and after the
  * waits that order it. So a replay writes the number to the graph's output if
  * and only if none of its blocks was reused too early. Other work of the same
- * capture writes other numbers all the while. The device tells of races within
- * a graph, and of memory that is unmapped while a graph can work with it; that
- * such memory is handed out is seen here.
+ * capture writes other numbers at the same time. The simulated device reports
+ * races within a graph, and memory that is unmapped while a graph can use it;
+ * these steps check that such memory is not handed out.
  *
- * The order a caller owes: graphs of a pool are not replayed at once, and no
- * other work uses the pool meanwhile. So these steps wait for the device first,
- * and leave a replay queued for the ordinary ones to run beside.
+ * The caller has to keep an order: graphs of a pool are not replayed at once,
+ * and no other work uses the pool meanwhile. Therefore these steps wait for the
+ * device first, and leave a replay queued while the ordinary steps run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ any_pool(struct model *m)
 	return &m->pools[model_below(m, MODEL_POOLS)];
 }
 
-/* A failure that may be for want of memory, under a limit, or as work is not
- * seen to be done yet. */
+/* Accept a failure for want of memory, under a limit, or because work is not
+ * known to be done yet. */
 static bool
 ok(struct model *m, enum weir_status status, const char *call)
 {
@@ -75,7 +75,8 @@ model_check_graphs(struct model *m)
 			if (m->graphs[g].graph != NULL &&
 			    m->graphs[g].pool == &m->pools[p])
 				ptrs[n++] = m->graphs[g].output.at;
-		/* It needs host memory, which a fault may be waiting for. */
+		/* The call needs host memory, which an armed fault may
+		 * refuse. */
 		model_expect(m,
 		    weir_pool_check_live(m->pools[p].pool, ptrs, n, &equal) !=
 			    WEIR_OK ||
@@ -84,7 +85,7 @@ model_check_graphs(struct model *m)
 	}
 }
 
-/* All work is done, and what was replayed has written its number. */
+/* Check, when all work is done, that each replay has written its number. */
 static void
 rest(struct model *m)
 {
@@ -111,7 +112,7 @@ struct link {
 	unsigned fork;
 };
 
-/* A capture on its way; `good` until a call has failed. */
+/* A capture that is under way; `good` until a call has failed. */
 struct capture {
 	struct model *m;
 	struct model_graph *graph;
@@ -177,7 +178,7 @@ take_link(struct capture *c, unsigned fork)
 		return NULL;
 	const struct model_block b = { .at = at, .bytes = c->size };
 	struct model_graph *graph = c->graph;
-	/* The address may be another graph's of the same pool. */
+	/* The address may belong to another graph of the same pool. */
 	for (size_t i = 0; i < c->m->n_blocks; i++) {
 		const struct model_block *o = &c->m->blocks[i];
 		model_expect(c->m,
@@ -199,8 +200,8 @@ drop_link(struct capture *c, struct link *link)
 	link->at = NULL;
 }
 
-/* Work that has nothing to do with the number, on any stream of the capture,
- * in memory that is free again at once. */
+/* Work that does not concern the number, on any stream of the capture, in
+ * memory that is freed at once. */
 static void
 disturb(struct capture *c)
 {
@@ -257,7 +258,7 @@ put_work(struct capture *c)
 		drop_link(c, &c->links[i]);
 }
 
-/* A stream that can be captured, and not one of those. */
+/* A stream that can be captured, and is not one of those. */
 static bool
 add_stream(struct capture *c)
 {
@@ -273,7 +274,7 @@ add_stream(struct capture *c)
 	return true;
 }
 
-/* Neither the driver nor a fault keeps what is to go. */
+/* Destroy a graph with no fault armed, so that it is destroyed for certain. */
 static void
 drop_graph(struct model *m, struct model_graph *graph)
 {
@@ -312,7 +313,7 @@ capture(struct capture *c)
 		    weir_last_error());
 }
 
-/* A graph, or none: a failure that was armed here may be met on the way. */
+/* Arm a failure that the next graph calls may meet, or none. */
 static void
 arm_some(struct model *m)
 {
@@ -385,8 +386,7 @@ step_replay(struct model *m)
 
 	if (graph == NULL)
 		return;
-	/* A destroy or release that the driver refused is checked
-	 * elsewhere. */
+	/* A destroy or release that the driver refused is checked elsewhere. */
 	rest(m);
 	model_say(m, "replay graph %d", (int)(graph - m->graphs));
 	if (graph->pool->suspended) {
@@ -401,7 +401,7 @@ step_replay(struct model *m)
 	m->replays += graph->replayed;
 }
 
-/* The graph goes with its replay still queued, and with its output or before
+/* The graph is destroyed while its replay is queued, with its output or before
  * it. */
 void
 step_reset(struct model *m)
@@ -442,7 +442,7 @@ step_suspend(struct model *m)
 	m->suspends += pool->suspended;
 }
 
-/* Eager work in a pool, which is over when the next graph step comes. */
+/* Eager work in a pool, which is done before the next graph step. */
 static void
 work_in(struct model *m, struct model_pool *pool)
 {
@@ -498,8 +498,8 @@ is_saved(const struct model_pool *pool, const struct model_block *output)
 	return false;
 }
 
-/* Outputs that are no longer live take their graphs with them; what is live
- * again and has no graph is freed. */
+/* Graphs whose outputs are no longer live are destroyed; live blocks without a
+ * graph are freed. */
 static void
 settle_outputs(struct model *m, struct model_pool *pool)
 {
@@ -524,7 +524,7 @@ restore(struct model *m, struct model_pool *pool)
 	arm_some(m);
 	enum weir_status status =
 	    weir_checkpoint_restore(pool->pool, pool->checkpoint, &restored);
-	/* With no graph to keep it memory may have gone. */
+	/* Without a graph that keeps it, memory may have been given back. */
 	if (status == WEIR_EINVAL &&
 	    strstr(weir_last_error(), "could not find") != NULL)
 		return;
@@ -587,8 +587,8 @@ step_pool(struct model *m)
 void
 model_clear_graphs(struct model *m)
 {
-	/* Each is made six times in 1000 steps or more, by chance: of few steps
-	 * nothing is expected. */
+	/* Each operation is made at least six times in 1000 steps, at random.
+	 * With few steps no number is expected. */
 	uint64_t least = m->step < 4000 || getenv("WEIR_TEST_SKIP") != NULL ?
 	    0 :
 	    m->step / 1000;

@@ -32,7 +32,7 @@ struct live {
 };
 
 struct history_replay {
-	struct range mapped[RANGES_MAX]; /* in order, apart */
+	struct range mapped[RANGES_MAX]; /* in order and disjoint */
 	size_t mapped_count;
 	struct live blocks[BLOCKS_MAX];
 	size_t block_count;
@@ -42,7 +42,7 @@ struct history_replay {
 	size_t fault_size;
 };
 
-/* The first thing that is wrong is told. */
+/* Report the first fault. */
 static bool fail(struct history_replay *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -113,7 +113,7 @@ map(struct history_replay *r, const json_t *event)
 	return true;
 }
 
-/* Take addresses out of what is mapped, which may be parts of ranges. */
+/* Remove addresses from the mapped ranges; they may be parts of ranges. */
 static bool
 unmap(struct history_replay *r, const json_t *event)
 {
@@ -147,8 +147,8 @@ unmap(struct history_replay *r, const json_t *event)
 	return true;
 }
 
-/* Is all of it mapped, be it in several ranges? Those of a segment are of one
- * stream: viewers join neighbours only then. */
+/* Is the whole range mapped, possibly in several ranges? Those of a segment are
+ * of one stream, because viewers join neighbours only then. */
 static bool
 is_mapped(const struct history_replay *r, uint64_t addr, uint64_t size,
     const json_t *segment)

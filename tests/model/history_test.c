@@ -1,6 +1,6 @@
 /*
- * Replaying the history gives the snapshot: what random programs come to
- * seldom, and what `weir check` makes of the same file.
+ * Replaying the history gives the snapshot: cases that random programs rarely
+ * reach, and the result of `weir check` for the same file.
  */
 #include "tests/model/history.h"
 
@@ -21,7 +21,7 @@ expect_replay(struct history_replay *replay)
 		FAIL("%s", fault);
 }
 
-/* `weir check` of a snapshot with all its events. */
+/* Run `weir check` on a snapshot with all its events. */
 static void
 expect_checked(void)
 {
@@ -57,14 +57,14 @@ suspend_and_resume(struct history_replay *replay, bool looked_at)
 		expect_checked();
 		expect_replay(replay);
 	}
-	give(block[1]); /* what has no memory may be freed */
+	give(block[1]); /* memory that is not mapped may be freed */
 	if (looked_at)
 		expect_replay(replay);
 	EXPECT_OK(weir_pool_resume(pool));
 	give(weir_pool_malloc(pool, 4 * MIB, b));
 	expect_checked();
 	expect_replay(replay);
-	/* And for good. */
+	/* The same, without a resume. */
 	EXPECT_OK(weir_pool_suspend(pool, false, NULL));
 	weir_pool_release(pool);
 	give(block[2]);

@@ -1,6 +1,6 @@
 /*
- * The model: its start and its end, what must hold after each step, and what
- * is printed when it does not. The steps are in steps.c.
+ * The model: its start and end, the checks after each step, and the text of a
+ * failure. The steps are in steps.c.
  */
 #include "tests/model/model.h"
 
@@ -20,7 +20,7 @@
 
 /* ---- Chance ------------------------------------------------------------ */
 
-/* Splitmix64: short, and every seed is a good one. */
+/* Splitmix64: short, and good with every seed. */
 static uint64_t
 next_random(uint64_t *state)
 {
@@ -43,7 +43,7 @@ model_chance(struct model *m, unsigned percent)
 	return model_below(m, 100) < percent;
 }
 
-/* By the name, so that each mix has another one. */
+/* By the name, so that each mix has a different seed. */
 static uint64_t
 default_seed(const struct mix *mix)
 {
@@ -140,7 +140,7 @@ model_driver_ok(struct model *m, CUresult code, const char *call)
 	return code == CUDA_SUCCESS;
 }
 
-/* The simulation's own lateness. */
+/* The simulation's settings of late completions. */
 static void
 hold_events(const struct model *m)
 {
@@ -183,13 +183,13 @@ model_check_health(struct model *m)
 	char text[1024];
 	size_t n = weir_check(text, sizeof(text));
 
-	/* Once: another thread may change what a second call sees. */
+	/* Call once: another thread may change the result of a second call. */
 	if (n != 0)
 		model_fail(m, "weir_check() finds %zu:\n%s", n, text);
 	check_violations(m);
 }
 
-/* The step decides, so that steps that are left out change nothing. */
+/* The step's number decides, so that leaving steps out changes nothing. */
 static bool
 is_walked(const struct model *m)
 {
@@ -227,8 +227,8 @@ expect_number(struct model *m, const char *name, uint64_t is, uint64_t should)
 	    name, is, should);
 }
 
-/* Small ones may lie in blocks of the large kind where a segment of the driver
- * is not cut, so the kinds are compared only where all blocks are exact. */
+/* Small blocks may lie in blocks of the large kind where a segment of the
+ * driver is not cut, so the kinds are compared only if all blocks are exact. */
 static void
 check_kinds(
     struct model *m, const struct weir_stats *s, const struct sums *sums)
@@ -250,7 +250,8 @@ is_any_suspended(const struct model *m)
 	return false;
 }
 
-/* Active memory that is not live is pending: freed, but with work on it. */
+/* Active memory that is not live is pending: freed, with unfinished work on
+ * it. */
 static void
 check_pending(
     struct model *m, const struct weir_stats *s, const struct sums *sums)
@@ -277,7 +278,7 @@ check_pending(
 	    s->reserved_bytes.all.current, s->active_bytes.all.current);
 }
 
-/* The counters, for a model that has the device for itself. */
+/* The counters, for a model that is the only user of the device. */
 static void
 check_history(struct model *m, const struct weir_stats *s)
 {
@@ -314,8 +315,8 @@ model_check_sums(struct model *const models[], size_t n)
 			add_block(&sums, &m->graphs[g].output);
 	for (size_t k = 0; m->crew != NULL && k < m->crew->n_mail; k++)
 		add_block(&sums, &m->crew->mailbox[k]);
-	/* A device by its number: asking for the current one is a call of the
-	 * driver, which a fault may be waiting for. */
+	/* Name the device by its number: querying the current one is a driver
+	 * call, which an armed fault may refuse. */
 	enum weir_status status = weir_stats(0, &s);
 	model_expect(m, status == WEIR_OK, "weir_stats: %s", weir_last_error());
 	expect_number(
@@ -332,7 +333,8 @@ void
 model_check(struct model *m)
 {
 	if (m->crew != NULL) {
-		/* Others are at work: the sums are compared when they rest. */
+		/* Other threads are at work: the sums are compared when they
+		 * rest. */
 		if (m->step % 64 == 0)
 			model_check_health(m);
 		return;
@@ -371,7 +373,7 @@ model_verify(struct model *m)
 
 /* ---- Start and end ----------------------------------------------------- */
 
-/* Bytes of the device that are in use, by whomever. */
+/* Bytes of the device that are in use, by any program. */
 static size_t
 held_bytes(struct model *m)
 {
@@ -436,8 +438,8 @@ model_open(struct model *m, const struct mix *mix, uint64_t seed)
 	m->held_at_start = held_bytes(m);
 	if (m->number != 0)
 		return;
-	/* The options are read now, not by a look after a step that makes host
-	 * memory fail. */
+	/* Read the options now, and not after a step that makes host memory
+	 * fail. */
 	model_ok(m, weir_stats(0, &s), "weir_stats");
 	if (mix->history)
 		m->replay = history_replay_new();
@@ -460,7 +462,7 @@ choose_step(struct model *m)
 	unsigned chosen;
 	unsigned i = 0;
 
-	/* Towards as many live blocks as the mix wants, and away again. */
+	/* Tend to the number of live blocks of the mix. */
 	if (m->n_blocks < m->mix->live / 2 && model_chance(m, 50))
 		return STEP_allocate;
 	if (m->n_blocks > m->mix->live + m->mix->live / 2 &&
@@ -474,7 +476,7 @@ choose_step(struct model *m)
 	return (enum model_step)i;
 }
 
-/* The faults have been met, or have waited in vain for long enough. */
+/* The faults have been met, or have been armed for long enough. */
 static bool
 fault_is_over(struct model *m)
 {
@@ -486,8 +488,8 @@ fault_is_over(struct model *m)
 	return m->armed == 1;
 }
 
-/* WEIR_TEST_SKIP="3-500,612": steps that are left out, so that a failure can be
- * reduced (scripts/soak). */
+/* WEIR_TEST_SKIP="3-500,612": steps that are left out, to reduce a failure
+ * (scripts/soak). */
 static bool
 is_left_out(uint64_t step)
 {
@@ -509,8 +511,8 @@ is_left_out(uint64_t step)
 	return false;
 }
 
-/* Each step has random numbers of its own: one that is left out changes none of
- * another's. */
+/* Each step has separate random numbers: leaving one out does not change
+ * another. */
 static void
 begin_step(struct model *m)
 {
@@ -588,7 +590,7 @@ model_close(struct model *m)
 	    m, "reserved_bytes at the end", s.reserved_bytes.all.current, 0);
 	expect_number(m, "active at the end", s.active.all.current, 0);
 	expect_number(m, "segment at the end", s.segment.all.current, 0);
-	/* A GPU's driver takes memory for its own when it is first used. */
+	/* A GPU's driver allocates memory for itself at its first use. */
 	if (m->simulated)
 		expect_number(m, "bytes of the device in use at the end",
 		    held_bytes(m), m->held_at_start);

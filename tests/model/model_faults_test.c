@@ -1,7 +1,7 @@
 /*
- * Random programs in which calls of the driver fail and host memory runs out,
- * at any moment: model.h says what they are. Only with the simulated device;
- * fault_test.c fails each call on each path in turn.
+ * Random programs (model.h) in which driver calls fail and host memory is
+ * exhausted at any moment. They need the simulated device. fault_test.c fails
+ * each call on each path in turn.
  */
 #include "tests/model/model.h"
 #include "tests/support/device.h"

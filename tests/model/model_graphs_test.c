@@ -5,7 +5,7 @@
 #include "tests/model/model.h"
 #include "tests/support/device.h"
 
-/* How often each step is made where a mix does not say otherwise. */
+/* The weight of each step, unless a mix has another. */
 #define ORDINARY                                                               \
 	[STEP_allocate] = 100, [STEP_release] = 70, [STEP_hand_over] = 15,     \
 	[STEP_drain] = 2, [STEP_write] = 80, [STEP_read] = 50,                 \

@@ -1,12 +1,12 @@
 /*
- * Random programs, one thread each: model.h says what they are and what is
- * expected of them. Each mix is a test, so that each has a time of its own.
+ * Random programs of one thread; model.h describes them and the checks. Each
+ * mix is a test, so that each has a separate time limit.
  */
 #include "tests/model/model.h"
 #include "tests/support/device.h"
 #include "tests/support/test.h"
 
-/* How often each step is made where a mix does not say otherwise. */
+/* The weight of each step, unless a mix has another. */
 #define ORDINARY                                                               \
 	[STEP_allocate] = 200, [STEP_release] = 130, [STEP_hand_over] = 30,    \
 	[STEP_drain] = 2, [STEP_write] = 160, [STEP_read] = 90,                \
@@ -14,7 +14,7 @@
 	[STEP_sync] = 12, [STEP_pass_time] = 40, [STEP_trim] = 4,              \
 	[STEP_misuse] = 12, [STEP_ask] = 20
 
-/* And those of streams. */
+/* The weights of steps on streams. */
 #define STREAMS                                                                \
 	[STEP_event] = 20, [STEP_change] = 16, [STEP_capture] = 3,             \
 	[STEP_pin] = 6
@@ -40,8 +40,8 @@ static const char *const segments[] = { "expandable_segments:False",
 	"garbage_collection_threshold:0", "prefer:speed", "prefer:memory",
 	"prefer:balance", "handle_mb:2", "handle_mb:320", NULL };
 
-/* On a GPU time is real, and what is measured on the simulation already need
- * not be measured again. */
+/* On a GPU time is real, so results that the simulation has are not repeated
+ * there. */
 static uint64_t
 steps_of(uint64_t steps)
 {
@@ -118,9 +118,9 @@ TEST_TIMEOUT(random_programs_short_of_memory_keep_every_promise, 300)
 	model_run(&mix, steps_of(150000));
 }
 
-/* As much as there can be on the device at all, with pieces of 2 MiB, whatever
- * is preferred: a failure needs a reason. Pins would be one, so there are none.
- */
+/* The program gets as much memory as the device can have at all, with pieces of
+ * 2 MiB, and prefer:memory. A failure needs a reason. A pin would be one, so
+ * there are none. */
 TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 {
 	static const struct mix mix = {
@@ -142,7 +142,8 @@ TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 	model_run(&mix, steps_of(150000));
 }
 
-/* More than one remembers to be behind, that share too little. */
+/* More streams than a stream remembers to be ordered after, which share too
+ * little. */
 TEST_TIMEOUT(random_programs_on_very_many_streams_keep_every_promise, 300)
 {
 	static const struct mix mix = {
@@ -164,7 +165,8 @@ TEST_TIMEOUT(random_programs_on_very_many_streams_keep_every_promise, 300)
 	model_run(&mix, steps_of(100000));
 }
 
-/* Frees that wait, streams that come and go, segments of both kinds. */
+/* Frees that wait, streams that are created and destroyed, segments of both
+ * kinds. */
 TEST_TIMEOUT(replaying_the_history_gives_the_snapshot, 300)
 {
 	static const struct mix mix = {

@@ -1,6 +1,6 @@
 /*
  * Random programs of four threads, on streams of their own and shared ones,
- * that free each other's blocks: model.h and crew.c say how.
+ * that free each other's blocks. model.h and crew.c describe them.
  */
 #include <stdlib.h>
 
@@ -101,9 +101,9 @@ TEST_TIMEOUT(the_history_of_four_threads_gives_the_snapshot, 600)
 	    &mix, test_effort(device_is_simulated() ? 40000 : 1000));
 }
 
-/* Zones are looked at by one thread while others free the blocks between them,
- * and allocate at the same addresses. */
-TEST_TIMEOUT(guarded_blocks_of_four_threads_are_never_told_to_be_damaged, 600)
+/* One thread checks zones while others free the blocks between them, and
+ * allocate at the same addresses. */
+TEST_TIMEOUT(guarded_blocks_of_four_threads_are_never_reported_as_damaged, 600)
 {
 	static const struct mix mix = {
 		.name = "guarded blocks of four threads",

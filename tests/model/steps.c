@@ -1,8 +1,9 @@
 /*
  * The steps of a random program.
  *
- * Each chooses what it does by model_below(), says it, does it, and brings the
- * model to what the outcome makes of it. The order a caller owes is kept here:
+ * Each step chooses an operation by model_below(), describes it, runs it, and
+ * updates the model by the outcome. The steps keep the order that a caller has
+ * to keep:
  *
  *	work on a block comes after the work that wrote it, and a write after
  *	the work that read it (model_order())
@@ -19,7 +20,7 @@
 #include "tests/model/model.h"
 #include "tests/support/device.h"
 
-/* A piece of physical memory, where the pieces are the smallest. */
+/* A piece of physical memory, for mixes with the smallest pieces. */
 static const size_t PIECE = (size_t)2 * MIB;
 
 /* ---- Choosing ---------------------------------------------------------- */
@@ -80,7 +81,7 @@ model_expect_apart(
 	}
 }
 
-/* weir_block_info() says of a block what the model knows. */
+/* Check that weir_block_info() agrees with the model. */
 struct weir_block_info
 model_expect_info(
     struct model *m, const struct model_block *b, const void *address)
@@ -131,7 +132,8 @@ index_of(const struct model *m, const struct model_block *b)
 
 /* ---- Allocating -------------------------------------------------------- */
 
-/* From 1 byte to 1 MiB, from there to 40, or above: small ones are many. */
+/* From 1 byte to 1 MiB, from there to 40 MiB, or above; small sizes are
+ * frequent. */
 static size_t
 any_size(struct model *m)
 {
@@ -172,13 +174,13 @@ compare_blocks(const void *a, const void *b)
 	return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
 }
 
-/* Physical pieces that live blocks, and their zones under `guard`, lie on;
- * these cannot be moved. */
+/* The physical pieces that live blocks, and their zones under `guard`, lie on.
+ * They cannot be moved. */
 static size_t
 pieces_in_use(const struct model *m)
 {
 	const struct model_block *sorted[MODEL_LIVE_MAX] = { NULL };
-	uintptr_t end = 0; /* of what has been counted */
+	uintptr_t end = 0; /* the end of the counted pieces */
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n_blocks; i++)
@@ -214,9 +216,9 @@ expect_no_pieces(struct model *m, size_t size)
 	    m->limit / PIECE);
 }
 
-/* The host has waited for all that it can wait for. Nothing can be recorded on
- * a stream that is captured, nor on the legacy one and the whole context, which
- * would come after it. */
+/* The host waits for all work that it can wait for. No event can be recorded on
+ * a stream that is captured, nor on the legacy stream and the whole context,
+ * which would be ordered after it. */
 static void
 expect_all_waited_for(struct model *m, size_t size, size_t pending)
 {
@@ -268,7 +270,8 @@ allocate_failed(struct model *m, size_t size)
 
 	model_expect(m, weir_last_error()[0] != '\0', "no text");
 	if (m->armed > 0) {
-		/* Told by a fault or by the ladder: both may be WEIR_ENOMEM. */
+		/* A fault or the ladder reported it: both may be
+		 * WEIR_ENOMEM. */
 		model_expect(m, weir_stats(0, &s) == WEIR_OK, "weir_stats: %s",
 		    weir_last_error());
 		model_expect(m, s.num_ooms - m->ooms <= 1, "two failures");
@@ -377,7 +380,7 @@ step_hand_over(struct model *m)
 		return;
 	model_say(m, "free %p, %zu bytes of stream %u, on stream %u",
 	    (void *)b->at, b->size, b->owner, slot);
-	/* No stream has an order of its own; weir waits for all of them. */
+	/* Memory of no stream has no order; weir waits for all streams. */
 	if (!any && !model_order(m, b, slot, true))
 		return;
 	if (model_ok(m, weir_free_async(b->at, model_stream(m, slot)),
@@ -441,8 +444,8 @@ name_use(struct model *m, struct model_block *b, unsigned slot)
 	return true;
 }
 
-/* The use is named before the work or after it, but in any case: what failed
- * for a fault is done again without it. */
+/* The use is recorded before the work or after it, but in any case: a call that
+ * failed for a fault is repeated without the fault. */
 static bool
 name_before(struct model *m, struct model_block *b, unsigned slot, bool *later)
 {
@@ -477,8 +480,8 @@ name_after(struct model *m, struct model_block *b, unsigned slot)
 }
 
 /*
- * Blocks are filled in part when they are large: the first and the last bytes,
- * and some in between that depend on what they are filled with.
+ * Large blocks are filled in part: the first and the last bytes, and some
+ * between them that depend on the fill value.
  */
 enum { PIECES = 3, PIECE_BYTES = 16 << 10 };
 
@@ -502,7 +505,8 @@ piece_of(const struct model_block *b, uint32_t tag, unsigned i)
 	return (struct piece){ tag % (whole - words) * 4, words };
 }
 
-/* The streams of some slots report their work, as their program promised. */
+/* The streams of some slots report their work, as weir_stream_report_work()
+ * requires. */
 static void
 report_work(struct model *m, unsigned slot)
 {

@@ -89,7 +89,7 @@ TEST_TIMEOUT(a_program_with_the_shared_runtime_is_served, COMPILE_SECONDS)
 	expect_memory_served("-cudart", "shared");
 }
 
-TEST_TIMEOUT(what_memory_holds_is_right, COMPILE_SECONDS)
+TEST_TIMEOUT(contents_of_memory_are_right, COMPILE_SECONDS)
 {
 	char *program = compile("memory", "-cudart", "shared");
 	struct start how = { .program = program, .machine = "devices:2" };
@@ -142,7 +142,7 @@ TEST_TIMEOUT(a_compiled_kernel_is_refused_by_its_name, COMPILE_SECONDS)
 }
 
 /* docs/adr/0008. It must not look as if the program were wrong. */
-TEST_TIMEOUT(nvidia_s_own_runtime_is_refused_with_what_to_do, COMPILE_SECONDS)
+TEST_TIMEOUT(nvidia_s_own_runtime_is_refused_with_a_remedy, COMPILE_SECONDS)
 {
 	char *program = compile("memory", "-cudart", "static");
 	struct start how = { .program = program };

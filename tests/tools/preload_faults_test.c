@@ -492,7 +492,7 @@ TEST_TIMEOUT(the_example_meets_faults, 600)
 
 /* ---- Entries whose failure needs a way of its own ------------------------ */
 
-TEST_TIMEOUT(a_free_gives_the_error_of_a_driver_that_tells_no_context, 600)
+TEST_TIMEOUT(a_free_returns_the_error_of_a_driver_that_returns_no_context, 600)
 {
 	sweep_entry("driver_known", "cuStreamGetCtx");
 	sweep_entry("driver_dlsym", "cuStreamGetCtx");
@@ -503,13 +503,13 @@ TEST_TIMEOUT(a_free_gives_the_error_that_stopped_weir, 600)
 	sweep_entry("driver_known", "cuCtxGetDevice");
 }
 
-TEST_TIMEOUT(the_row_that_tells_the_drivers_pitch_is_freed_later, 600)
+TEST_TIMEOUT(the_row_that_shows_the_drivers_pitch_is_freed_later, 600)
 {
 	sweep_entry("runtime_api", "cuMemFree");
 	sweep_entry("runtime_pitched", "cuMemFree");
 }
 
-TEST_TIMEOUT(a_context_whose_end_was_not_told_is_asked_for_again, 600)
+TEST_TIMEOUT(a_context_whose_end_was_not_reported_is_queried_again, 600)
 {
 	sweep_entry("driver_contexts", "cuDevicePrimaryCtxGetState");
 }

@@ -125,7 +125,7 @@ TEST(a_live_block_in_a_large_parameter_is_looked_at)
 }
 
 /* Correct test programs with many threads and streams. */
-TEST(programs_that_are_right_hear_nothing)
+TEST(correct_programs_get_no_report)
 {
 	static const char *const programs[] = { "driver_dlsym",
 		"driver_threads", "driver_order", "driver_pools",

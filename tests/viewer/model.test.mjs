@@ -45,7 +45,7 @@ test("more than twice as much held as in use is an alarm", () => {
 	    ["50 % of it in use", false]);
 });
 
-test("what has not changed is said so, and is not zero bytes", () => {
+test("a value that has not changed is shown as such, and is not zero bytes", () => {
 	const state = (use, held) => ({ use, held });
 	assert.equal(changes("a.pickle", state(5, 9), state(5, 9), { change: 0 }),
 	    "Since a.pickle: as much in use at the end, as much held.");
@@ -234,7 +234,7 @@ function made(events, blocks = []) {
 	};
 }
 
-test("frees of what was there before the history are older blocks", async () => {
+test("frees of blocks from before the history are older blocks", async () => {
 	const model = await buildModel(made([["free_requested", 4096, 512],
 		["alloc", 8192, 1024], ["free_completed", 4096, 512]]), 0);
 	const el = model.elements;
@@ -270,7 +270,7 @@ test("an address that is allocated twice loses its first block", async () => {
 	assert.deepEqual([...model.active.values], [512, 1024]);
 });
 
-test("unmapping cuts what was mapped, also over its edges", async () => {
+test("unmapping cuts mapped ranges, also across their edges", async () => {
 	const model = await buildModel(made([["segment_map", 0, 4096],
 		["segment_map", 4096, 4096], ["segment_unmap", 2048, 4096],
 		["segment_unmap", 8192, 1024]]), 0);

@@ -431,7 +431,7 @@ shown("the flame graph adds up, and a click widens a frame", "training",
 	        made);
     });
 
-test("the address of the page says what is shown", async () => {
+test("the address of the page holds the view", async () => {
 	const { path } = page("training");
 	const state = "#view=map&colour=size&from=100&to=400&mark=250&find=layer";
 	const first = await open(path);
@@ -775,7 +775,7 @@ shown("what was allocated in view and is in use at its end is found",
 	    assert.equal(await text(tab, ".hits"), "");
     });
 
-test("what is kept is in the address of the page", async () => {
+test("kept blocks are in the address of the page", async () => {
 	const { path } = page("training");
 	const { tab } = await open(path);
 	const reopened = async (hash) => {
