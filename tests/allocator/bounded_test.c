@@ -1,11 +1,12 @@
 /*
  * Memory over time (docs/reliability.md): a random program of producers and
  * consumers, however long it runs, holds in its last tenth at most 5 % more
- * than in its second, relative to the live bytes of each. By cudaMalloc(), in
- * the order of streams, and of pinned memory.
+ * than in its second tenth, relative to the live bytes of each. By
+ * cudaMalloc(), in the order of streams, and of pinned memory.
  *
- * `make test-bounded` makes 10^7 events of each, `make test` 10^5. Fewer prove
- * nothing: the live bytes must have been near their peak by the second tenth.
+ * `make test-bounded` makes 10^7 events of each, `make test` 10^5. Fewer events
+ * prove nothing: the live bytes must have been near their peak by the second
+ * tenth.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct pair {
 
 struct program {
 	enum kind kind;
-	uint64_t state; /* of the random numbers */
+	uint64_t state; /* state of the random numbers */
 	struct pair pairs[PAIRS];
 	uint64_t held[TENTHS]; /* at most, bytes */
 	uint64_t live[TENTHS];
@@ -44,7 +45,7 @@ draw(struct program *program, unsigned below)
 	return (unsigned)(program->state >> 33) % below;
 }
 
-/* Small ones are as frequent as large ones, up to 4 MiB. */
+/* Small sizes are as frequent as large ones, up to 4 MiB. */
 static size_t
 any_size(struct program *program)
 {

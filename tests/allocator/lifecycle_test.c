@@ -365,7 +365,7 @@ TEST(memory_of_a_context_that_was_reset_is_foreign_and_nothing_is_asked_of_it)
 	EXPECT_EQ(weir_check(NULL, 0), 0);
 }
 
-/* By the driver's own call, of which weir has no need. */
+/* By the driver's own call, which weir does not make. */
 static void
 reset_device(int device)
 {
@@ -382,7 +382,7 @@ reset_device(int device)
 	allocator_forget_device(device);
 }
 
-/* Its streams have done all they will ever do. */
+/* Its streams run no more work. */
 TEST(memory_elsewhere_that_streams_of_a_reset_device_used_is_free_again)
 {
 	weir_stream gone;
@@ -406,7 +406,7 @@ TEST(memory_elsewhere_that_streams_of_a_reset_device_used_is_free_again)
 	reset_device(1);
 	give(live);
 	give(small);
-	give(take(8 * MIB, NULL)); /* looks at what waits */
+	give(take(8 * MIB, NULL)); /* this request polls for pending memory */
 	EXPECT_EQ(stats().pending_bytes, 0);
 	EXPECT_EQ(stats().active_bytes.all.current, 0);
 	expect_healthy();

@@ -1,6 +1,6 @@
 /*
- * The options: each key, what it takes and what it refuses, where a value came
- * from, and that a text with one mistake changes nothing. None of it touches
+ * The options: each key, the values that it accepts and refuses, the source of
+ * a value, and that a text with one mistake changes nothing. None of it calls
  * the driver.
  */
 #include "allocator/options.h"
@@ -479,7 +479,7 @@ value_of(const char *key)
 	FAIL("there is no option %s", key);
 }
 
-/* Readers may still look at values of before, so they are kept; but once. */
+/* Readers may still use earlier values, so these are kept, each once. */
 TEST(options_that_go_to_and_fro_keep_no_more_memory)
 {
 	size_t before;
@@ -504,8 +504,7 @@ set_limit(int mb)
 	return weir_options_set(text);
 }
 
-/* Each new set of values is kept, and compared with all that were in force
- * before. */
+/* Each new set of values is kept, and compared with all earlier ones. */
 TEST(options_with_ever_new_values_keep_a_bounded_number_of_bytes)
 {
 	enum { SETS = 100000, MOST_BYTES = 6 << 20 };
@@ -542,7 +541,7 @@ TEST(values_that_were_in_force_before_may_always_be_set_again)
 	EXPECT_STATUS(weir_options_set("memory_limit_mb:x"), WEIR_EINVAL);
 }
 
-/* They print alike, and yet the one is not taken for the other. */
+/* They print alike, and yet they are different values. */
 TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
 {
 	for (int i = 0; i < 4; i++) {

@@ -1,4 +1,4 @@
-/* Ticks that go on, and the time of day that they stand for. */
+/* Ticks increase, and give the time of day. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -27,7 +27,7 @@ TEST(a_tick_between_two_points_has_its_time)
 	EXPECT_EQ(clock_epoch_ns(&a, &b, 1000), 5000000000);
 	EXPECT_EQ(clock_epoch_ns(&a, &b, 2000), 5000002000);
 	EXPECT_EQ(clock_epoch_ns(&a, &b, 3000), 5000004000);
-	/* Also beyond them, and where they are as far apart as can be. */
+	/* Also beyond them, and if they are as far apart as possible. */
 	EXPECT_EQ(clock_epoch_ns(&a, &b, 4000), 5000006000);
 	EXPECT_EQ(clock_epoch_ns(&a, &b, 500), 4999999000);
 	const struct clock_point late = { UINT64_MAX / 2, UINT64_MAX / 4 };
@@ -41,8 +41,9 @@ TEST(a_single_point_gives_its_own_time)
 	EXPECT_EQ(clock_epoch_ns(&a, &a, 123456), 777);
 }
 
-/* A point whose two clocks were read next to each other: of many the one that
- * took the fewest ticks, since other programs may run in the middle of any. */
+/* A point whose two clocks were read close together: the one of many reads that
+ * took the fewest ticks, since other programs may run in the middle of a
+ * read. */
 static struct clock_point
 best_point(void)
 {
@@ -61,8 +62,8 @@ best_point(void)
 	return best;
 }
 
-/* However long other programs run between two looks: the tick lies between
- * what the wall's clock showed before it and after it. */
+/* However long other programs run between two reads, the tick lies between the
+ * wall clock's values before it and after it. */
 TEST(the_time_of_a_tick_is_that_of_the_clock_on_the_wall)
 {
 	enum { SLACK_NS = 10000000 };

@@ -60,7 +60,7 @@ TEST(a_link_taken_out_points_to_itself)
 	EXPECT(list_empty(&items[1].link));
 	expect_items(&head, 2, (const int[]){ 0, 2 });
 
-	/* Taking it out again does no harm. */
+	/* Removing it again does no harm. */
 	list_remove(&items[1].link);
 	list_remove(&items[0].link);
 	list_remove(&items[2].link);

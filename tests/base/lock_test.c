@@ -1,7 +1,7 @@
 /*
- * Locks exclude, and debug builds trap on a falling rank. The breaches run in
- * a child process: a debug build must die by a signal and tell both ranks, a
- * release build must end as if nothing were wrong.
+ * Locks exclude, and debug builds trap on a falling rank. The wrong calls run
+ * in a child process: a debug build must die by a signal and print both ranks,
+ * a release build must end normally.
  */
 #include "base/lock.h"
 
@@ -60,7 +60,7 @@ TEST(rising_ranks_are_fine_and_may_be_left_in_any_order)
 		lock_leave(&high);
 		EXPECT(lock_none_held());
 	}
-	/* Leaving out of order has not confused what is held. */
+	/* Leaving out of order does not confuse the list of held locks. */
 	lock_enter(&low);
 	lock_enter(&high);
 	lock_leave(&low);
@@ -106,7 +106,7 @@ run_breach(void (*breach)(void), char *text, size_t size)
 		_exit(0);
 	}
 	close(ends[1]);
-	/* It may come in pieces. */
+	/* The text may come in pieces. */
 	while ((n = read(ends[0], text + length, size - 1 - length)) > 0)
 		length += (size_t)n;
 	text[length] = '\0';

@@ -60,7 +60,8 @@ TEST(an_empty_allocation_can_be_freed)
 	meta_free(ptr, 0);
 }
 
-/* Under a sanitizer malloc() ends the program unless told to give NULL. */
+/* Under a sanitizer malloc() ends the program, unless an option makes it return
+ * NULL. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
@@ -125,8 +126,8 @@ resident_bytes(void)
 	return pages * os_page_size();
 }
 
-/* An array grows by half until 128 MiB: all that it was before would be twice
- * that. */
+/* An array grows by half until 128 MiB: a copy of the earlier array would need
+ * twice that. */
 TEST(under_a_limit_freed_memory_does_not_stay_with_the_process)
 {
 	enum { MOST = 128 << 20 };

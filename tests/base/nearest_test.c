@@ -1,5 +1,5 @@
 /*
- * How far words are apart.
+ * The distance of words.
  */
 #include <string.h>
 
@@ -16,8 +16,8 @@ TEST(the_distance_counts_changed_letters)
 	EXPECT_EQ(nearest_distance("abc", 3, ""), 3);
 }
 
-/* Long words are compared by their beginnings, and what is behind those counts
- * too: a word of 300 letters is near to no option. */
+/* Long words are compared by their beginnings, and the length of the rest
+ * counts: a word of 300 letters is near to no option. */
 TEST(text_that_is_not_compared_counts_by_its_length)
 {
 	char a[300];

@@ -123,7 +123,7 @@ static void
 note_end(uint32_t id)
 {
 	atomic_store(&ended_id, id);
-	/* The id is the thread's until the hook is done. */
+	/* The thread keeps the id until the hook is done. */
 	atomic_store(&id_within_hook, os_thread_id());
 	atomic_fetch_add(&ends, 1);
 }
@@ -191,7 +191,7 @@ ask_id_and_be_late(void *id)
 	return NULL;
 }
 
-/* A destructor of somebody else that runs after ours and calls weir. */
+/* A destructor of another library that runs after weir's and calls weir. */
 TEST(a_thread_that_calls_again_while_it_ends_is_reported_again)
 {
 	uint32_t id = 0;
@@ -228,7 +228,7 @@ end_survivor(void)
 		return;
 	pthread_barrier_wait(&teardown);
 	pthread_join(survivor, NULL);
-	/* A thread that comes even later. */
+	/* A thread that ends even later. */
 	run_thread(ask_id, &late_id);
 	_exit(atomic_load(&ends) == 0 && late_id != 0 ? 42 : 1);
 }
@@ -332,7 +332,7 @@ TEST(bytes_and_numbers_as_text_have_a_point_in_every_language)
 	EXPECT_STR_EQ(text, "0.10000000000000001");
 	EXPECT_EQ(os_parse_real("0.25 and more", &end), 0.25);
 	EXPECT_STR_EQ(end, " and more");
-	/* All others go on as they did. */
+	/* All other threads go on. */
 	snprintf(text, sizeof(text), "%.1f", 0.5);
 	EXPECT_STR_EQ(text, "0,5");
 }

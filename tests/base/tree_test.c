@@ -1,6 +1,6 @@
 /*
  * The tree against a sorted array: after every insert and remove the tree is
- * consistent and answers as the array does. Small trees are tried in every
+ * consistent and returns the array's results. Small trees are tried in every
  * order, large ones in random orders of fixed seeds.
  */
 #include "base/tree.h"
@@ -189,7 +189,7 @@ TEST(a_node_goes_where_its_changed_key_belongs)
 	}
 	for (int step = 0; step < STEPS; step++) {
 		struct item *item = &items[random_next(&seed) % N];
-		/* Near, and mostly still in its place, or anywhere. */
+		/* Near and mostly in place, or anywhere. */
 		uint64_t key = step % 2 == 0 ?
 		    item->key + random_next(&seed) % 5 - 2 :
 		    random_next(&seed) % KEYS;
@@ -245,7 +245,7 @@ TEST(a_node_takes_the_place_of_another)
 		others[i].key = items[i].key;
 		others[i].in = true;
 		tree_replace(&tree, &items[i].node, &others[i].node);
-		/* Nothing in the tree points there any more. */
+		/* No pointer of the tree leads there any more. */
 		memset(&items[i].node, 0xff, sizeof(items[i].node));
 		EXPECT(tree_consistent(&tree));
 	}
@@ -270,7 +270,7 @@ TEST(rising_keys_do_not_make_the_tree_deep)
 	free(items);
 }
 
-/* Each fault that tree_consistent() is there to find. */
+/* Each fault that tree_consistent() has to find. */
 TEST(a_damaged_tree_is_not_consistent)
 {
 	enum { N = 20 };

@@ -1,5 +1,5 @@
 /*
- * Texts of others, made harmless.
+ * Texts from outside, made harmless.
  */
 #include <string.h>
 
@@ -59,10 +59,10 @@ TEST(no_character_is_cut)
 {
 	char to[4];
 
-	/* There is room for the first and one byte of the second. */
+	/* There is space for the first and for one byte of the second. */
 	EXPECT_EQ(utf8_copy_plain(to, sizeof(to), "\xc3\xa9\xc3\xa9"), 2);
 	EXPECT_STR_EQ(to, "\xc3\xa9");
-	/* The text was cut before it came here. */
+	/* The text was cut before. */
 	expect_plain("ab\xc3", "ab");
 	expect_plain("ab\xe2\x82", "ab");
 	EXPECT_EQ(utf8_copy_plain(to, 1, "abc"), 0);

@@ -1,7 +1,7 @@
 /*
  * The tests of <weir/weir.hpp>: written in C++ (cases.cpp), compiled by each
- * C++ compiler there is, and run by cpp_test.c. Each gives NULL, or what is
- * wrong.
+ * available C++ compiler, and run by cpp_test.c. Each returns NULL, or the text
+ * of a fault.
  */
 #ifndef WEIR_TESTS_CPP_CASES_H
 #define WEIR_TESTS_CPP_CASES_H

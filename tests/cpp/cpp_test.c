@@ -1,6 +1,6 @@
 /*
- * Runs the tests of <weir/weir.hpp> that tests/cpp/cases.cpp has, as each C++
- * compiler has compiled them.
+ * Runs the tests of <weir/weir.hpp> in tests/cpp/cases.cpp, compiled by each
+ * C++ compiler.
  */
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /*
- * driver/abi.h says what the toolkit's <cuda.h> says: every constant, size,
- * place of a member, and signature. Skipped where there is no toolkit, or one
- * that does not know all calls yet.
+ * driver/abi.h agrees with the toolkit's <cuda.h>: every constant, size, offset
+ * of a member, and signature. Skipped without a toolkit, or with one that lacks
+ * some calls.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static const struct fact ours[] = { ABI_FACTS };
 
 enum { OURS = sizeof(ours) / sizeof(ours[0]), SYMBOLS_AT_LEAST = 150 };
 
-/* The toolkit's facts; the test is skipped if there is no toolkit. */
+/* The toolkit's facts; the test is skipped without a toolkit. */
 static const struct toolkit *
 need_toolkit(void)
 {
@@ -75,7 +75,7 @@ TEST(signatures_are_those_of_the_toolkit)
 	}
 }
 
-/* That a list compares nothing would go unseen where there is no toolkit. */
+/* Without a toolkit an empty list would not be noticed. */
 TEST(our_facts_are_of_all_kinds)
 {
 	static const char *const samples[] = { "CUDA_ERROR_OUT_OF_MEMORY",

@@ -1,7 +1,7 @@
 /*
- * Primary contexts, and running with one current: what is changed is put
- * back, and a call that fails has changed nothing. On the fake driver, whose
- * calls can be made to fail; the last test takes the driver of the run.
+ * Primary contexts, and calls with one current: changes are undone, and a call
+ * that fails has changed nothing. The tests use the fake driver, whose calls
+ * can be made to fail; the last test uses the driver of the run.
  */
 #include <pthread.h>
 
@@ -37,7 +37,7 @@ set_mode(const struct driver *driver, CUstreamCaptureMode mode)
 	return mode;
 }
 
-/* The mode of the thread, which stays as it is. */
+/* The mode of the thread, which does not change. */
 static CUstreamCaptureMode
 mode_now(const struct driver *driver)
 {
@@ -106,7 +106,7 @@ expect_context_failure(const char *entry, const char *text)
 	fake->failing = NULL;
 	EXPECT_EQ(mode_now(driver), CU_STREAM_CAPTURE_MODE_GLOBAL);
 
-	/* It was not remembered as a context. */
+	/* It was not recorded as a context. */
 	EXPECT_EQ(driver_context(1, &context), WEIR_OK);
 	EXPECT_NOT_NULL(context);
 }

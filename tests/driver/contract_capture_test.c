@@ -342,7 +342,7 @@ TEST(dependencies_may_be_set)
 
 /* ---- What breaks a capture ---------------------------------------------- */
 
-/* Each is made with stream a captured by this thread in global mode. */
+/* Each call is made while this thread captures stream a in global mode. */
 static CUresult
 call_alloc(void)
 {
@@ -559,7 +559,7 @@ TEST(a_capture_is_ended_by_its_thread)
 	capture(a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	EXPECT_EQ(pthread_create(&id, NULL, end_elsewhere, &thread), 0);
 	pthread_join(id, NULL);
-	/* It is over all the same. */
+	/* The capture has ended all the same. */
 	EXPECT_EQ(thread.code, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	EXPECT_EQ(status_of(a), CU_STREAM_CAPTURE_STATUS_NONE);
 	capture(a, CU_STREAM_CAPTURE_MODE_RELAXED);

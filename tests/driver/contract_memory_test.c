@@ -1,6 +1,6 @@
 /*
  * Contract tests, the same on simcuda and on a GPU's driver: cuMemAlloc(), host
- * memory, copies, and questions about addresses.
+ * memory, copies, and queries of addresses.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * Contract tests, the same on simcuda and on a GPU's driver: forked children,
  * and memory and events shared between processes.
  *
- * The other process is one of this program: it is forked before the driver is
- * initialised, and told over a socket what to open.
+ * The other process runs this program, too: it is forked before the driver is
+ * initialised, and gets over a socket the handles to open.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -161,7 +161,7 @@ import_memory(int fd)
 	cuda_fill(NULL, address, 3, WORDS);
 	CU(cu.cuCtxSynchronize());
 	tell(fd, "d", 1);
-	/* The exporter lets go; the memory stays. */
+	/* The exporter frees it; the memory stays. */
 	hear(fd, &(char){ 0 }, 1);
 	EXPECT_EQ(cuda_word(address), 4);
 }

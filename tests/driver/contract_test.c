@@ -1,11 +1,11 @@
 /*
- * Contract tests: the same calls give the same codes and the same memory on
- * simcuda and on a GPU's driver. Here: initialisation, entry points, contexts,
- * streams and events. contract_memory_test.c, contract_vmm_test.c,
+ * Contract tests: the same calls return the same codes and the same memory on
+ * simcuda and on a GPU's driver. This file has initialisation, entry points,
+ * contexts, streams and events. contract_memory_test.c, contract_vmm_test.c,
  * contract_capture_test.c, contract_pool_test.c and contract_process_test.c
  * have the rest.
  *
- * Nothing here looks at simcuda's controls: these tests hold on any device.
+ * These tests use none of simcuda's controls: they hold on any device.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { WORDS = 1024 };
 
-/* A handle that was never given out, but could be. */
+/* A handle that was never returned, but could be. */
 static void *
 bogus(void)
 {
@@ -738,7 +738,7 @@ TEST(an_event_of_the_context_covers_all_its_streams)
 	CU(cu.cuEventSynchronize(event));
 	CU(cu.cuStreamQuery(first));
 	CU(cu.cuStreamQuery(second));
-	/* Later work is not in it. */
+	/* Later work is not part of it. */
 	CU(cu.cuCtxRecordEvent(context, event));
 	cuda_sleep(first, CUDA_LONG_NS);
 	CU(cu.cuEventSynchronize(event));

@@ -29,7 +29,7 @@ TEST(the_granularity_is_two_mebibytes)
 	CU(cu.cuMemGetAllocationGranularity(
 	    &size, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
 	EXPECT_EQ(size, GRANULE);
-	/* The device is not looked at. */
+	/* The device is not checked. */
 	prop.location.id = 99;
 	CU(cu.cuMemGetAllocationGranularity(
 	    &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));

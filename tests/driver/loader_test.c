@@ -1,8 +1,8 @@
 /*
- * Loading the driver: nothing before the first call, each way to fail with a
- * status and a text of its own, and the ways to find an entry. Broken drivers
- * are fake/cuda.so; the last tests take the driver of the run, simcuda or a
- * real one.
+ * Loading the driver: nothing before the first call, a status and a text for
+ * each way to fail, and the ways to find an entry point. Broken drivers are
+ * fake/cuda.so; the last tests use the driver of the run, simcuda or a real
+ * one.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -25,7 +25,7 @@ static const char *const required_entries[] = {
 
 enum { ENTRIES = sizeof(required_entries) / sizeof(required_entries[0]) };
 
-/* driver_get() fails so, twice, and gives no table. */
+/* driver_get() fails with this error, twice, and returns no table. */
 static void
 expect_failure(enum weir_status status, const char *text)
 {
@@ -156,7 +156,8 @@ TEST(an_old_driver_is_refused_before_it_is_initialised)
 	struct fake_cuda *fake = fake_cuda_use();
 
 	fake->version = 11030;
-	/* It lacks entries too, but its age is what the user must know. */
+	/* The driver lacks entry points too, but its age is the fact that the
+	 * user needs. */
 	fake->missing = "cuDeviceGetUuid";
 	expect_failure(WEIR_EOLDDRIVER, "is of CUDA 11.3; 11.4 or newer");
 	EXPECT_EQ(fake->inits, 0);
@@ -355,8 +356,8 @@ TEST(a_child_forked_before_the_first_use_is_free_to_use_cuda)
 static struct {
 	char asked[256][64];
 	int n;
-	bool v1; /* gives cuGetProcAddress, by name */
-	bool v2; /* gives cuGetProcAddress_v2 */
+	bool v1; /* returns cuGetProcAddress, by name */
+	bool v2; /* returns cuGetProcAddress_v2 */
 } finder;
 
 static bool
@@ -385,7 +386,7 @@ address_v2(const char *name, void **address, int version, cuuint64_t flags,
     CUdriverProcAddressQueryResult *found)
 {
 	EXPECT_NOT_NULL(found);
-	/* A real driver may also succeed with no address. */
+	/* A real driver may also return success without an address. */
 	if (strcmp(name, "cuStreamGetId") == 0) {
 		*address = NULL;
 		*found = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
@@ -394,7 +395,7 @@ address_v2(const char *name, void **address, int version, cuuint64_t flags,
 	return address_v1(name, address, version, flags);
 }
 
-/* By symbol: what is asked for with a _v2 is known without. */
+/* By symbol, a name that is requested with _v2 is found without it. */
 static void *
 find(const char *symbol)
 {
@@ -513,7 +514,7 @@ load_by_symbol(int out)
 	_exit(0);
 }
 
-/* That is: the table of symbols has the right suffixes. */
+/* This shows that the table of symbols has the right suffixes. */
 TEST(every_entry_is_the_same_by_resolver_and_by_symbol)
 {
 	const struct driver *driver;
@@ -568,7 +569,8 @@ get_after_a_foreign_fork(void)
 	return 0;
 }
 
-/* The parent has used CUDA without weir, so only the driver can tell. */
+/* The parent has used CUDA without weir, so only the driver can report the
+ * fork. */
 TEST(a_child_of_a_process_that_used_cuda_gets_an_error_that_names_the_fork)
 {
 	CUresult (*init)(unsigned flags);
@@ -610,7 +612,7 @@ TEST(opening_libweir_does_not_load_the_driver)
 	EXPECT_NOT_NULL(dlopen(run_library_name(), RTLD_NOW | RTLD_NOLOAD));
 }
 
-/* A program late in its life has no static TLS left for a library that it
+/* Late in its life a program has no static TLS left for a library that it
  * opens. */
 TEST(libweir_needs_no_static_thread_local_storage)
 {

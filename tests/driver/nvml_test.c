@@ -1,7 +1,7 @@
 /*
- * NVML: what it measures is passed on, and whatever it lacks only makes the
- * answer smaller. On fake/nvml.so; the last tests take that of the run, which
- * may be the simulated one, a real one or none.
+ * NVML: its measurements are passed on, and a fact that it lacks only makes the
+ * answer smaller. The tests use fake/nvml.so; the last tests use that of the
+ * run, which may be the simulated one, a real one or none.
  */
 #include <pthread.h>
 
@@ -88,7 +88,8 @@ TEST(memory_is_queried_by_the_older_call_if_the_newer_fails)
 	EXPECT_EQ(measure().memory_used_bytes, 600000);
 }
 
-/* Telemetry fails so, changes nothing, and there are no processes. */
+/* Telemetry fails with this error and changes nothing, and there are no
+ * processes. */
 static void
 expect_none(const char *pci_bus_id, const char *text)
 {

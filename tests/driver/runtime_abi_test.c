@@ -1,6 +1,6 @@
 /*
- * The header of the simulated runtime says what the toolkit's says. Skipped
- * where there is no toolkit.
+ * The header of the simulated runtime agrees with the toolkit's. Skipped
+ * without a toolkit.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

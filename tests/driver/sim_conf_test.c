@@ -1,6 +1,6 @@
 /*
- * SIMCUDA_CONF, what simcuda's library shows, and its life from first call to
- * exit.
+ * SIMCUDA_CONF, the exports of simcuda's library, and its life from first call
+ * to exit.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ complaint(const char *conf)
 		_exit(cu.cuInit(0) == CUDA_ERROR_INVALID_VALUE ? 0 : 1);
 	}
 	close(ends[1]);
-	/* It may come in pieces. */
+	/* The text may come in pieces. */
 	while (
 	    (n = read(ends[0], text + length, sizeof(text) - 1 - length)) > 0)
 		length += (size_t)n;
@@ -222,7 +222,8 @@ TEST(the_empty_name_is_tolerated)
 	EXPECT_CU(cu.cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
 }
 
-/* A preload may define the same names: ours are still ours inside. */
+/* A preloaded library may define the same names; simcuda still calls its
+ * own. */
 TEST(the_library_calls_itself_and_nobody_else)
 {
 	CUstream stream = NULL;

@@ -1,6 +1,7 @@
 /*
- * Each call of the driver's API is there: what simcuda does not simulate says
- * so, and the list of it is that of the toolkit's headers.
+ * Each call of the driver's API can be found: a call that simcuda does not
+ * simulate returns that, and the list of these calls agrees with the toolkit's
+ * headers.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ need_library(void)
 	return library;
 }
 
-/* The code that such a call returns. It looks at no argument. */
+/* The code that such a call returns. It reads no argument. */
 static int
 code_of(void *function)
 {
@@ -84,7 +85,7 @@ TEST(each_call_that_is_not_simulated_is_found_and_returns_not_supported)
 	}
 }
 
-/* A form that is newer than what was asked for is another function. */
+/* A form that is newer than the requested one is another function. */
 TEST(an_old_form_that_is_not_simulated_hides_no_simulated_one)
 {
 	void *library = need_library();
@@ -134,7 +135,8 @@ TEST(a_call_that_is_not_simulated_names_itself_where_it_is_asked_to)
 	EXPECT_STR_EQ(text, "simcuda: cuTexObjectCreate() is not simulated\n");
 }
 
-/* docs/adr/0008: NVIDIA's runtime does not run, and who tried learns why. */
+/* docs/adr/0008: NVIDIA's runtime does not run, and a message gives the
+ * reason. */
 TEST(nvidia_s_runtime_is_refused_with_a_text)
 {
 	CUuuid id = { { 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89,
@@ -150,7 +152,7 @@ TEST(nvidia_s_runtime_is_refused_with_a_text)
 	EXPECT_NULL(table);
 	EXPECT_STR_HAS(text, "NVIDIA's CUDA runtime");
 	EXPECT_STR_HAS(text, "/lib/sim (libcudart_static.a is there)");
-	/* Once. */
+	/* The message is printed once. */
 	EXPECT_NULL(strstr(strstr(text, "runtime,") + 1, "runtime,"));
 }
 

@@ -1,6 +1,6 @@
 /*
- * simcuda fails calls as it is told, counts calls, and takes no handle on
- * trust.
+ * simcuda fails the calls that a test selects, counts calls, and checks each
+ * handle.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -168,7 +168,7 @@ TEST(reset_forgets_reports_and_planned_failures)
 
 /* ---- Handles ------------------------------------------------------------ */
 
-/* Handles nobody gave out. */
+/* Handles that were never returned. */
 static void *
 invented(int i)
 {
@@ -286,7 +286,7 @@ TEST(an_event_of_a_reset_context_is_reported)
 
 enum { THREADS = 8, STEPS = 3000 };
 
-/* Everything at once, each thread on things of its own. */
+/* All calls at once, each thread on separate objects. */
 static void *
 work(void *context)
 {

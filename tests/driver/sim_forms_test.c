@@ -1,6 +1,6 @@
 /*
- * Every form a call comes in: for the per-thread default stream, waiting and
- * not, of older versions; and calls that few programs make.
+ * Every form of a call: for the per-thread default stream, waiting and not, of
+ * older versions; and calls that few programs make.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ begin(void)
 	CU(cu.cuCtxSynchronize());
 }
 
-/* The call was made, and put work on this thread's own stream, which is
+/* The call was made, and queued work on this thread's own stream, which is
  * waited for. */
 #define EXPECT_OWN(call)                                                       \
 	do {                                                                   \
@@ -71,7 +71,7 @@ TEST(copies_for_the_per_thread_stream_are_on_it)
 	EXPECT_EQ(sim()->violations(), 0);
 }
 
-/* These wait; a sleep on the stream shows which one they wait for. */
+/* These wait; a sleep on the stream shows for which stream they wait. */
 TEST(copies_that_wait_wait_for_the_per_thread_stream)
 {
 	begin();

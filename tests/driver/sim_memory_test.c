@@ -1,6 +1,7 @@
 /*
- * simcuda finds use of memory that is not there, and unmapping and freeing of
- * what pending work uses; and it keeps its limits and its books.
+ * simcuda finds use of memory that is not mapped or not allocated, and
+ * unmapping and freeing of memory that pending work uses. It keeps its limits
+ * and its counts.
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -31,7 +32,7 @@ expect_violations(unsigned n)
 		    sim()->violations() > 0 ? sim()->violation_text(0) : "");
 }
 
-/* All is done, with one violation that says so. */
+/* All work is done, with one violation that has this text. */
 static void
 expect_told(const char *text)
 {
@@ -160,7 +161,7 @@ TEST(memory_of_another_device_needs_peer_access)
 	expect_told("peer access");
 }
 
-/* As a driver does, which goes through the host then. */
+/* The driver then copies through the host. */
 TEST(a_copy_between_peers_needs_no_peer_access)
 {
 	begin();
@@ -336,7 +337,7 @@ TEST(using_stream_ordered_memory_before_its_free_is_right)
 	expect_violations(0);
 }
 
-/* Reuse by another stream is made to wait, or is known to be in order. */
+/* Reuse by another stream has to wait, or is known to be in order. */
 TEST(a_pool_reuses_memory_across_streams_in_order)
 {
 	begin();
@@ -508,8 +509,8 @@ TEST(a_context_that_ends_takes_its_memory_along)
 	CU(cu.cuMemUnmap(mapped, GRANULE));
 }
 
-/* The kernel lets a process have 65530 mappings; what lies side by side in the
- * device's memory is one of them. */
+/* The kernel lets a process have 65530 mappings; memory that is contiguous in
+ * the device is one of them. */
 TEST(many_mappings_in_order_are_few_for_the_kernel)
 {
 	begin();

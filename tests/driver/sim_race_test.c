@@ -1,6 +1,7 @@
 /*
- * simcuda finds races: two operations that touch a byte, one writing, in no
- * order that the program made. And it finds none where the program made one.
+ * simcuda finds races: two operations that access a byte, at least one of them
+ * a write, in no order that the program made. It finds none where the program
+ * made an order.
  */
 #include "tests/support/cuda.h"
 
@@ -21,7 +22,7 @@ begin(void)
 	memory = cuda_alloc(4 * BYTES);
 }
 
-/* All is done, and so many races were found. */
+/* All work is done, and this many races were found. */
 static void
 expect_violations(unsigned n)
 {
@@ -446,7 +447,7 @@ TEST(memory_given_back_and_taken_again_has_no_past)
 	expect_violations(0);
 }
 
-/* Slots of streams that ended are used again; that must hide nothing. */
+/* Slots of streams that ended are reused; that must not hide a race. */
 TEST(many_streams_after_each_other_are_distinguished)
 {
 	begin();

@@ -1,6 +1,6 @@
 /*
  * Virtual time: durations are exact, nothing sleeps, and a test can move time,
- * delay an operation, and hold back what the host sees.
+ * delay an operation, and hold back events from the host.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -269,8 +269,8 @@ add_one(void *data)
 	__atomic_add_fetch((int *)data, 1, __ATOMIC_RELAXED);
 }
 
-/* On a GPU they run on a thread of the driver's; so a call that only asks must
- * not run them on the caller's, which may hold a lock they want. */
+/* On a GPU they run on a thread of the driver. So a call that only queries must
+ * not run them on the caller's thread, which may hold a lock that they take. */
 TEST(host_functions_do_not_run_under_calls_that_only_ask)
 {
 	if (sim() == NULL)
@@ -381,7 +381,7 @@ TEST(a_stream_waits_for_a_value_the_host_writes)
 	EXPECT_EQ(sim()->violations(), 0);
 }
 
-/* Everything that can be put on a stream can be put behind such a wait. */
+/* Every operation of a stream can be queued behind such a wait. */
 TEST(all_kinds_of_work_follow_a_value)
 {
 	begin();

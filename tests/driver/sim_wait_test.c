@@ -1,6 +1,6 @@
 /*
- * simcuda says for how long streams were kept waiting by events: exactly, and
- * only for what the events delayed.
+ * simcuda reports how long events kept streams waiting: exactly, and only the
+ * time that the events delayed.
  */
 #include "tests/support/cuda.h"
 
@@ -63,7 +63,7 @@ TEST(an_event_that_has_happened_delays_nothing)
 	cuda_sleep(a, MS);
 	CU(cu.cuCtxSynchronize());
 	cuda_order(a, b);
-	/* Nor one that was never recorded. */
+	/* An event that was never recorded does not either. */
 	CU(cu.cuStreamWaitEvent(b, cuda_event(), 0));
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 0);
@@ -102,7 +102,7 @@ TEST(waits_may_be_left_out)
 	sim()->count_waits(1);
 	CU(cu.cuCtxSynchronize());
 	EXPECT_EQ(sim()->wait_ns(), 0);
-	/* One that counts after one that does not: only the rest. */
+	/* One that counts after one that does not: only the rest counts. */
 	cuda_sleep(a, 10 * MS);
 	sim()->count_waits(0);
 	cuda_order(a, b);
@@ -113,7 +113,7 @@ TEST(waits_may_be_left_out)
 	EXPECT_EQ(sim()->wait_ns(), 5 * MS);
 }
 
-/* The time of a wait is not known before something else happens. */
+/* The time of a wait is known only after the next operation. */
 TEST(waits_for_events_without_a_time_are_counted_when_they_have_one)
 {
 	begin();
@@ -140,7 +140,7 @@ TEST(waits_for_events_without_a_time_are_counted_when_they_have_one)
 	now = sim()->wait_ns();
 	CU(cu.cuStreamWriteValue32_v2(cuda_stream(), flag, 2, 0));
 	CU(cu.cuCtxSynchronize());
-	/* c came to its wait when the event was long past. */
+	/* c reached its wait long after the event. */
 	EXPECT_EQ(sim()->wait_ns(), now);
 }
 

@@ -22,7 +22,8 @@ TEST(codes_map_to_the_status_of_their_kind)
 		{ CUDA_ERROR_NOT_SUPPORTED, WEIR_ENOTSUP },
 		{ CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, WEIR_ECAPTURE },
 		{ CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, WEIR_ECAPTURE },
-		/* Arguments of a driver call are ours, not the caller's. */
+		/* The arguments of a driver call come from weir, not from the
+		 * caller. */
 		{ CUDA_ERROR_INVALID_VALUE, WEIR_EDRIVER },
 		{ CUDA_ERROR_INVALID_HANDLE, WEIR_EDRIVER },
 		{ CUDA_ERROR_ILLEGAL_ADDRESS, WEIR_EDRIVER },

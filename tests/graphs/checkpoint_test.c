@@ -1,7 +1,7 @@
 /*
- * Checkpoints of a pool: that a layout comes back block by block, also with
- * holes between what is mapped and of several streams; who owns what then; and
- * that a restore that fails changes nothing.
+ * Checkpoints of a pool: a layout is restored block by block, also with holes
+ * between mapped memory and of several streams; the owners of blocks after
+ * that; and a restore that fails changes nothing.
  */
 #include <weir/graph.h>
 #include <weir/trace.h>
@@ -37,7 +37,7 @@ compare_seen(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* The blocks that have memory, by address. */
+/* The mapped blocks, by address. */
 static size_t
 look(const struct weir_pool *pool, struct seen *out)
 {
@@ -83,7 +83,7 @@ checkpoint(struct weir_pool *pool)
 	return made;
 }
 
-/* Restore, and see that it is so; the lists are the caller's. */
+/* Restore, and check the result; the caller frees the lists. */
 static struct weir_restored
 restore(struct weir_pool *pool, const struct weir_checkpoint *from,
     const struct seen *seen, size_t n)
@@ -140,7 +140,7 @@ TEST(a_pool_is_restored_block_by_block)
 	weir_restored_drop(&out);
 	EXPECT_NULL(out.live);
 	expect_healthy();
-	/* Memory that came since is there and free; all else is as it was. */
+	/* Newer memory is there and free; the rest is as before. */
 	struct seen now[BLOCKS] = { 0 };
 	size_t m = look(pool, now);
 	EXPECT_EQ(m, n + 1);
@@ -151,7 +151,8 @@ TEST(a_pool_is_restored_block_by_block)
 		}
 		expect_same(&now[i], 1, &seen[k++], 1);
 	}
-	/* Again, and what follows is as it was the first time. */
+	/* The same again; later requests get the same addresses as the first
+	 * time. */
 	void *next = take_from(pool, 3000, stream);
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	weir_restored_drop(&out);
@@ -212,7 +213,7 @@ TEST(the_history_records_a_restore_as_frees_and_allocations)
 	take_from(pool, 3000, stream);
 	uint64_t before = events();
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
-	/* Three are freed, which is asked for and completed; two come back. */
+	/* Three blocks are freed, with both events; two are allocated again. */
 	EXPECT_EQ(events(), before + 3 * 2 + 2);
 	weir_restored_drop(&out);
 	weir_checkpoint_drop(made);
@@ -220,7 +221,8 @@ TEST(the_history_records_a_restore_as_frees_and_allocations)
 	expect_healthy();
 }
 
-/* Pieces of 2 MiB that are mapped apart: what lies between has gone back. */
+/* Pieces of 2 MiB that are mapped apart; the memory between them has gone
+ * back. */
 TEST(a_pool_with_holes_is_restored)
 {
 	struct weir_pool *pool = new_pool(0, 0);
@@ -249,7 +251,7 @@ TEST(a_pool_with_holes_is_restored)
 		EXPECT(has(out.freed, out.n_freed, all));
 		weir_restored_drop(&out);
 	}
-	/* A hole that has been filled since stays so. */
+	/* A hole that has been filled since stays filled. */
 	void *filler = take_from(pool, 4 * MIB, stream);
 	struct weir_restored out = { .struct_size = sizeof(out) };
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
@@ -300,7 +302,7 @@ TEST(blocks_of_several_streams_are_restored_to_their_streams)
 	give(ptr[2]);
 	size_t n = look(pool, seen);
 	struct weir_checkpoint *made = checkpoint(pool);
-	/* Memory of one goes over to the other, who is at work on it. */
+	/* Memory of one stream passes to the other, which works on it. */
 	EXPECT_OK(weir_free_async(ptr[0], b));
 	void *its = take_from(pool, 2 * MIB, b);
 	EXPECT(its == ptr[0] || its == ptr[1]);
@@ -317,7 +319,7 @@ TEST(blocks_of_several_streams_are_restored_to_their_streams)
 	expect_healthy();
 }
 
-/* The last block of a stream that is gone is freed, and comes back. */
+/* The last block of a stream that has ended is freed, and restored. */
 TEST(blocks_of_a_stream_that_has_ended_are_restored)
 {
 	struct weir_pool *pool = new_pool(0, 0);
@@ -439,7 +441,7 @@ TEST(an_impossible_checkpoint_or_restore_is_refused_and_changes_nothing)
 	finish(use);
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	weir_restored_drop(&out);
-	/* Memory that has gone. */
+	/* Memory that was given back. */
 	give(a);
 	EXPECT_OK(weir_pool_trim(pool, 0, NULL));
 	EXPECT_STATUS(weir_checkpoint_restore(pool, made, &out), WEIR_EINVAL);

@@ -1,7 +1,7 @@
 /*
- * Graphs: their states, what is refused in each, what a failure leaves, memory
- * that is kept while a graph can be replayed, and captures that a program makes
- * itself.
+ * Graphs: their states, the calls that each state refuses, the state after a
+ * failure, memory that is kept while a graph can be replayed, and captures by
+ * the program.
  */
 #include <weir/graph.h>
 
@@ -210,7 +210,7 @@ TEST(memory_of_a_graph_stays_while_it_can_be_replayed)
 	EXPECT_EQ(trim(0), 0);
 	EXPECT_OK(weir_pool_trim(pool, 0, NULL));
 	EXPECT_EQ(reserved(), 4 * MIB);
-	/* Nor does anyone else get it. */
+	/* No other request gets it either. */
 	EXPECT_NE(take(4 * MIB, stream), ptr);
 	for (int i = 0; i < 3; i++)
 		EXPECT_OK(weir_graph_replay(graph, stream));
@@ -238,7 +238,7 @@ TEST(memory_of_a_graph_that_is_reset_waits_for_its_replays)
 	give(ptr);
 	EXPECT_OK(weir_graph_capture_end(graph));
 	EXPECT_OK(weir_graph_replay(graph, other));
-	/* Its own stream is idle, the one it replays on is not. */
+	/* The graph's stream is idle, the stream of the replay is not. */
 	weir_graph_destroy(graph);
 	EXPECT_EQ(reserved(), 4 * MIB);
 	EXPECT(!is_done(other));

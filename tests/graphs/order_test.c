@@ -1,7 +1,7 @@
 /*
- * Memory moves from stream to stream within a capture, by the order of that
- * capture and no other. The simulated device reports each race when the graphs
- * are replayed.
+ * Memory passes from stream to stream within a capture, by the order of that
+ * capture only. The simulated device reports each race when the graphs are
+ * replayed.
  */
 #include <weir/graph.h>
 
@@ -48,7 +48,7 @@ wait_for(weir_stream later, weir_stream earlier)
 	EXPECT_OK(weir_stream_wait_stream(later, earlier));
 }
 
-/* Work that takes its time, so that what is not ordered overlaps. */
+/* Work that takes time, so that unordered work overlaps. */
 static void
 work(void *ptr, unsigned char value, weir_stream stream)
 {
@@ -73,8 +73,8 @@ expect_held(size_t blocks)
 	EXPECT_EQ(pool_stats(graph).reserved_bytes.all.current, blocks * SIZE);
 }
 
-/* End the capture and replay what it has made again and again, also on streams
- * that were not in it. */
+/* End the capture and replay the graph again and again, also on streams that
+ * were not in the capture. */
 static void
 replay(void)
 {
@@ -110,7 +110,7 @@ TEST(a_stream_that_has_joined_another_uses_memory_that_it_freed)
 	void *second = take(SIZE, a);
 	EXPECT_EQ(second, first);
 	work(second, 2, a);
-	/* And back again, freed first and joined then. */
+	/* And in the other direction, freed first and joined then. */
 	give(second);
 	wait_for(b, a);
 	void *third = take(SIZE, b);
@@ -183,7 +183,7 @@ TEST(neighbours_of_several_streams_serve_together_in_a_capture)
 	give(mine);
 	give(other);
 	wait_for(a, b);
-	/* Each in its turn, whatever lies where. */
+	/* Each in turn, wherever it lies. */
 	char *one = take(SIZE, a);
 	char *two = take(SIZE, a);
 	EXPECT(one == mine || one == other);
@@ -293,8 +293,8 @@ TEST(a_use_outside_of_the_capture_holds_a_block_back_until_it_is_done)
 	done();
 }
 
-/* It was used before its stream came into the capture: what waits for the
- * stream there says nothing of that. */
+/* The block was used before its stream joined the capture: a wait for the
+ * stream in the capture does not cover that use. */
 TEST(a_use_before_the_capture_is_not_of_the_capture)
 {
 	struct weir_pool *pool = NULL;
@@ -333,8 +333,9 @@ TEST(a_use_before_the_capture_is_not_of_the_capture)
 
 /* ---- What belongs to others -------------------------------------------- */
 
-/* Memory that a stream freed before the capture is taken over by its order
- * only if that work is done; also if the stream itself uses it in between. */
+/* Memory that a stream freed before the capture is covered by the capture's
+ * order only if that work is done; also if the stream itself uses the memory in
+ * between. */
 static void
 free_before(bool finished, bool between)
 {
@@ -398,7 +399,8 @@ TEST(two_captures_of_one_pool_do_not_take_from_each_other)
 	work(used, 2, c);
 	record(used, c);
 	give(used);
-	/* One freed by its stream, and one that waits: neither serves. */
+	/* One block was freed by its stream, and one waits: neither serves the
+	 * request. */
 	void *second = take(SIZE, b);
 	EXPECT(second != first && second != used);
 	work(second, 3, b);
@@ -452,7 +454,7 @@ TEST(a_capture_gets_no_edge_that_it_does_not_need)
 	weir_graph_destroy(graph);
 }
 
-/* A limit that leaves room for one block beside the memory that is kept. */
+/* A limit that leaves space for one block beside the kept memory. */
 static void
 under_pressure(const char *options, size_t limit)
 {
@@ -475,7 +477,7 @@ under_pressure(const char *options, size_t limit)
 	work(third, 4, a);
 	EXPECT_EQ(pool_stats(graph).num_gpu_waits, 2);
 	expect_held(1);
-	/* The program joins what it has forked, as ever. */
+	/* The program joins the streams that it has forked. */
 	wait_for(a, b);
 	replay();
 	expect_filled(third, SIZE, 4, a);
@@ -494,7 +496,8 @@ TEST(a_request_that_would_fail_is_put_behind_another_stream_in_the_graph)
 	under_pressure("prefer:balance", SIZE);
 }
 
-/* That a branch was never joined is still an error if its work is. */
+/* A branch that was never joined is still an error if its work is not
+ * joined. */
 TEST(an_edge_joins_no_stream_that_the_program_does_not)
 {
 	conf("prefer:memory");
@@ -557,7 +560,7 @@ TEST(graphs_of_several_streams_share_a_pool_in_their_order)
 	wait_for(a, b);
 	expect_held(2);
 	EXPECT_OK(weir_graph_capture_end(graph));
-	/* All of it serves the next one, whichever stream that is on. */
+	/* All of it serves the next graph, whichever stream that is on. */
 	EXPECT_OK(weir_graph_pool(graph, &pool));
 	begin_on(next, c, pool);
 	void *third = take(SIZE, c);
@@ -582,7 +585,7 @@ TEST(graphs_of_several_streams_share_a_pool_in_their_order)
 	done();
 }
 
-/* Each with a pool of its own: in any order, and at once. */
+/* Each graph with a separate pool: in any order, and at once. */
 TEST(graphs_with_separate_pools_replay_in_any_order)
 {
 	struct weir_graph *graphs[3];

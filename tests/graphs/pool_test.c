@@ -1,6 +1,5 @@
 /*
- * Pools: who holds them, what they are like, what is theirs; and routes to
- * them.
+ * Pools: their owners, their properties, their memory; and routes to them.
  */
 #include <weir/graph.h>
 
@@ -106,7 +105,7 @@ TEST(a_dying_pool_comes_back_to_life_by_its_number)
 	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
 	EXPECT_STATUS(weir_pool_find(id, &again), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "nothing of it is left");
-	/* Another pool that has its arena now is another pool. */
+	/* Another pool that uses its arena now is a different pool. */
 	pool = new_pool(0, 0);
 	EXPECT_STATUS(weir_pool_find(id, &again), WEIR_EINVAL);
 	EXPECT_OK(weir_pool_find(weir_pool_id(pool), &again));
@@ -277,7 +276,7 @@ TEST(a_pool_serves_other_requests_when_memory_is_short)
 	give(its);
 	EXPECT_EQ(take_from(pool, 8 * MIB, stream), its);
 	give(its);
-	/* A request for a pool of its own is served there or not at all. */
+	/* A request in a pool is served by that pool or not at all. */
 	EXPECT_NO_MEMORY(
 	    weir_pool_malloc(selfish, 16 * MIB, stream), WEIR_ENOMEM);
 	give(live);
@@ -417,8 +416,8 @@ TEST(a_pool_of_segments_is_cut_as_segments_are)
 	expect_healthy();
 }
 
-/* GPU waits of a request of 4 MiB in a pool that a limit leaves no room for
- * beside 2 MiB of small blocks, freed on a stream that is late. */
+/* Count the GPU waits of a request of 4 MiB in a pool. The limit leaves no
+ * space for it beside 2 MiB of small blocks, freed on a stream that is late. */
 static uint64_t
 waits_beside_small_memory(unsigned flags, const struct weir_pool_source *source)
 {

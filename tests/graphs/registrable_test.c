@@ -109,8 +109,8 @@ TEST(every_device_that_can_reaches_registrable_memory)
 	weir_pool_release(pool);
 }
 
-/* Blocks come and go in pieces; no two segments share a handle, and no block
- * lies on two handles. */
+/* Blocks are allocated and freed in pieces; no two segments share a handle, and
+ * no block lies on two handles. */
 TEST(registrable_blocks_never_lie_across_handles)
 {
 	enum { BLOCKS = 24, ROUNDS = 400 };
@@ -164,7 +164,7 @@ TEST(registrable_memory_goes_back_when_its_work_is_done)
 	expect_healthy();
 }
 
-/* Memory that is registered elsewhere stays at its addresses. */
+/* Memory that is registered elsewhere keeps its addresses. */
 TEST(pinned_registrable_memory_stays)
 {
 	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
@@ -292,7 +292,7 @@ TEST(registrable_memory_has_both_types_of_handle_where_the_device_has)
 	    true);
 }
 
-/* As without the daemon that gives fabric handles out. */
+/* As without the daemon that hands out fabric handles. */
 TEST(registrable_memory_does_without_a_fabric_that_is_not_set_up)
 {
 	expect_types(

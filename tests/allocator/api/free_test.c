@@ -79,10 +79,10 @@ TEST(the_error_of_a_wrong_free_names_the_mistake)
 	void *last = take(4 * MIB, NULL);
 
 	give(second);
-	/* Within what is free beside a live block. */
+	/* Inside free memory beside a live block. */
 	EXPECT_STATUS(weir_free(second + MIB), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "lies in memory that is cached");
-	/* One past a live block, where a freed one began. */
+	/* One byte past a live block, where a freed one began. */
 	EXPECT_STATUS(weir_free(second), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "one past a block");
 	EXPECT_STR_HAS(weir_last_error(), "4194304 bytes before it");
@@ -226,7 +226,7 @@ TEST(a_block_freed_on_no_stream_waits_for_all_work)
 	EXPECT_NE(take(4 * MIB, a), ptr);
 	finish(late);
 	settle();
-	/* Then it is everyone's. */
+	/* Then every stream may use it. */
 	EXPECT_EQ(take(4 * MIB, new_stream()), ptr);
 	expect_healthy();
 }
@@ -246,7 +246,7 @@ TEST(freeing_on_a_stream_of_another_device_is_refused)
 	give(ptr);
 }
 
-/* Nothing may have happened when the call says that it failed. */
+/* If the call returns an error, nothing may have changed. */
 TEST(freeing_on_a_stream_without_host_memory_changes_nothing)
 {
 	weir_stream to[2] = { new_stream(), WEIR_STREAM_ANY };
@@ -280,7 +280,7 @@ TEST(a_block_that_is_done_with_is_free_at_once)
 	void *used = take(4 * MIB, NULL);
 
 	record(used, late);
-	busy(late, LATE_MS); /* which uses neither, says the caller */
+	busy(late, LATE_MS); /* the caller states that neither is in use */
 	EXPECT_OK(allocator_free_done(ptr));
 	EXPECT_OK(allocator_free_done(used));
 	EXPECT_EQ(stats().pending_bytes, 0);
@@ -298,14 +298,15 @@ TEST(a_block_that_is_done_with_is_free_at_once)
 
 enum { THREADS = 8, SHARED = 64 };
 
-/* A thread of those that free the same blocks. */
+/* One of the threads that free the same blocks. */
 struct freeing {
 	void **block;
 	int first; /* of its own part */
 	pthread_barrier_t *barrier;
 };
 
-/* Its part of the blocks; and then, when all are freed, all of them. */
+/* Free its part of the blocks; and then, when all are freed, all of them
+ * again. */
 static void *
 free_part_and_all(void *arg)
 {

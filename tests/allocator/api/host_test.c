@@ -1,6 +1,6 @@
 /*
  * <weir/host.h>: which block a request gets and when a freed one may be used
- * again, what is held, limits, kinds, registration, and what is refused.
+ * again, the held bytes, limits, kinds, registration, and refused calls.
  */
 #include "allocator/api/host.h"
 #include "allocator/host/known.h"
@@ -26,7 +26,7 @@
 
 /* ---- Words ------------------------------------------------------------- */
 
-/* A block that is written at once: the simulated device reports a race if its
+/* A block that the host writes at once: the simulated device reports a race if
  * work may still use it. */
 static void *
 host_take(size_t size)
@@ -71,7 +71,7 @@ host_trim(size_t keep)
 	return freed;
 }
 
-/* Queue a copy between host and device; the host's side is recorded. */
+/* Queue a copy between host and device, and record the host's side. */
 static void
 upload(void *to, const void *from, size_t size, weir_stream stream)
 {
@@ -343,7 +343,8 @@ TEST(a_block_serves_requests_that_leave_an_eighth_unused_at_most)
 	void *ptr = host_take(90 * MIB);
 
 	host_give(ptr);
-	/* The address may be the same: what was free has gone back. */
+	/* The address may be the same, because the free memory has gone
+	 * back. */
 	void *other = host_take(79 * MIB);
 	EXPECT_LT(info_of(other).size, 90 * MIB);
 	host_give(other);
@@ -353,8 +354,8 @@ TEST(a_block_serves_requests_that_leave_an_eighth_unused_at_most)
 	expect_healthy();
 }
 
-/* Sizes of a loader whose batches vary, among small ones; what was ever held
- * for what was ever live. */
+/* Sizes of a loader whose batches vary, among small ones. Returns the peak of
+ * held bytes for each byte of the peak of live bytes. */
 TEST(a_mix_of_sizes_holds_an_eighth_more_than_is_live_at_most)
 {
 	enum { LIVE = 48, STEPS = 6000 };
@@ -390,7 +391,7 @@ roll_uniform(unsigned *seed)
 	return 4 * KIB + (size_t)rand_r(seed) % (252 * KIB);
 }
 
-/* Each power of two from 64 bytes on is as likely as any other. */
+/* Each power of two from 64 bytes on is equally likely. */
 static size_t
 roll_any(unsigned *seed)
 {
@@ -477,7 +478,7 @@ TEST(a_tiny_block_is_freed_by_either_call_and_serves_again)
 	EXPECT_STATUS(weir_host_free(b), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "freed before");
 	EXPECT_STATUS(weir_free(b), WEIR_EINVAL);
-	/* A pointer with bits where no address has any. */
+	/* A pointer with bits that no address has. */
 	EXPECT_STATUS(
 	    weir_host_free((void *)((uintptr_t)c | (uintptr_t)1 << 62)),
 	    WEIR_EINVAL);
@@ -508,7 +509,7 @@ TEST(tiny_neighbours_wait_for_their_own_streams_only)
 	expect_healthy();
 }
 
-/* With one thread no peak is missed, whichever kinds its blocks are of. */
+/* With one thread no peak is missed, whichever kinds its blocks have. */
 TEST(peaks_count_tiny_and_other_blocks_together)
 {
 	enum { N = 64 };
@@ -570,7 +571,7 @@ TEST(a_wrong_sum_of_shared_bytes_is_found)
 	expect_healthy();
 }
 
-/* Programs that know nothing of weir have what the driver gives them. */
+/* Programs that do not know weir expect the driver's alignment. */
 TEST(memory_in_place_of_the_driver_s_is_aligned_as_the_driver_s)
 {
 	for (size_t size = 1; size < 3 * KIB; size += 200) {
@@ -655,7 +656,7 @@ TEST(memory_that_is_unused_for_long_goes_back)
 	void *ptr = host_take(MIB);
 	for (int i = 0; i < 6; i++) {
 		os_time_skip(15 * 1000000);
-		host_take(MIB); /* the clock is looked at by requests */
+		host_take(MIB); /* only requests read the clock */
 	}
 	EXPECT_NOT_NULL(ptr);
 	EXPECT_EQ(held(), 7 * MIB);
@@ -841,7 +842,7 @@ TEST(a_change_of_mode_frees_blocks_as_they_came)
 	EXPECT_EQ(host_take(MIB), driver);
 	EXPECT_EQ(host_trim(0), MIB);
 	host_give(driver);
-	host_give(host_take(MIB)); /* the next would go the same way */
+	host_give(host_take(MIB)); /* the next block would go back, too */
 	registered("");
 	EXPECT_NE(host_take(MIB), driver);
 	expect_healthy();
@@ -917,8 +918,8 @@ TEST(the_node_of_a_device_is_read_from_the_system_s_tables)
 	EXPECT_EQ(host_node(root, "0000:3B:00.0"), -1);
 }
 
-/* The call that says where pages are to be is caught on its way out of weir;
- * all others go on. */
+/* The system call that places pages is caught on its way out of weir; all
+ * others go through. */
 static struct {
 	unsigned times;
 	long refuse; /* an errno */
@@ -1161,8 +1162,8 @@ TEST(any_address_can_be_queried_for_pinned_memory)
 
 /* ---- What is refused --------------------------------------------------- */
 
-/* Locked pages are in the machine; those of our own would be touched before the
- * driver could refuse them. */
+/* Locked pages use memory of the machine; pages of this process would be
+ * touched before the driver could refuse them. */
 TEST(more_than_the_machine_has_is_refused)
 {
 	EXPECT_NO_MEMORY(weir_host_malloc((size_t)1 << 45), WEIR_EHOSTMEM);
@@ -1312,7 +1313,7 @@ churn(void *argument)
 		kept[at][sizes[at] - 1] = (unsigned char)(at + 1);
 		if (i % 8 == 0)
 			upload(device, kept[at], sizes[at], stream);
-		if (i % 64 == 0) /* decay has something to do */
+		if (i % 64 == 0) /* decay has memory to give back */
 			os_time_skip(2 * 1000000);
 	}
 	for (int at = 0; at < 16; at++)
@@ -1322,8 +1323,8 @@ churn(void *argument)
 	return NULL;
 }
 
-/* `background`: what the background thread is giving back just now is still
- * held, and no trim's. */
+/* `background`: memory that the background thread is giving back at this moment
+ * still counts as held, and a trim cannot give it back. */
 static void
 run_threads(bool background)
 {

@@ -182,8 +182,8 @@ TEST(a_destroyed_stream_is_refused_by_every_call)
 
 /* ---- No stream --------------------------------------------------------- */
 
-/* So much memory is fenced when it is freed; less waits for more, or until it
- * is missed. */
+/* Freed memory is fenced if it is this much; less waits for more, or until a
+ * request needs it. */
 enum { MUCH = 64 * MIB };
 
 TEST(memory_of_no_stream_is_not_reused_until_all_work_of_the_device_is_done)
@@ -272,7 +272,7 @@ TEST(a_block_of_no_stream_that_cannot_be_followed_is_not_handed_out)
 	struct weir_stats before = stats();
 	bool failed = false;
 
-	/* From nothing: what a use needs is kept for the next time. */
+	/* The first use allocates; its memory is kept for the next one. */
 	for (unsigned long nth = 1; nth < 40; nth++) {
 		meta_fail(nth, 1);
 		void *ptr = weir_malloc(4 * MIB, WEIR_STREAM_ANY);

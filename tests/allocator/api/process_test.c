@@ -10,8 +10,8 @@
 
 #include "tests/support/device.h"
 
-/* Run a body in a child, which leaves by exit() if it returns; 0 if all went
- * well. One that hangs ends with the test, when that has had its time. */
+/* Run a body in a child, which leaves by exit() if it returns; 0 if all was
+ * right. A child that hangs ends with the test, at the test's time limit. */
 static int
 in_child(void (*body)(void *), void *arg)
 {
@@ -162,8 +162,8 @@ static struct {
 } left;
 
 /*
- * After the driver's own handlers, which were registered later. Whether calls
- * still succeed is the driver's; that they return is weir's.
+ * Runs after the driver's own handlers, which were registered later. The driver
+ * decides whether calls still succeed; weir has to return from them.
  */
 static void
 call_weir_at_the_end(void)

@@ -1,5 +1,5 @@
 /*
- * Asking for blocks: by any address within, and by the start.
+ * Queries of blocks: by any address within, and by the start.
  */
 #include <string.h>
 

@@ -22,7 +22,8 @@ TEST(a_block_waits_for_the_uses_that_were_recorded)
 	expect_healthy();
 }
 
-/* The use is of the moment of the call, what the stream does later is not. */
+/* The use is of the moment of the call; later work of the stream is not part of
+ * it. */
 TEST(a_past_use_ends_before_the_stream_s_later_work)
 {
 	weir_stream mine = new_stream();
@@ -37,7 +38,7 @@ TEST(a_past_use_ends_before_the_stream_s_later_work)
 	busy(other, LATE_MS);
 	give(past);
 	give(until_free);
-	take(8 * MIB, mine); /* which looks what is complete */
+	take(8 * MIB, mine); /* this request polls for complete memory */
 	EXPECT_EQ(stats().pending_bytes, 4 * MIB);
 	EXPECT(!is_done(other));
 	expect_healthy();

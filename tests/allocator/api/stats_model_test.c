@@ -1,8 +1,8 @@
 /*
  * Every statistic of blocks, for the device and for each stream, against a
- * model that adds and subtracts as the header says and knows nothing else:
- * current, peak and the two sums, of all, small and large blocks, with resets
- * in between. WEIR_TEST_SEED in the environment starts elsewhere.
+ * model that adds and subtracts as the header says: current, peak and the two
+ * sums, of all, small and large blocks, with resets in between. WEIR_TEST_SEED
+ * in the environment sets the seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum {
 /* The counters of a block, in the order of struct counts. */
 enum { COUNT, BYTES, REQUESTED, KEPT };
 
-/* One owner: a stream, or the device. By what is counted, and by kind. */
+/* One owner: a stream, or the device. By counter, and by kind. */
 struct counts {
 	struct weir_stat of[KEPT][3];
 };
@@ -69,7 +69,7 @@ subtract(struct weir_stat *stat, uint64_t amount)
 	stat->freed += amount;
 }
 
-/* Change what the model has of a block's owner and of the device. */
+/* Change the model's sums of a block's owner and of the device. */
 static void
 tell(struct program *p, const struct owned *block,
     void (*change)(struct weir_stat *, uint64_t))
@@ -144,7 +144,8 @@ step_free(struct program *p)
 	tell(p, &block, subtract);
 	if (to == block.stream)
 		return;
-	/* It was one's and is another's: he has had it for a moment. */
+	/* The block moves from one stream to another, so for a moment both
+	 * count it. */
 	struct counts device = p->counts[DEVICE];
 	block.stream = to;
 	tell(p, &block, add_to);

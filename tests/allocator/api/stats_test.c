@@ -1,6 +1,6 @@
 /*
- * Every counter: when it goes up, when it goes down, for the device and for
- * each stream, and what the resets do.
+ * Every counter: when it rises and when it falls, for the device and for each
+ * stream, and the effects of the resets.
  */
 #include "allocator/api/stats.h"
 
@@ -115,7 +115,7 @@ TEST(a_pending_block_is_active_but_not_allocated)
 	EXPECT_EQ(s.requested_bytes.all.current, 2 * MIB);
 	EXPECT_EQ(s.pending_bytes, 2 * MIB);
 	finish(use);
-	give(take(512, NULL)); /* any request looks for what has ended */
+	give(take(512, NULL)); /* any request polls for uses that have ended */
 	s = stats();
 	EXPECT_EQ(s.active.large_pool.current, 0);
 	EXPECT_EQ(s.active_bytes.large_pool.current, 0);
@@ -216,7 +216,8 @@ TEST(oversize_blocks_and_segments_are_counted)
 	s = stats();
 	expect_stat(&s.oversize_allocations, 0, 1, 1, 1);
 	EXPECT_EQ(s.oversize_segments.current, segments);
-	/* The option may change meanwhile: what was counted is taken back. */
+	/* The option may change meanwhile: the counted block is subtracted
+	 * again. */
 	conf("max_split_size_mb:unlimited");
 	trim(0);
 	s = stats();
@@ -283,7 +284,7 @@ TEST(failures_are_counted_for_the_device_and_the_stream_that_asked)
 		EXPECT_NO_MEMORY(weir_malloc(16 * MIB, stream), WEIR_ENOMEM);
 	EXPECT_NO_MEMORY(weir_malloc(17 * MIB, NULL), WEIR_ENOMEM);
 	EXPECT_EQ(stats().num_ooms, 4);
-	/* The last one was hopeless from the start. */
+	/* The last request could not succeed from the start. */
 	EXPECT_EQ(stats().num_alloc_retries, 3);
 	EXPECT_EQ(stats_of_stream(stream).num_ooms, 3);
 	EXPECT_EQ(stats_of_stream(stream).num_alloc_retries, 3);

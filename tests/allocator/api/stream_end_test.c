@@ -9,7 +9,7 @@
 #include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
-/* How many streams have a heap on device 0, WEIR_STREAM_ANY among them. */
+/* Count the streams with a heap on device 0, WEIR_STREAM_ANY among them. */
 static size_t
 heap_count(void)
 {
@@ -105,7 +105,7 @@ TEST(a_pending_block_that_outlives_its_stream_is_everyone_s_when_it_is_done)
 
 TEST(an_ended_stream_leaves_nothing_behind)
 {
-	void *small = take(512, NULL); /* what serves small blocks stays */
+	void *small = take(512, NULL); /* memory for small blocks stays */
 	size_t before = heap_count();
 
 	for (int i = 0; i < 10; i++) {
@@ -219,7 +219,7 @@ TEST(only_streams_that_weir_made_for_the_caller_can_be_destroyed)
 	EXPECT_STATUS(weir_stream_destroy(WEIR_STREAM_LEGACY), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stream_destroy(WEIR_STREAM_PER_THREAD), WEIR_EINVAL);
 	EXPECT_STATUS(weir_stream_destroy(WEIR_STREAM_ANY), WEIR_EINVAL);
-	/* All of them are as they were. */
+	/* All of them are unchanged. */
 	give(take(512, pooled));
 	give(take(512, foreign));
 	expect_healthy();
@@ -264,7 +264,8 @@ TEST(a_retired_handle_that_is_used_again_is_a_new_stream)
 	busy(a, LATE_MS);
 	give(ptr);
 	EXPECT_OK(weir_stream_retire(a));
-	/* Not destroyed after all: its memory is not the new stream's. */
+	/* The stream was not destroyed: its memory does not belong to the new
+	 * one. */
 	EXPECT_NE(take(4 * MIB, a), ptr);
 	finish(a);
 	settle();
@@ -333,7 +334,7 @@ TEST(a_thread_that_ends_leaves_its_stream_s_memory_to_the_others)
 {
 	void *theirs;
 
-	conf("tcache:0"); /* each poll must come to the heaps */
+	conf("tcache:0"); /* each poll must reach the heaps */
 	take(512, NULL);  /* and be served from there */
 	run_thread(use_own_stream, &theirs);
 	poll();

@@ -1,7 +1,7 @@
 /*
- * Thread caches: what a thread has freed serves it again, and is free memory to
- * everybody else: to statistics, to trims, to requests of other threads, to the
- * ends of streams and threads.
+ * Thread caches: a block that a thread has freed serves the thread again. To
+ * all other parts it is free memory: to statistics, to trims, to requests of
+ * other threads, and to the ends of streams and threads.
  */
 #include "allocator/cache/tcache.h"
 
@@ -24,7 +24,7 @@
 #include "tests/support/arena.h"
 #include "tests/support/device.h"
 
-/* Blocks in the state, of a stream. */
+/* Count the blocks of a stream in a state. */
 static size_t
 count(weir_stream stream, enum block_state state)
 {
@@ -49,7 +49,7 @@ cached(weir_stream stream)
 	return count(stream, BLOCK_CACHED);
 }
 
-/* Run a function in a thread of its own, to its end. */
+/* Run a function in another thread, to its end. */
 static void
 in_thread(void *(*run)(void *), void *argument)
 {
@@ -102,7 +102,7 @@ TEST(large_blocks_are_kept_until_the_thread_comes_to_the_pool)
 	EXPECT_EQ(cached(a), 2);
 	EXPECT_EQ(take(4 * MIB, a), second);
 	give(second);
-	/* They merge for a request that is larger. */
+	/* They merge for a larger request. */
 	EXPECT_EQ(take(8 * MIB, a), first);
 	EXPECT_EQ(cached(a), 0);
 	expect_healthy();
@@ -209,7 +209,7 @@ TEST(peaks_are_exact_for_one_thread_on_several_streams)
 	expect_exact_peaks(7, 3);
 }
 
-/* With these it passes a peak by what it takes from the pool. */
+/* With these the cache passes a peak by blocks from the pool. */
 TEST(blocks_that_one_cache_takes_from_the_pool_give_others_no_budget)
 {
 	expect_exact_peaks(8, 3);
@@ -304,7 +304,7 @@ TEST(a_default_stream_has_a_separate_cache)
 	expect_healthy();
 }
 
-/* Only where it is of the stream that is named. */
+/* Only if the block belongs to the named stream. */
 TEST(cached_blocks_are_allocated_and_freed_with_no_driver_call)
 {
 	static const size_t sizes[] = { 3000, 1 << 20, 8 << 20 };
@@ -448,8 +448,8 @@ TEST(a_change_of_options_empties_all_caches)
 	expect_healthy();
 }
 
-/* A thread that found the cache just before must stay out: blocks that it took
- * from the depot there would be lost. */
+/* A thread that found the cache just before must not use it: blocks that it
+ * took from the depot there would be lost. */
 TEST(a_cache_that_is_out_of_use_cannot_be_entered)
 {
 	weir_stream stream = new_stream();
@@ -462,7 +462,7 @@ TEST(a_cache_that_is_out_of_use_cannot_be_entered)
 	tcache_refresh();
 	EXPECT(!tcache_is_alive(cache));
 	EXPECT(!tcache_enter(cache));
-	give(take(512, stream)); /* there is another by now */
+	give(take(512, stream)); /* by now there is another cache */
 	expect_healthy();
 }
 
@@ -504,7 +504,7 @@ TEST(for_the_primary_context_s_default_streams_no_driver_is_asked)
 	expect_healthy();
 }
 
-/* NULL is a stream of each context. */
+/* NULL is a different stream in each context. */
 TEST(the_primary_context_s_default_stream_is_meant_in_any_context)
 {
 	const struct driver *driver = device_driver();
@@ -596,7 +596,7 @@ TEST(blocks_for_a_full_depot_go_to_the_pool_a_magazine_at_a_time)
 	expect_healthy();
 }
 
-/* Requests that came to the pool so far. */
+/* Count the requests that the pool has served so far. */
 static uint64_t
 served(void)
 {
@@ -654,7 +654,7 @@ TEST(a_thread_that_is_handed_memory_takes_a_magazine_at_a_time)
 	EXPECT_EQ(stats().allocation.all.current, MANY_SMALL);
 	EXPECT_EQ(stats().allocation.all.peak, MANY_SMALL);
 	expect_healthy();
-	/* It comes by address, as it would one by one. */
+	/* The order is by address, as it would be without magazines. */
 	for (int i = 1; i < MANY_SMALL; i++)
 		EXPECT_GT((char *)small.block[i], (char *)small.block[i - 1]);
 	free_small(&small);
@@ -721,7 +721,7 @@ struct held {
 	pthread_barrier_t *barrier;
 };
 
-/* Keeps its cache full until a signal to go on, and then uses it again. */
+/* Keep the cache full until a signal, and then use it again. */
 static void *
 hold_some(void *argument)
 {
@@ -752,7 +752,7 @@ TEST(a_request_takes_blocks_that_another_thread_has_cached)
 	expect_healthy();
 }
 
-/* Keeps small blocks: those are in use once before each of the first two pairs
+/* Keep small blocks, which are in use once before each of the first two pairs
  * of barriers. */
 static void *
 hold_small(void *argument)
@@ -790,7 +790,7 @@ TEST(a_request_leaves_other_threads_the_blocks_that_they_use)
 	EXPECT_EQ(cached(held.stream), kept);
 	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
-	/* It has not been used since. */
+	/* The block has not been used since. */
 	take(160 * MIB, held.stream);
 	EXPECT_EQ(cached(held.stream), 0);
 	pthread_barrier_wait(&barrier);
@@ -839,10 +839,11 @@ TEST(small_requests_leave_others_alone_until_they_are_many)
 	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
 	pthread_barrier_wait(&barrier);
 	size_t kept = cached(held.stream);
-	/* The first look, after which they seem unused. */
+	/* The first inspection, after which the blocks seem unused. */
 	take(40 * MIB, held.stream);
 	EXPECT_EQ(cached(held.stream), kept);
-	/* Each fills what is mapped for it, so that others miss. */
+	/* Each thread fills the memory that is mapped for it, so that others
+	 * miss. */
 	for (; small < 40; small++)
 		take(MIB, held.stream);
 	EXPECT_EQ(cached(held.stream), kept);
@@ -968,8 +969,8 @@ hand_over(struct ring *ring)
 		void *block = take(4096, ring->stream);
 		while (atomic_load(slot) != NULL)
 			sched_yield();
-		/* Asked while the block is still this thread's: once it is in
-		 * the slot, the other may have freed it. */
+		/* Read it while the block is still this thread's: once the
+		 * block is in the slot, the other thread may have freed it. */
 		if (i % 4096 == 0)
 			EXPECT_GE(stats().allocation.all.current, 1);
 		atomic_store(slot, block);
@@ -977,7 +978,7 @@ hand_over(struct ring *ring)
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	EXPECT_EQ(stats().allocation.all.current, 0);
 	EXPECT_EQ(stats().allocation.all.allocated, ring->rounds);
-	/* The blocks in transit at once plus those in caches, and no more. */
+	/* Only the blocks in transit at once and those in caches are held. */
 	EXPECT_LE(stats().reserved_bytes.all.current, 8 * MIB);
 	EXPECT_LE(stats().allocation.all.peak, 64 + 2 + 4 * TCACHE_BATCH);
 	EXPECT_GE(stats().allocation.all.peak, 1);
@@ -1002,7 +1003,7 @@ TEST(they_come_back_beside_another_arena_of_the_device)
 	expect_healthy();
 }
 
-/* Lots that one thread allocates and another frees, by turns. */
+/* Lots of blocks that one thread allocates and another frees, in turns. */
 enum { LOT = 1024, LOTS = 40 };
 struct lots {
 	weir_stream stream;
@@ -1024,7 +1025,7 @@ free_lots(void *argument)
 	return NULL;
 }
 
-/* Hand lots over in which a class has magazines of `batch`. */
+/* Pass lots from thread to thread in which a class has magazines of `batch`. */
 static void
 hand_lots_over(size_t size, uint64_t batch)
 {
@@ -1042,7 +1043,7 @@ hand_lots_over(size_t size, uint64_t batch)
 		pthread_barrier_wait(&lots.barrier);
 		pthread_barrier_wait(&lots.barrier);
 	}
-	/* Once there is enough, nothing passes through the pool. */
+	/* Once there are enough blocks, none pass through the pool. */
 	EXPECT_EQ(served() - before, 0);
 	EXPECT_EQ(pthread_join(thread, NULL), 0);
 	struct weir_stats s = stats();
@@ -1070,8 +1071,8 @@ struct early {
 	void *block[EARLY];
 };
 
-/* Frees blocks that another thread has allocated and not reported, and then
- * reports the frees. */
+/* Free blocks that another thread has allocated and not reported, and then
+ * report the frees. */
 static void *
 free_early(void *argument)
 {
@@ -1105,7 +1106,7 @@ TEST(a_free_that_is_reported_before_its_malloc_makes_no_peak)
 	EXPECT_EQ(s.active.small_pool.peak, 2 * EARLY);
 	EXPECT_EQ(s.requested_bytes.all.peak, 2 * EARLY * 8192);
 	EXPECT_EQ(stats_of_stream(early.stream).allocation.all.peak, 2 * EARLY);
-	/* Nor does it raise the peak of live bytes much. */
+	/* The peak of live bytes hardly rises either. */
 	EXPECT_LE(arena_peek(0)->most_live, 2 * EARLY * 8192);
 	expect_healthy();
 }
@@ -1170,7 +1171,7 @@ take_most(void *stream)
 	return NULL;
 }
 
-/* Also where threads are not stopped to see what they do not use. */
+/* The same where inspections do not stop threads. */
 TEST(complete_memory_that_a_thread_keeps_is_there_for_others)
 {
 	give(take(700, new_stream()));
@@ -1219,7 +1220,7 @@ TEST(the_oldest_complete_memory_goes_to_the_pool)
 	expect_healthy();
 }
 
-/* With no cache there is none for this either. */
+/* Without a cache for the stream there is none for this block either. */
 TEST(without_caches_complete_memory_goes_to_the_pool)
 {
 	conf("tcache:0");
@@ -1336,8 +1337,8 @@ TEST(a_forked_child_may_free_and_is_refused_memory)
 
 /* ---- Freed by two threads at once ---------------------------------------- */
 
-/* Free what another thread has freed at the same moment: both have found it
- * allocated. */
+/* Free a block that another thread has freed at the same moment: both have
+ * found it allocated. */
 static void
 free_as_if_live(void *ptr)
 {
@@ -1348,7 +1349,7 @@ free_as_if_live(void *ptr)
 	give(ptr);
 }
 
-/* As many of a size as are cached, and more: no two are one. */
+/* Allocate as many of a size as are cached, and more: no two are the same. */
 static void
 expect_all_differ(size_t size, weir_stream stream)
 {
@@ -1439,8 +1440,8 @@ TEST(a_block_that_was_freed_twice_at_once_goes_back_once)
 	expect_healthy();
 }
 
-/* Two threads that free one block in each round, at the same time as far as can
- * be, then allocate one after the other. */
+/* Two threads free one block in each round, as nearly at the same time as
+ * possible, and then allocate one after the other. */
 enum { EACH = 4 };
 struct race {
 	unsigned rounds;
@@ -1510,7 +1511,7 @@ run_racer(void *argument)
 	return NULL;
 }
 
-/* In how many rounds did both frees succeed? */
+/* Count the rounds in which both frees succeeded. */
 static int
 race_frees(void)
 {
@@ -1568,9 +1569,9 @@ trim_device(void *unused)
 }
 
 /* A thread has caches of the device and of host memory. Another thread empties
- * those of the device, with the device's lock, while this one is in host memory
- * with another lock. ThreadSanitizer reports it if the thread looks at the
- * others. */
+ * those of the device, under the device's lock, while this one uses host memory
+ * under another lock. ThreadSanitizer reports it if this thread reads the
+ * device's caches. */
 TEST(caches_of_another_arena_are_left_alone)
 {
 	pthread_t thread;

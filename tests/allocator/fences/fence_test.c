@@ -11,7 +11,7 @@
 
 enum { MS = 1000000 }; /* ns */
 
-/* The heap of a stream on device 0; made if need be, by a small block that
+/* The heap of a stream on device 0; created if needed, by a small block that
  * stays, so that other blocks are near it and move no memory. */
 static struct stream_heap *
 heap_of(weir_stream handle)
@@ -33,14 +33,14 @@ arena(void)
 	return arena_peek(0);
 }
 
-/* Free so much on a stream, without a thread's cache between. */
+/* Free this much on a stream, without a thread's cache. */
 static void
 free_some(weir_stream stream, size_t bytes)
 {
 	give(take(bytes, stream));
 }
 
-/* The poll by which a request of `mine` begins to look at others' memory. */
+/* The poll by which a request of `mine` finds memory of others. */
 static void
 poll(struct stream_heap *mine)
 {
@@ -84,7 +84,7 @@ follow(struct stream_heap *mine, struct stream_heap *other, uint64_t tick,
 	return done;
 }
 
-/* May `mine` use what was freed last in `other`, without a wait? */
+/* May `mine` use the memory freed last in `other`, without a wait? */
 static bool
 usable(struct stream_heap *mine, const struct stream_heap *other)
 {
@@ -171,8 +171,8 @@ TEST(memory_that_an_idle_stream_freed_serves_the_first_request)
 	expect_healthy();
 }
 
-/* All that the stream has freed is in use on other streams: whoever waits for
- * these has to come after the stream as well. */
+/* All memory that the stream has freed is in use on other streams: a stream
+ * that waits for these has to come after the first stream as well. */
 TEST(a_stream_is_fenced_whose_freed_memory_is_all_pending)
 {
 	weir_stream a = new_stream();
@@ -202,7 +202,7 @@ TEST(a_stream_is_fenced_whose_freed_memory_is_all_pending)
 	expect_healthy();
 }
 
-/* Each entry of a context costs calls of the driver, as a question does. */
+/* Each entry of a context costs driver calls, as each query does. */
 TEST(streams_of_one_context_are_asked_with_one_entry_of_it)
 {
 	enum { STREAMS = 8 };
@@ -230,7 +230,7 @@ TEST(streams_of_one_context_are_asked_with_one_entry_of_it)
 	expect_healthy();
 }
 
-/* So that a stream that frees all the time has fences of different ages. */
+/* A stream that frees all the time has fences of different ages. */
 TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 {
 	weir_stream a = new_stream();
@@ -250,13 +250,13 @@ TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 	EXPECT_EQ(of_a->fence_count, FENCES); /* it is bounded */
 	for (unsigned i = 1; i < FENCES; i++)
 		EXPECT_GT(of_a->fences[i].at, of_a->fences[i - 1].at);
-	/* Or nothing that is freed from now on could be waited for. */
+	/* Otherwise memory freed from now on could not be waited for. */
 	EXPECT_GT(of_a->fences[FENCES - 1].at, of_a->freed_at);
 	expect_healthy();
 }
 
-/* PyTorch's cudaMallocAsync backend frees on a stream of its own. Without
- * fences the stream would look idle to its own requests. */
+/* PyTorch's cudaMallocAsync backend frees on a separate stream. Without fences
+ * the stream would look idle to its own requests. */
 TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
 {
 	weir_stream a = new_stream();
@@ -340,13 +340,13 @@ TEST(the_legacy_stream_is_fenced_if_no_blocking_stream_is_there)
 	EXPECT_EQ(heap->fence_count, 1);
 }
 
-/* A record there would put all of those in order. */
+/* A record there would put all of those streams in order. */
 TEST(the_legacy_stream_is_not_fenced_beside_blocking_streams)
 {
 	weir_stream blocking = foreign_stream(CU_STREAM_DEFAULT);
 
 	conf("tcache:0");
-	give(take(512, blocking)); /* now it is known */
+	give(take(512, blocking)); /* now the order is known */
 	expect_unfenced(NULL);
 	EXPECT_OK(weir_stream_retire(blocking));
 	foreign_destroy(blocking);
@@ -369,7 +369,7 @@ use_per_thread(void *arg)
 	return NULL;
 }
 
-/* From elsewhere its handle would name another stream. */
+/* In another context its handle would name another stream. */
 TEST(the_default_stream_of_another_thread_is_not_fenced)
 {
 	weir_stream a = new_stream();
@@ -385,7 +385,8 @@ TEST(the_default_stream_of_another_thread_is_not_fenced)
 	char *got = take(4 * MIB, a);
 	EXPECT_EQ(gpu_waits(), 0);
 	EXPECT_EQ(stats().reserved_bytes.large_pool.current, 8 * MIB);
-	/* At the limit the host waits for it, as there is no other way. */
+	/* At the limit the host waits for it, because there is no other
+	 * memory. */
 	EXPECT_OK(weir_limit_set(0, 10 * MIB));
 	take(4 * MIB, a);
 	EXPECT_EQ(stats().num_host_waits, 1);
@@ -451,8 +452,8 @@ keep_fenced(struct stream_heap *heap, unsigned n, unsigned milliseconds,
 	weir_stream stream = heap->stream->handle;
 
 	settle();
-	poll(other);       /* what it was fenced for before is done */
-	take(512, stream); /* and what is small and complete is its own again */
+	poll(other);       /* the work before its earlier fence is done */
+	take(512, stream); /* and complete small memory is its own again */
 	busy(stream, milliseconds);
 	for (unsigned i = 0; i < n; i++) {
 		free_some(stream, 8 * MIB);
@@ -485,7 +486,7 @@ TEST(streams_are_followed_from_fence_to_fence)
 	}
 	EXPECT(usable(of_b, of_a));
 	EXPECT(!follow_next(
-	    of_b, of_a, WAITS_ANY)); /* nothing is left to wait for */
+	    of_b, of_a, WAITS_ANY)); /* no work is left to wait for */
 	EXPECT_EQ(gpu_waits(), 3);
 	EXPECT(!is_done(a));
 	finish(b);
@@ -529,7 +530,7 @@ TEST(no_fence_is_followed_twice_though_the_order_is_forgotten)
 		others[i] = heap_of(i == 0 ? first : new_stream());
 	for (unsigned i = 0; i < STREAMS; i++)
 		keep_fenced(others[i], 1, MANY_LATE_MS, idle);
-	EXPECT(!is_done(first)); /* else the machine was too slow */
+	EXPECT(!is_done(first)); /* otherwise the machine was too slow */
 	follow_each(of_b, others, until, again);
 	for (unsigned i = 0; i < STREAMS; i++)
 		EXPECT(again[i]);
@@ -590,7 +591,7 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	expect_healthy();
 }
 
-/* Near memory it may wait for, at a price, if it must. */
+/* It may wait for near memory, at a price, if it has to. */
 TEST(an_idle_stream_does_not_wait_for_distant_work)
 {
 	weir_stream a = new_stream();
@@ -616,7 +617,7 @@ TEST(an_idle_stream_does_not_wait_for_distant_work)
 	expect_healthy();
 }
 
-/* The memory of ended streams is not lost while their work goes on. */
+/* Memory of ended streams stays usable while their work goes on. */
 TEST(the_end_of_a_stream_is_followed_and_its_memory_is_taken_over)
 {
 	weir_stream a = new_stream();
@@ -657,7 +658,7 @@ TEST(a_new_fence_is_made_to_be_followed_if_it_must_be)
 	EXPECT_EQ(of_a->fence_count, 2);
 	EXPECT(usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 1);
-	/* Even if there is no place for another fence. */
+	/* Also if there is no place for another fence. */
 	struct stream_heap *full = fenced(new_stream(), FENCES);
 	free_some(full->stream->handle, 2 * MIB);
 	EXPECT(follow(of_b, full, full->freed_at, WAITS_ANY));
@@ -687,7 +688,7 @@ TEST(how_long_waits_took_is_counted_when_a_request_looks)
 	EXPECT_EQ((stats().gpu_wait_ns + MS / 2) / MS, 10);
 	EXPECT_EQ(stats_of_stream(b).gpu_wait_ns, stats().gpu_wait_ns);
 	EXPECT_EQ(stats().gpu_delay_ns, stats().gpu_wait_ns);
-	/* Later waits count beyond what the latest stream was late by. */
+	/* Later waits add to the lateness of the latest stream. */
 	finish(b);
 	poll(of_b);
 	busy(a, 4);
@@ -753,7 +754,7 @@ TEST(a_capture_relies_on_complete_work_only)
 
 TEST(a_fence_that_cannot_be_made_is_made_the_next_time)
 {
-	/* (It is asked first whether it can be asked if it is idle.) */
+	/* (A query first shows whether it is idle.) */
 	static const char *const entries[] = { "cuEventRecord",
 		"cuStreamIsCapturing" };
 	static const unsigned faults[] = { 1, 2 };

@@ -17,7 +17,7 @@
 
 /* One segment of `arena`, all of it one block of the first stream's pool. */
 static struct arena arena;
-static struct stream_heap owners[3]; /* the last: of WEIR_STREAM_ANY */
+static struct stream_heap owners[3]; /* the last belongs to WEIR_STREAM_ANY */
 static struct stream streams[3];
 static struct segment segment;
 
@@ -286,8 +286,8 @@ TEST(neighbours_of_two_heaps_stay_two)
 	EXPECT_EQ(owners[1].blocks, 1);
 }
 
-/* One event covers both, or they are two: what was freed early is ready early.
- * But they serve together. */
+/* One event covers both blocks, or they stay two: the block freed early is
+ * usable early. But they serve requests together. */
 TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
 {
 	struct block *block[3];
@@ -353,8 +353,8 @@ TEST(runs_are_shorter_by_the_complete_memory_that_is_cut_off_them)
 	EXPECT_EQ(pool(2)->free.count, 1);
 }
 
-/* Neighbours of one stream that it freed one after the other: what is complete
- * leaves their run to the others, and stays a part of it. */
+/* Neighbours of one stream that it freed one after the other. Complete memory
+ * becomes usable for others, and stays a part of the run. */
 TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 {
 	struct block *block[3];
@@ -392,8 +392,8 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 	arena.several = false;
 }
 
-/* Whoever asks streams asks the first that were made first, but does not search
- * for their places in a crowd. */
+/* Streams are queried in the order of their creation, without a search for
+ * their places in a crowd. */
 TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
 {
 	struct block *block[3];

@@ -1,5 +1,5 @@
 /*
- * Who may use what is mapped: the device, and its peers.
+ * Which devices may use mapped memory: the device itself, and its peers.
  */
 #include "allocator/memory/handle.h"
 

@@ -1,7 +1,7 @@
 /*
- * From an address to its block: exact and by any address inside, over the
+ * From an address to its block: exact and by any address inside, across the
  * borders of leaves (2 MiB) and tables (16 GiB), and while others write. The
- * blocks are never looked into, so any pointer will do.
+ * blocks are never read, so any pointer can stand for one.
  */
 #include "allocator/memory/lookup.h"
 
@@ -230,7 +230,7 @@ slot(unsigned i)
 	return BASE + (CUdeviceptr)(i % SLOTS) * (MIB + 512);
 }
 
-/* Only blocks that were ever there may be seen. */
+/* Only blocks that were there at some time may be found. */
 static void *
 read_all(void *unused)
 {

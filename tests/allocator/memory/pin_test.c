@@ -1,6 +1,6 @@
 /*
- * Pages that are pinned stay where they are, also when their block has been
- * freed: they are not moved, not unmapped and not given back.
+ * Pinned pages keep their place, also after their block was freed: they are not
+ * moved, not unmapped and not given back.
  */
 #include "allocator/memory/pin.h"
 
@@ -33,7 +33,8 @@ TEST(pinned_pages_do_not_go_back_before_they_are_unpinned)
 	EXPECT_EQ(freed, 8 * MIB);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	expect_healthy();
-	EXPECT(take(8 * MIB, a) == block); /* it is memory as any other */
+	/* The memory can be used as any other. */
+	EXPECT(take(8 * MIB, a) == block);
 	expect_filled(block, 8 * MIB, 7, a);
 	give(block);
 	EXPECT_OK(weir_unpin(block));

@@ -74,7 +74,7 @@ TEST(a_block_that_cannot_grow_is_preferred_to_one_that_can)
 	give(inner[0]);
 	give(last);
 	EXPECT_EQ(take(4 * MIB, NULL), inner[0]);
-	/* The last one is still there to grow. */
+	/* The last block can still grow. */
 	reserved = stats().reserved_bytes.all.current;
 	EXPECT_EQ(take(10 * MIB, NULL), last);
 	EXPECT_EQ(stats().reserved_bytes.all.current, reserved + 6 * MIB);
@@ -176,8 +176,7 @@ TEST(the_largest_free_block_of_a_stream_is_returned)
 	EXPECT_OK(weir_largest_free(0, stream, &bytes));
 	EXPECT_EQ(bytes, 0);
 	take_apart(block, (unsigned[]){ 4, 10 }, 2);
-	busy(
-	    NULL, LATE_MS); /* so that the other stream has memory of its own */
+	busy(NULL, LATE_MS); /* so that the other stream has separate memory */
 	give_all(block, 2);
 	EXPECT_OK(weir_largest_free(0, NULL, &bytes));
 	EXPECT_EQ(bytes, 10 * MIB);

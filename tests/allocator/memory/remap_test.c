@@ -45,8 +45,8 @@ count(enum block_state state)
 	return n;
 }
 
-/* Live blocks of 2 MiB, filled with 100 and so on, and free ones of 4 MiB
- * between them, whose work takes its time. */
+/* Live blocks of 2 MiB, filled with 100 and up, and free ones of 4 MiB between
+ * them, with work on them that takes time. */
 static void
 scatter(weir_stream stream, char *live[PIECES])
 {
@@ -93,7 +93,7 @@ TEST(scattered_memory_is_one_block_while_its_old_work_still_runs)
 	expect_healthy();
 }
 
-/* It is the same memory: what was last written there is still in it. */
+/* It is the same memory: it has the bytes that were written last. */
 TEST(moved_memory_takes_its_content_along)
 {
 	weir_stream a = new_stream();
@@ -128,7 +128,7 @@ TEST(memory_missing_beyond_moved_memory_is_new)
 	expect_healthy();
 }
 
-/* Nothing is new as long as anything can be moved, even if that is more. */
+/* No memory is new as long as any can be moved, even if that is more. */
 TEST(a_larger_piece_is_moved_rather_than_a_new_one_made)
 {
 	weir_stream a = new_stream();
@@ -143,7 +143,7 @@ TEST(a_larger_piece_is_moved_rather_than_a_new_one_made)
 	char *whole = take(10 * MIB, a);
 	EXPECT_EQ(reserved(), 20 * MIB);
 	EXPECT_EQ(stats().remapped_bytes, 16 * MIB);
-	/* And what it has too much serves the next request. */
+	/* The surplus serves the next request. */
 	EXPECT_EQ(take(6 * MIB, a), whole + 10 * MIB);
 	EXPECT_EQ(reserved(), 20 * MIB);
 	expect_healthy();
@@ -178,15 +178,16 @@ TEST(small_memory_is_moved_to_large_blocks_and_back)
 	EXPECT_EQ(reserved(), 8 * MIB);
 	EXPECT_EQ(stats().reserved_bytes.small_pool.current, 0);
 	give(large);
-	conf("prefer:memory"); /* or one move is all for the next requests */
+	/* Otherwise one move brings the memory for all requests. */
+	conf("prefer:memory");
 	take(MIB, a);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	EXPECT_GT(stats().reserved_bytes.small_pool.current, 0);
 	expect_healthy();
 }
 
-/* The rest of what was moved is free memory of its stream like any other, and
- * others may have it when its work is done. */
+/* The rest of the moved memory is free memory of its stream like any other, and
+ * others may use it when its work is done. */
 TEST(the_rest_of_moved_memory_serves_others_in_time)
 {
 	weir_stream a = new_stream();
@@ -228,7 +229,8 @@ TEST(memory_in_use_is_never_moved)
 	busy(late, LATE_MS);
 	record(pending, late);
 	give(pending);
-	/* Neither what another stream works on nor what is pending. */
+	/* Neither memory that another stream works on nor pending memory is
+	 * moved. */
 	char *got = take(16 * MIB, b);
 	EXPECT_EQ(stats().remapped_bytes, 0);
 	fill(got, 16 * MIB, 1, b);
@@ -330,7 +332,7 @@ TEST(addresses_are_reserved_once_for_all_streams)
 	expect_healthy();
 }
 
-/* With prefer:memory a stream grows what another has freed last. */
+/* With prefer:memory a stream grows the block that another has freed last. */
 TEST(memory_grows_where_another_streams_memory_ends)
 {
 	weir_stream a = new_stream();
@@ -350,9 +352,9 @@ TEST(memory_grows_where_another_streams_memory_ends)
 	expect_healthy();
 }
 
-/* The run that needs least to be mapped begins with addresses and ends with a
- * part of free memory, which could not be moved then, and the limit has no room
- * for what would be new. */
+/* The run that needs the fewest new bytes begins with addresses and ends with a
+ * part of free memory. That part could not be moved then, and the limit has no
+ * space for new memory. */
 TEST(a_run_does_not_prevent_moving_memory)
 {
 	weir_stream a = new_stream();
@@ -412,8 +414,8 @@ TEST(addresses_that_memory_has_left_are_used_again)
 	expect_healthy();
 }
 
-/* On a full device the memory itself is needed. It is free for good only when
- * it is mapped nowhere. */
+/* On a full device the memory itself is needed. It is free only when it is
+ * mapped nowhere. */
 TEST(memory_that_was_moved_goes_back_though_it_is_still_mapped_elsewhere)
 {
 	weir_stream a = new_stream();
@@ -553,7 +555,7 @@ TEST(addresses_that_the_driver_does_not_unmap_are_tried_again)
 	expect_healthy();
 }
 
-/* A driver that takes nothing back must not be asked for ever. */
+/* A driver that takes nothing back must not be called again and again. */
 TEST(a_driver_that_refuses_memory_is_asked_for_each_piece_once)
 {
 	weir_stream a = new_stream();

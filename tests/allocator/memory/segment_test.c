@@ -1,7 +1,7 @@
 /*
  * Segments get memory for pools and give it back: expandable segments grow in
- * place and give back holes; driver segments; and the driver's own numbers
- * meanwhile.
+ * place and give back holes; driver segments; and the driver's numbers at the
+ * same time.
  */
 #include "allocator/memory/segment.h"
 
@@ -79,7 +79,7 @@ TEST(small_and_large_blocks_have_separate_segments_for_all_streams)
 {
 	weir_stream stream = new_stream();
 
-	/* Whole pieces of memory, so that nothing of them is left over. */
+	/* Whole pieces of memory, so that no part of them is left. */
 	for (int i = 0; i < 2; i++) {
 		for (int k = 0; k < 2; k++)
 			take(MIB, NULL);
@@ -278,7 +278,7 @@ TEST(a_request_is_met_though_the_driver_refuses_once)
 	expect_healthy();
 }
 
-/* A thread may have freed just what another is about to map. */
+/* A thread may free the memory that another is about to map. */
 TEST(growing_a_pool_with_enough_memory_changes_nothing)
 {
 	const struct options *options;
@@ -384,7 +384,7 @@ TEST(a_failure_half_way_through_a_run_is_undone)
 	expect_healthy();
 }
 
-/* As if all blocks made so far were in use: they are set aside. */
+/* As if all blocks so far were in use: they are set aside. */
 static void
 use_up_blocks(void)
 {
@@ -435,7 +435,7 @@ TEST(a_hole_that_cannot_be_noted_for_want_of_host_memory_stays_mapped)
 	for (int i = 0; i < 3; i++)
 		block[i] = take(30 * MIB, NULL);
 	give(block[1]);
-	/* Two pieces of what was one remain around a live one. */
+	/* Two pieces of an earlier block remain around a live one. */
 	give(block[0]);
 	take(512 * KIB + MIB, NULL);
 	for (unsigned long nth = 1; nth <= 2; nth++) {
@@ -646,7 +646,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	lock_leave(&arena->lock);
 	EXPECT_OK(weir_stream_destroy(a));
 	EXPECT_OK(weir_device_synchronize(0));
-	take(512, NULL); /* sees that the stream is done */
+	take(512, NULL); /* this request finds that the stream is done */
 	EXPECT_OK(driver_enter(arena->context, &guard));
 	EXPECT_EQ(driver_peek()->cuMemRelease(handle->id), CUDA_SUCCESS);
 	EXPECT_EQ(

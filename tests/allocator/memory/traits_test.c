@@ -1,6 +1,6 @@
 /*
- * Traits: which memory has which, and that an arena keeps those it was made
- * with. What each of them changes is tested where it is read.
+ * Traits: which memory has which, and that an arena keeps the traits of its
+ * creation. The effect of each trait is tested where it is read.
  */
 #include "allocator/memory/traits.h"
 
@@ -88,7 +88,7 @@ TEST(each_memory_has_the_traits_of_its_source)
 	expect_healthy();
 }
 
-/* The option is asked at each request, so it is no trait. */
+/* The option is read at each request, so it is no trait. */
 TEST(the_option_expandable_segments_changes_no_traits)
 {
 	conf("expandable_segments:False");
@@ -98,7 +98,7 @@ TEST(the_option_expandable_segments_changes_no_traits)
 	expect_healthy();
 }
 
-/* Traits are read without a lock, so no arena gets others. */
+/* Traits are read without a lock, so an arena's never change. */
 TEST(an_arena_out_of_use_serves_memory_of_the_same_traits_only)
 {
 	struct arena *mapped = make(NULL);

@@ -58,7 +58,7 @@ TEST(no_order_is_relied_on_before_it_was_asked_whether_it_may_be)
 	view_begin(&view, of_b);
 	EXPECT_LT(view_until(&view, of_a), of_a->freed_at);
 	EXPECT(view_can_wait(&view));
-	EXPECT_LT(view_until(&view, of_a), of_a->freed_at); /* it was asked */
+	EXPECT_LT(view_until(&view, of_a), of_a->freed_at); /* it was queried */
 	view_renew(&view);
 	EXPECT_GE(view_until(&view, of_a), of_a->freed_at);
 	lock_leave(&arena()->lock);

@@ -1,5 +1,5 @@
 /*
- * The thread that answers watchers: what it says, and whom it does not.
+ * The thread that answers watchers: its answers, and the peers that it refuses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +143,8 @@ TEST(several_watch_at_once_and_one_too_many_is_refused)
 	EXPECT_NOT_NULL(reply);
 	EXPECT_EQ(reply->failed, 1);
 	EXPECT_STR_EQ(reply->text, "too many are watching already");
-	/* Those who were there are served as before; who leaves makes room. */
+	/* Earlier clients are served as before; one that leaves makes a place
+	 * free. */
 	close(fds[0]);
 	for (int i = 1; i < WATCHERS; i++)
 		stats_from(fds[i]);
@@ -151,7 +152,7 @@ TEST(several_watch_at_once_and_one_too_many_is_refused)
 }
 
 /* The agent, which is in this process, takes its peers for another user's, and
- * says so to each. */
+ * replies that to each. */
 TEST(a_watcher_of_another_user_is_refused)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -263,7 +264,7 @@ TEST(a_watcher_that_does_not_read_is_let_go)
 
 	be_watched();
 	slow = come();
-	/* Its own side of the socket is never emptied. */
+	/* This client never reads its side of the socket. */
 	while (send(slow, &ask_stats, sizeof(ask_stats), MSG_NOSIGNAL) ==
 	    sizeof(ask_stats))
 		EXPECT_LT(sent++, 1000000);
@@ -282,7 +283,7 @@ TEST(a_watcher_that_is_silent_for_long_makes_room)
 	other = come();
 	stats_from(other);
 	os_time_skip(UINT64_C(121) * 1000000000);
-	/* Whoever comes has the thread look at all of them. */
+	/* Each new client makes the thread check all of them. */
 	stats_from(other);
 	EXPECT_NULL(hear(silent));
 	stats_from(other);

@@ -36,7 +36,7 @@ in_folder(const char *name)
 	return path;
 }
 
-/* The names in it; it is emptied and removed. */
+/* Return the names in the folder, empty it and remove it. */
 static const char *
 names_left(void)
 {
@@ -58,7 +58,7 @@ names_left(void)
 	return all;
 }
 
-/* Options of the environment, with the path of a file for "@". */
+/* Set options in the environment, with the path of a file for "@". */
 static void
 ask_for(const char *options, const char *path)
 {
@@ -73,7 +73,7 @@ ask_for(const char *options, const char *path)
 	setenv("WEIR_CONF", text, 1);
 }
 
-/* The stderr of a child that runs `body` and ends by exit(). */
+/* Return the stderr of a child that runs `body` and ends by exit(). */
 static char *
 child_says(void (*body)(void), int *status)
 {
@@ -114,7 +114,7 @@ snapshot_of(const char *path)
 	return json;
 }
 
-/* How many events of an action the first device has. */
+/* Count the events of an action on the first device. */
 static int
 events_of(const json_t *snapshot, const char *action)
 {
@@ -360,7 +360,7 @@ TEST(a_forked_child_writes_none)
 	int status;
 
 	ask_for("snapshot:@,watch:True", in_folder("end-%p.json"));
-	/* A sanitizer may miss the thread that the child does not have. */
+	/* A sanitizer may miss the thread, which the child does not have. */
 	EXPECT_NULL(strstr(child_says(fork_and_end, &status), "weir:"));
 	EXPECT_EQ(WEXITSTATUS(status), 0);
 	EXPECT_STR_EQ(names_left(), "");
@@ -575,7 +575,7 @@ TEST(sigterm_stays_the_programs_where_it_is_handled)
 	EXPECT_STR_EQ(names_left(), "");
 }
 
-/* The thread that writes cannot get at the arena. */
+/* The writing thread cannot take the arena's lock. */
 static void
 terminate_held_up(void)
 {

@@ -17,8 +17,8 @@
 #include "tests/support/arena.h"
 #include "tests/support/device.h"
 
-/* Memory in all states: three live blocks of 4 MiB in an expandable segment,
- * the second of them freed, and a pending one of 2 MiB after them. */
+/* Memory in all states: three live blocks of 4 MiB in an expandable segment, of
+ * which the second is freed, and a pending one of 2 MiB after them. */
 struct scene {
 	struct arena *arena;
 	struct block *live;
@@ -41,7 +41,7 @@ arrange(void)
 	weir_stream use = new_stream();
 	void *block[4];
 
-	conf("tcache:0"); /* what is freed is in the pool */
+	conf("tcache:0"); /* the freed block is in the pool */
 	for (int i = 0; i < 4; i++)
 		block[i] = take(i < 3 ? 4 * MIB : 2 * MIB, NULL);
 	give(block[1]);
@@ -124,7 +124,7 @@ TEST(i_2_a_segment_s_wrong_count_of_mapped_bytes_is_found)
 	expect_healthy();
 }
 
-/* Each statistic is wrong once. */
+/* Make each statistic wrong once. */
 static void
 break_each(struct weir_stats *stats, struct tally *tally)
 {
@@ -276,7 +276,7 @@ TEST(i_6_an_unmapped_block_out_of_its_tree_is_found)
 TEST(i_6_a_tree_out_of_order_is_found)
 {
 	struct scene s = arrange();
-	void *again = take(4 * MIB, NULL); /* or it would be moved */
+	void *again = take(4 * MIB, NULL); /* otherwise it would be moved */
 	void *larger = take(6 * MIB, NULL);
 
 	take(5 * MIB, NULL);

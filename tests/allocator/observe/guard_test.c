@@ -98,7 +98,7 @@ TEST(a_free_reports_overwritten_bytes_and_the_stack_of_the_allocation)
 	void *ptr = take(1000, a);
 	FILE *file = hear();
 
-	fill(at(ptr, 1004), 16, 3, a); /* not waited for: the free does */
+	fill(at(ptr, 1004), 16, 3, a); /* not waited for: the free waits */
 	give(ptr);
 	const char *text = heard(file);
 	EXPECT_STR_HAS(text, "16 bytes behind the block of 1000 bytes");
@@ -173,7 +173,7 @@ TEST(zones_are_no_part_of_the_block)
 	expect_healthy();
 }
 
-/* All ways to allocate and free, in an order by chance. */
+/* All ways to allocate and free, in random order. */
 static void
 play(weir_stream *streams, size_t n)
 {
@@ -210,8 +210,8 @@ play(weir_stream *streams, size_t n)
 		give(live[k]);
 }
 
-/* Play on `n` streams without a mistake: nothing is reported, and all memory
- * goes back to the driver. */
+/* Play on `n` streams without a fault: nothing is reported, and all memory goes
+ * back to the driver. */
 static void
 expect_silence(weir_stream *streams, size_t n)
 {
@@ -255,7 +255,7 @@ TEST(captures_go_on_as_ever)
 	void *inside = take(1000, a);
 	fill(inside, 1000, 1, a);
 	give(inside);
-	give(before); /* cannot be looked at now */
+	give(before); /* it cannot be checked now */
 	EXPECT_OK(weir_graph_capture_end(graph));
 	EXPECT_OK(weir_graph_replay(graph, a));
 	finish(a);
@@ -263,7 +263,7 @@ TEST(captures_go_on_as_ever)
 	expect_healthy();
 }
 
-/* A zone that could not be written is not looked at. */
+/* A zone that could not be written is not checked. */
 TEST(a_driver_that_refuses_makes_no_false_report)
 {
 	device_need_sim("a GPU's calls cannot be made to fail");

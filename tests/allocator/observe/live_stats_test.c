@@ -1,5 +1,5 @@
 /*
- * The figures that watchers get, as they are gathered.
+ * The figures that watchers get, as weir gathers them.
  */
 #include "allocator/observe/live_stats.h"
 

@@ -1,6 +1,6 @@
 /*
- * Snapshots: what is in the file, for all states that memory can be in, read
- * back as JSON; and calls that cannot be served.
+ * Snapshots: the contents of the file, for all states of memory, read back as
+ * JSON; and calls that cannot be served.
  */
 #include "allocator/observe/snapshot.h"
 
@@ -191,7 +191,7 @@ TEST(blocks_that_a_thread_keeps_are_inactive_and_cached)
 	EXPECT(json_is_true(get(found, "cached")));
 	EXPECT_STR_EQ(text(segment, "segment_type"), "small");
 	EXPECT_EQ(number(segment, "allocated_size"), 0);
-	/* And it still has it. */
+	/* The snapshot still has it. */
 	EXPECT_EQ(take(1000, stream), block);
 	expect_healthy();
 }
@@ -256,7 +256,7 @@ TEST(one_stream_or_one_device_may_be_asked_for)
 {
 	weir_stream stream = new_stream();
 	void *mine = take(2 * MIB, stream);
-	void *theirs = take(512, NULL); /* of another kind: elsewhere */
+	void *theirs = take(512, NULL); /* of another kind, elsewhere */
 	struct weir_snapshot what = {
 		.struct_size = sizeof(what), .of_stream = true, .stream = stream
 	};
@@ -320,7 +320,7 @@ TEST(other_arenas_are_in_the_snapshot_under_their_pool_id)
 	EXPECT_GT(pool, 0);
 	EXPECT_EQ(json_integer_value(json_array_get(id, 0)), 0);
 
-	/* Its events are between the others', in one row of numbers. */
+	/* Its events are between the others', with numbers in one sequence. */
 	size_t i;
 	size_t of_pool = 0;
 	json_t *event;
@@ -333,7 +333,7 @@ TEST(other_arenas_are_in_the_snapshot_under_their_pool_id)
 	EXPECT_EQ(of_pool, 2);
 	EXPECT_GE(i, 6);
 
-	/* One pool may be asked for. */
+	/* A snapshot of one pool can be requested. */
 	struct weir_snapshot what = { .struct_size = sizeof(what),
 		.of_pool = true,
 		.pool_id = { 0, (uint64_t)pool } };
@@ -351,7 +351,7 @@ TEST(other_arenas_are_in_the_snapshot_under_their_pool_id)
 	expect_healthy();
 }
 
-/* The device's segments and events are as they are without it. */
+/* The device's segments and events are the same without it. */
 TEST(page_locked_memory_is_listed_separately)
 {
 	start(WEIR_HISTORY_STATE);
@@ -687,8 +687,8 @@ pairs(void *user)
 	return NULL;
 }
 
-/* The history is bounded: what it grows by while one is written depends on the
- * machine. */
+/* The history is bounded, but its growth during the write of a snapshot depends
+ * on the machine. */
 TEST(snapshots_may_be_written_while_threads_allocate)
 {
 	static atomic_bool stop;
@@ -719,7 +719,7 @@ cpu_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Most memory that the process has had so far, in KiB. */
+/* The peak of the process's memory so far, in KiB. */
 static long
 most_memory(void)
 {
@@ -748,9 +748,9 @@ TEST(a_million_events_are_written_in_two_seconds_and_little_memory)
 	    memory, (long)about.st_size);
 #if !defined(WEIR_DEBUG)
 	if (test_effort(100) < 100)
-		return; /* something slow runs it */
+		return; /* a slow tool runs it */
 	EXPECT_LT(seconds, 2.0);
-	/* Most of it is the debug information that names addresses. */
+	/* Most of it is the debug information for names of addresses. */
 	EXPECT_LT(memory, 64 << 10);
 #endif
 }

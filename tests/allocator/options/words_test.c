@@ -1,5 +1,5 @@
 /*
- * Words of an option's text: what each form takes, and what it refuses.
+ * Words of an option's text: the values that each form accepts and refuses.
  */
 #include "allocator/options/words.h"
 

@@ -19,15 +19,16 @@ TEST(a_wait_costs_the_time_beyond_the_stream_s_own_work)
 		{ 0, 0, 0, false, WAIT_FREE },
 		{ 100, 0, 100, false, WAIT_FREE },
 		{ 100, 0, 100, true, WAIT_FREE },
-		/* The stream has come half the way. */
+		/* The stream has done half of the work. */
 		{ 100, 100, 99, false, WAIT_CHEAP },
 		{ 100, 99, 99, false, WAIT_DEAR },
 		{ 100, 100, 1, true, WAIT_CHEAP },
-		/* A use is cheap to who has a third of that to do. */
+		/* A use is cheap for a stream that has a third of that work to
+		 * do. */
 		{ 299, 0, 100, true, WAIT_CHEAP },
 		{ 300, 0, 100, true, WAIT_DEAR },
 		{ 299, 0, 100, false, WAIT_DEAR },
-		/* An idle stream waits for what is near. */
+		/* An idle stream waits for near work. */
 		{ 64, 64, 0, false, WAIT_CHEAP },
 		{ 64, 63, 0, false, WAIT_DEAR },
 		{ 65, 1000, 0, false, WAIT_DEAR },
@@ -173,7 +174,7 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 		{ 5000000, 5000000, 1, 1, 5000000 + 60 * 200 },
 		{ 5000000, 5000000, 10, 1, 5000000 + 600 * 200 },
 		{ 5000000, 5000000, 1, 2, 5000000 + 60 * 100 },
-		/* Debts add up, and what was earned is bounded. */
+		/* Debts add up, and credit is bounded. */
 		{ 6000000, 5000000, 1, 1, 6000000 + 60 * 200 },
 		{ 4500000, 5000000, 1, 1, 4500000 + 60 * 200 },
 		{ 1, 5000000, 1, 1, 4000000 + 60 * 200 },
@@ -223,7 +224,7 @@ TEST(the_worth_of_a_wait_rises_with_the_held_bytes)
 		/* And 10^6 for each MiB by the sixth power of 0.1, of 0.2. */
 		{ 1100, 1170, 1170 },
 		{ 1200, 7470, 7470 },
-		/* All of it is within the budget, if the wait is not near. */
+		/* All of it is within the budget, unless the wait is near. */
 		{ 1400, 410670, 25300 },
 		{ 2000, 100001070, 25300 },
 	};
@@ -300,7 +301,7 @@ TEST(lateness_within_the_slack_does_not_count)
 		{ 6000, 2000, false, 1300 },
 		{ 6000, 6000, false, 5300 },
 		{ 6000, 90000, false, 5300 },
-		/* It is credited up to the most that a budget can be. */
+		/* It is credited up to the largest budget. */
 		{ 255300, 250000, false, 0 },
 		{ 255301, 900000, true, 0 },
 	};

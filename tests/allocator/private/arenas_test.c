@@ -1,7 +1,7 @@
 /*
  * Arenas besides the device's own: memory that stays apart, statistics and a
- * limit that hold for all of them, sources of their own, and the end of an
- * arena without an owner.
+ * limit that hold for all of them, other sources, and the end of an arena
+ * without an owner.
  */
 #include "allocator/private/arenas.h"
 
@@ -345,7 +345,7 @@ TEST(a_source_that_refuses_or_gives_nonsense_changes_nothing)
 	expect_healthy();
 }
 
-/* Memory of weir's own is no source for weir. */
+/* Memory of weir cannot be a source for weir. */
 static enum weir_status
 weir_take(void *closure, int device, size_t size, CUdeviceptr *out)
 {

@@ -29,7 +29,7 @@ arena_of(const void *ptr)
 	return lookup_exact((CUdeviceptr)(uintptr_t)ptr)->arena;
 }
 
-/* The arena that a small request for a stream goes to. */
+/* Return the arena that serves a small request for a stream. */
 static struct arena *
 goes_to(weir_stream stream)
 {
@@ -280,7 +280,8 @@ TEST(a_stray_capture_gets_an_arena_until_it_ends)
 {
 	weir_stream stream = new_stream();
 
-	/* Without a cache, which would serve it: weir_graph_register(). */
+	/* Without a cache, which would serve the request:
+	 * weir_graph_register(). */
 	conf("tcache:0");
 	struct arena *main = goes_to(stream);
 	give(take(4 * MIB, stream));
@@ -295,7 +296,7 @@ TEST(a_stray_capture_gets_an_arena_until_it_ends)
 	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
 	capture_end(stream);
 	finish(stream);
-	/* The next request sees it. */
+	/* The next request finds it. */
 	EXPECT_EQ(goes_to(stream), main);
 	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 4 * MIB);
 	fill(in, 4 * MIB, 1, stream);

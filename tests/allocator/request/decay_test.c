@@ -1,7 +1,7 @@
 /*
- * Note [Decay]: what has not been used for `decay_ms` goes back, what has been
- * stays, and a program that needs it again is not made to fetch it for ever.
- * Time is what the tests let go by.
+ * Note [Decay]: memory that has not been used for `decay_ms` goes back, used
+ * memory stays, and a program that needs the memory again does not map it again
+ * and again. The tests let time pass.
  */
 #include "allocator/request/decay.h"
 
@@ -19,8 +19,9 @@ reserved(void)
 	return stats().reserved_bytes.all.current;
 }
 
-/* Time goes by, then come as many requests as one of them looks; and again,
- * since what one look fences another finds done, if the device is not slow. */
+/* Let time pass, and make as many requests as there are between two
+ * inspections; and again, because the second inspection finds done what the
+ * first has fenced, if the device is not slow. */
 static void
 wait_for(uint64_t ns, weir_stream stream)
 {
@@ -45,7 +46,7 @@ TEST(memory_that_has_not_been_used_for_the_time_goes_back)
 	EXPECT_EQ(reserved(), 66 * MIB);
 	EXPECT_EQ(stats().num_unmap_calls, 0);
 	wait_for(60 * second, a);
-	EXPECT_EQ(reserved(), 66 * MIB); /* a quarter has not gone by */
+	EXPECT_EQ(reserved(), 66 * MIB); /* a quarter has not passed */
 	wait_for(hour / 4, a);
 	EXPECT_EQ(reserved(), 2 * MIB);
 	EXPECT_EQ(stats().num_host_waits, 0);
@@ -69,7 +70,7 @@ TEST(memory_that_was_used_in_between_stays)
 	uint64_t held = reserved();
 	EXPECT_GE(held, (64 + 96) * MIB);
 	wait_for(hour / 4 * 5, a);
-	/* But not what is pinned, nor the piece that small blocks are in. */
+	/* But pinned pages do not, nor the piece with small blocks. */
 	EXPECT_LE(reserved(), held - 16 * MIB);
 	EXPECT_GE(reserved(), (64 + 64) * MIB);
 	expect_healthy();
@@ -83,7 +84,7 @@ TEST(a_program_that_goes_on_as_it_did_makes_no_calls)
 	char *block[8];
 
 	conf(options);
-	take(512, a); /* or all of its pool could move each time */
+	take(512, a); /* otherwise all of its pool could move each time */
 	for (int round = 0; round < 100; round++) {
 		uint64_t calls = stats().num_map_calls;
 		for (int i = 0; i < 8; i++)

@@ -1,7 +1,8 @@
 /*
- * Note [Reclaim ladder], its upper half, and Note [Wait or grow]: what serves a
- * request without new memory, in which order, and when new memory is preferred.
- * reclaim_test.c has the tests at a limit, remap_test.c those of moving.
+ * Note [Reclaim ladder], its upper half, and Note [Wait or grow]: the memory
+ * that serves a request without new memory, the order of the steps, and when
+ * new memory is preferred. reclaim_test.c has the tests at a limit,
+ * remap_test.c those of moving.
  */
 #include "allocator/request/ladder.h"
 
@@ -25,7 +26,7 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* Pieces of memory that were mapped so far, new ones and moved ones. */
+/* Count the pieces of memory that were mapped so far, new and moved ones. */
 static uint64_t
 maps(void)
 {
@@ -105,7 +106,7 @@ TEST(an_event_does_not_cover_later_waits_of_its_stream)
 	EXPECT_OK(weir_event_create(0, &early));
 	EXPECT_OK(weir_event_record(early, b));
 	EXPECT_OK(weir_stream_wait_stream(b, a));
-	/* Half of it goes over to b, and is free there. */
+	/* Half of it passes to b, and is free there. */
 	char *half = take(4 * MIB, b);
 	EXPECT_EQ(half, ptr);
 	give(half);
@@ -154,7 +155,7 @@ TEST(a_fence_does_not_stand_for_memory_that_was_taken_over_later)
 	EXPECT_NE(got, first + 6 * MIB);
 	fill(got, 2 * MIB, 2, a);
 	expect_filled(got, 2 * MIB, 2, a);
-	/* Who comes after b by now may have the rest. */
+	/* A stream that is ordered after b by now may use the rest. */
 	EXPECT_OK(weir_stream_wait_stream(a, b));
 	EXPECT_EQ(take(2 * MIB, a), first + 6 * MIB);
 	EXPECT_OK(weir_event_destroy(early));
@@ -216,7 +217,7 @@ TEST(the_best_fit_is_taken_whosever_it_is)
 	char *own = take(12 * MIB, b);
 	give(theirs);
 	give(own);
-	EXPECT_EQ(take(8 * MIB, b), own); /* theirs may be in use */
+	EXPECT_EQ(take(8 * MIB, b), own); /* blocks of others may be in use */
 	give(own);
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	EXPECT_EQ(take(8 * MIB, b), theirs);
@@ -242,8 +243,8 @@ TEST(memory_that_nobody_has_used_yet_serves_any_stream)
 	expect_healthy();
 }
 
-/* Bytes that a small request moves to its stream, of memory that another one is
- * done with. */
+/* Return the bytes that a small request moves to its stream, of memory that
+ * another stream has done its work on. */
 static uint64_t
 moved_by_small_request(void)
 {
@@ -299,8 +300,8 @@ TEST(neighbours_of_several_streams_serve_together_without_mapping)
 	expect_healthy();
 }
 
-/* Nobody may wait on the device for it, and it orders nothing: it has only
- * what is done, in segments of the driver. */
+/* No stream may wait for it on the device, and it orders nothing: it can use
+ * complete memory only, in segments of the driver. */
 TEST(memory_of_no_stream_is_made_of_complete_memory)
 {
 	weir_stream a = new_stream();
@@ -330,7 +331,7 @@ TEST(a_capture_gets_complete_memory_or_its_own)
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	busy(a, LATE_MS);
 	give(late);
-	take(24 * MIB, b); /* fences, and sees what is done */
+	take(24 * MIB, b); /* fences, and finds completed work */
 	capture_begin(b);
 	char *got = take(8 * MIB, b);
 	EXPECT(got < late || got >= late + 16 * MIB);
@@ -364,7 +365,7 @@ TEST(speed_takes_new_memory_and_never_waits_before)
 		take(32 * MIB, b);
 	EXPECT_EQ(reserved(), (2 + 13 * 32) * MIB);
 	EXPECT_EQ(gpu_waits(), 0);
-	/* But it does before it fails. */
+	/* But it does before the request fails. */
 	EXPECT_OK(weir_limit_set(0, reserved()));
 	take(32 * MIB, b);
 	EXPECT_EQ(gpu_waits(), 1);
@@ -391,7 +392,7 @@ TEST(memory_waits_on_the_device_and_takes_nothing_new_before)
 	expect_healthy();
 }
 
-/* Its own would leave a piece that serves no such request any more. */
+/* A block of its own pool would leave a piece too small for such a request. */
 TEST(memory_takes_the_best_fit_of_all_streams)
 {
 	weir_stream a;
@@ -430,7 +431,7 @@ TEST(memory_takes_the_best_fit_of_all_streams)
 	expect_healthy();
 }
 
-/* Another way is found, and a request that is served has no error. */
+/* Another step serves the request, so it has no error. */
 TEST(memory_is_served_where_the_driver_refuses_to_wait)
 {
 	static const char *const entries[] = { "cuEventRecord",
@@ -503,7 +504,7 @@ TEST(memory_takes_pending_blocks_its_own_first)
 	EXPECT_EQ(take(8 * MIB, b), own);
 	EXPECT_EQ(gpu_waits(), 1);
 	EXPECT_EQ(stats().pending_bytes, 8 * MIB);
-	/* The wait was for the other's use too, but not for its stream. */
+	/* The wait covered the other stream's use too, but not its stream. */
 	EXPECT_EQ(take(8 * MIB, b), theirs);
 	EXPECT_LE(gpu_waits(), 2);
 	EXPECT_EQ(stats().pending_bytes, 0);
@@ -543,7 +544,7 @@ TEST(balance_waits_for_old_fences_once_much_is_held)
 	take((size_t)320 * MIB, b);
 	for (int i = 0; i < 10; i++) {
 		block[i] = take(20 * MIB, a);
-		take(2 * MIB, a); /* or they would be one */
+		take(2 * MIB, a); /* otherwise they would be one */
 	}
 	busy(a, LATE_MS);
 	for (int i = 0; i < 10; i++) {
@@ -641,7 +642,7 @@ TEST(balance_moves_memory_seldom_while_there_is_room)
 	expect_healthy();
 }
 
-/* It would stay with what one small block needs of it. */
+/* It would stay with the part that one small block needs. */
 TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 {
 	device_need_bytes((size_t)64 << 30); /* handles may be of 32 MiB */
@@ -665,7 +666,7 @@ TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 	expect_healthy();
 }
 
-/* Where a limit is near, what cannot be moved is missing. */
+/* Near a limit, memory that cannot be moved is missing. */
 TEST(pieces_are_small_where_little_is_left_of_the_limit)
 {
 	weir_stream a = new_stream();
@@ -715,7 +716,7 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Bytes of all granules of 2 MiB that something lies in. */
+/* Bytes of all granules of 2 MiB with a block in them. */
 static size_t
 granules_in_use(const struct alive *alive)
 {
@@ -749,7 +750,7 @@ give_any(struct alive *alive, const weir_stream *streams, uint64_t random)
 	alive->size[i] = alive->size[alive->count];
 }
 
-/* Handles as small as they come: what fails then is not for want of pages. */
+/* The smallest handles: a failure is then not for want of pages. */
 TEST(a_request_fails_only_if_live_memory_leaves_no_space)
 {
 	size_t limit = (size_t)512 * MIB;
@@ -833,7 +834,7 @@ how(void)
 	return served_text(&served_here.served, text);
 }
 
-/* The sum of all ways that are counted. */
+/* The sum of all counted ways. */
 static uint64_t
 served_sum(void)
 {

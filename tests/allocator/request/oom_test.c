@@ -16,7 +16,7 @@ limit(size_t mib)
 	EXPECT_OK(weir_limit_set(0, mib * MIB));
 }
 
-/* Fail to allocate, and give the report. */
+/* Fail to allocate, and return the report. */
 static const char *
 fail(size_t size, weir_stream stream)
 {

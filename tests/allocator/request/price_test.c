@@ -15,7 +15,7 @@ gpu_waits(void)
 	return stats().num_gpu_waits;
 }
 
-/* A freed block that `user` uses for some time; so much other memory is live
+/* A freed block that `user` uses for some time. Enough other memory is live
  * that another block would make memory dear. */
 static void *
 freed_while_used(weir_stream owner, weir_stream user, unsigned ms)

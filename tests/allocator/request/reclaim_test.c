@@ -1,11 +1,11 @@
 /*
- * Note [Reclaim ladder], step by step: what a request does when its own pool
- * has nothing, in which order, and that it waits for no more than it needs.
- * The limit stands in for the size of the device.
+ * Note [Reclaim ladder], step by step: the steps of a request whose pool has no
+ * memory, their order, and that the request waits for no more than it needs.
+ * The limit replaces the size of the device.
  *
- * The host waits only where a wait on the device does not help. Tests of that
- * have the request made for a stream that is being captured, which cannot be
- * made to wait.
+ * The host waits only if a wait on the device does not help. Tests of that make
+ * the request for a stream that is being captured, which cannot be made to
+ * wait.
  */
 #include "allocator/request/reclaim.h"
 
@@ -30,14 +30,14 @@ limit(size_t mib)
 	EXPECT_OK(weir_limit_set(0, mib * MIB));
 }
 
-/* The host waited so often since the last reset. */
+/* The host has waited this many times since the last reset. */
 static uint64_t
 host_waits(void)
 {
 	return stats().num_host_waits;
 }
 
-/* So often a stream was made to wait for another. */
+/* A stream was made to wait for another this many times. */
 static uint64_t
 gpu_waits(void)
 {
@@ -58,7 +58,7 @@ route_home(weir_stream handle)
 	return route;
 }
 
-/* A block for a stream that is being captured meanwhile: none that can be made
+/* Allocate a block for a stream while it is captured, so that it cannot be made
  * to wait. */
 static void *
 take_captured(size_t size, weir_stream stream)
@@ -109,13 +109,13 @@ TEST(streams_that_have_ended_are_asked_one_at_a_time)
 	uint64_t before = sim()->calls("cuEventQuery");
 	for (int i = 0; i < REQUESTS; i++)
 		give(take(KIB, own));
-	/* A malloc asks one of them. */
+	/* A malloc queries one of them. */
 	EXPECT_GT(sim()->calls("cuEventQuery") - before, REQUESTS / 2);
 	EXPECT_LE(sim()->calls("cuEventQuery") - before, 2 * REQUESTS);
 	settle();
 	busy(own, LATE_MS);
 	finish(own);
-	/* The next one finds that all of them have completed. */
+	/* The next malloc finds that all of them have completed. */
 	give(take(KIB, own));
 	EXPECT_EQ(arena_peek(0)->ending, 0);
 	EXPECT_OK(weir_device_synchronize(0));
@@ -259,7 +259,7 @@ TEST(idle_memory_of_several_streams_serves_together_and_none_goes_back)
 	EXPECT_EQ(reserved(), 24 * MIB);
 	EXPECT_EQ(stats().num_device_alloc, pieces);
 	EXPECT_EQ(stats().num_device_free, 0);
-	EXPECT_EQ(stats().remapped_bytes, 0); /* it lies side by side */
+	EXPECT_EQ(stats().remapped_bytes, 0); /* the memory is contiguous */
 	EXPECT_EQ(host_waits(), 0);
 	fill(got, 16 * MIB, 1, stream[3]);
 	expect_filled(got, 16 * MIB, 1, stream[3]);
@@ -284,7 +284,7 @@ TEST(only_as_much_goes_back_as_is_missing_and_the_longest_unused_first)
 	take(24 * MIB, stream[3]);
 	EXPECT_EQ(reserved(), 48 * MIB);
 	EXPECT_EQ(stats().num_device_free, 1);
-	/* The other two serve again. */
+	/* The other two serve requests again. */
 	void *again[2] = { take(12 * MIB, stream[0]),
 		take(12 * MIB, stream[2]) };
 	for (int i = 0; i < 2; i++)
@@ -317,9 +317,9 @@ TEST(memory_of_no_stream_goes_back_without_a_wait_whatever_runs)
 	limit(32);
 	give(take(24 * MIB, WEIR_STREAM_ANY));
 	settle();
-	give(take(512, NULL)); /* sees that it is complete */
+	give(take(512, NULL)); /* finds that it is complete */
 	busy(a, LATE_MS);
-	take(28 * MIB, b); /* more than the 24 that are there */
+	take(28 * MIB, b); /* more than the 24 MiB that are free */
 	EXPECT_LE(reserved(), 32 * MIB);
 	EXPECT_EQ(host_waits(), 0);
 	expect_healthy();
@@ -393,7 +393,7 @@ TEST(pending_blocks_are_taken_behind_waits_until_there_is_enough)
 	expect_healthy();
 }
 
-/* The block that was waited for and the limit's rest are enough together. */
+/* The block behind the wait and the rest of the limit are enough together. */
 TEST(a_pending_block_grows_once_its_stream_waits)
 {
 	weir_stream a = new_stream();
@@ -638,7 +638,7 @@ TEST(pending_blocks_are_waited_for_until_one_is_large_enough)
 	expect_healthy();
 }
 
-/* The block that was waited for and the limit's rest are enough together. */
+/* The block behind the wait and the rest of the limit are enough together. */
 TEST(a_pending_block_grows_once_it_has_been_waited_for)
 {
 	weir_stream a = new_stream();
@@ -836,7 +836,7 @@ TEST(a_limit_below_the_held_bytes_makes_requests_reclaim_first)
 	weir_stream a = new_stream();
 	weir_stream b = new_stream();
 
-	conf("handle_mb:8"); /* what is partly in use does not go back */
+	conf("handle_mb:8"); /* a partly used segment does not go back */
 	void *theirs = take((size_t)64 * MIB, a);
 	busy(a, LATE_MS);
 	give(theirs);
@@ -866,7 +866,8 @@ TEST(half_a_device_twice_fails_and_fits_once_the_first_is_freed)
 
 /* ---- The collector ----------------------------------------------------- */
 
-/* In segments of the driver: other memory would be moved to what is asked. */
+/* In segments of the driver, because other memory would be moved for the
+ * request. */
 TEST(the_collector_gives_old_memory_back_before_the_limit_is_met)
 {
 	weir_stream old = new_stream();
@@ -969,7 +970,7 @@ TEST(trim_gives_back_all_unused_memory)
 
 	void *small = take(512, NULL);
 	give(take(8 * MIB, NULL));
-	busy(NULL, 1); /* or the next ones would have its memory */
+	busy(NULL, 1); /* otherwise the next blocks would get its memory */
 	give(take(16 * MIB, a));
 	void *live = take(4 * MIB, a);
 	give(small);
@@ -1044,8 +1045,8 @@ TEST(trim_of_memory_that_is_not_there_is_no_error)
 
 /* ---- What lies side by side -------------------------------------------- */
 
-/* Blocks of two streams that are done go back together, and what their stream
- * still works on next to them does not. */
+/* Complete blocks of two streams go back together; neighbours that their stream
+ * still works on do not. */
 TEST(a_neighbour_whose_work_is_not_done_does_not_go_back)
 {
 	conf("prefer:balance");
@@ -1057,7 +1058,7 @@ TEST(a_neighbour_whose_work_is_not_done_does_not_go_back)
 
 	give(first);
 	EXPECT_OK(weir_free_async(second, b));
-	trim(SIZE_MAX); /* by now both streams are seen to be idle */
+	trim(SIZE_MAX); /* by now both streams are known to be idle */
 	busy(a, LATE_MS);
 	give(third);
 	EXPECT_EQ(trim(4 * MIB), 8 * MIB);
@@ -1090,7 +1091,7 @@ TEST(reclaim_always_gives_idle_memory_back_before_each_allocation)
 
 /* ---- Captures ---------------------------------------------------------- */
 
-/* A stream under capture can neither be asked nor waited for. */
+/* A stream that is captured can neither be queried nor waited for. */
 TEST(a_capture_is_never_broken_by_want_of_memory)
 {
 	const struct driver *driver = device_driver();

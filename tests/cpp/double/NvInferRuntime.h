@@ -1,6 +1,7 @@
 /*
- * Declarations of our own of what <weir/tensorrt.hpp> uses of TensorRT 10,
- * which is not to be had here: with them the header is compiled and run.
+ * A double of the part of TensorRT 10 that <weir/tensorrt.hpp> uses. TensorRT
+ * is not available in CI; with these declarations the header is compiled and
+ * run.
  */
 #ifndef TENSORRT_DOUBLE_NV_INFER_RUNTIME_H
 #define TENSORRT_DOUBLE_NV_INFER_RUNTIME_H

@@ -1,6 +1,6 @@
 /*
  * The fake driver of fake/cuda.h. It exports cuGetProcAddress_v2 and its
- * controls only, so that a test sees which way the loader goes.
+ * controls only, so that a test sees which lookup the loader uses.
  */
 #include "tests/driver/fake/cuda.h"
 
@@ -17,7 +17,7 @@ struct fake_cuda fake_cuda = {
 	.code = CUDA_ERROR_UNKNOWN,
 };
 
-/* The contexts of devices 0 and 1 are handles, never looked into. */
+/* The contexts of devices 0 and 1 are handles that are never dereferenced. */
 static char contexts[2];
 
 /* Contexts current on this thread, the last on top. */
@@ -136,7 +136,7 @@ fake_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 	return code;
 }
 
-/* Stands for every entry that no test of the loader calls. */
+/* Represents every entry point that no test of the loader calls. */
 static CUresult
 not_here(void)
 {
@@ -148,7 +148,7 @@ struct entry {
 	void (*function)(void);
 };
 
-/* The first that has the name counts. */
+/* The first with the name counts. */
 /* clang-format off */
 static const struct entry known[] = {
 #define KNOWN(name) { #name, (void (*)(void))fake_##name }

@@ -1,8 +1,7 @@
 /*
- * A driver library that is broken as a test wants it: fake/cuda.c built as
- * fake/cuda.so beside the test programs. It has contexts and capture modes
- * that are counted and no device behind them; simcuda is the driver to use
- * for anything that works.
+ * A driver library with faults that a test selects: fake/cuda.c built as
+ * fake/cuda.so beside the test programs. It counts contexts and capture modes
+ * and has no device. Tests that need a working driver use simcuda.
  *
  * The test sets the fields of the one struct in the library before weir loads
  * it, and reads the counts afterwards.
@@ -21,10 +20,10 @@
 #include "tests/support/test.h"
 
 struct fake_cuda {
-	int version;         /* what cuDriverGetVersion() says: 13000 */
+	int version;         /* the result of cuDriverGetVersion(): 13000 */
 	int devices;         /* 2 */
-	const char *missing; /* an entry it does not have */
-	const char *failing; /* an entry that gives `code` */
+	const char *missing; /* an entry point that it lacks */
+	const char *failing; /* an entry point that returns `code` */
 	CUresult code;       /* CUDA_ERROR_UNKNOWN */
 	void (*on_init)(void);
 
@@ -50,7 +49,7 @@ fake_path(const char *name, char *path, size_t size)
 	return path;
 }
 
-/* Make weir use the fake: its controls, all as they are by default. */
+/* Make weir use the fake. Returns its controls, with their defaults. */
 static inline struct fake_cuda *
 fake_cuda_use(void)
 {
@@ -68,7 +67,7 @@ fake_cuda_use(void)
 	return fake;
 }
 
-/* The address that the fake gives for an entry, or NULL. */
+/* The fake's address for an entry point, or NULL. */
 static inline void *
 fake_cuda_entry(const char *name)
 {

@@ -1,7 +1,7 @@
 /*
- * Constants, sizes and places of the runtime's header, as ours has them or the
- * toolkit's: whoever reads the list has included one of the two. fake/runtime.c
- * is the toolkit's side.
+ * Constants, sizes and offsets of the runtime's header, weir's or the
+ * toolkit's: a file that includes this list has included one of the two.
+ * fake/runtime.c is the toolkit's side.
  */
 #ifndef WEIR_TESTS_DRIVER_FAKE_RUNTIME_H
 #define WEIR_TESTS_DRIVER_FAKE_RUNTIME_H

@@ -11,7 +11,7 @@
 
 VISIBLE extern const struct toolkit toolkit;
 
-/* Older toolkits lack the newest calls, and so has their list. */
+/* Older toolkits lack the newest calls, and then the list lacks them, too. */
 #if __has_include(<cudaTypedefs.h>)
 #include <cuda.h>
 #if CUDA_VERSION >= 13000
@@ -36,7 +36,7 @@ typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec,
     CUgraph graph, CUgraphNode *error_node, char *log, size_t log_size);
 
 /* The toolkit has a type for each version of each call. A name may be a macro
- * of the toolkit's, so it is pasted at once, before it could be replaced. */
+ * of the toolkit, so it is pasted before the macro could be expanded. */
 #define DRIVER_SIGNATURE(name, version, required, params)                      \
 	{ #name, (version),                                                    \
 		__builtin_types_compatible_p(                                  \

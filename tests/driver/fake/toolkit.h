@@ -1,10 +1,10 @@
 /*
  * The toolkit's <cuda.h>, compared with driver/abi.h.
  *
- * fake/toolkit.so is compiled from the toolkit's header and abi_test from ours,
- * both from the lists below: constants by value, types by size, members by
- * place. The calls are compared where both can be seen, in toolkit.c: their
- * lists are read with the toolkit's types.
+ * fake/toolkit.so is compiled from the toolkit's header and abi_test from
+ * weir's, both with the lists below: constants by value, types by size, members
+ * by offset. The calls are compared in toolkit.c, which sees both: their lists
+ * are read with the toolkit's types.
  */
 #ifndef WEIR_TESTS_DRIVER_FAKE_TOOLKIT_H
 #define WEIR_TESTS_DRIVER_FAKE_TOOLKIT_H
@@ -17,7 +17,7 @@ struct fact {
 	long long value;
 };
 
-/* A call whose signature was compared, or not if the toolkit is too old. */
+/* A call; its signature was compared, or the toolkit is too old. */
 struct signature {
 	const char *name;
 	int version;
@@ -242,7 +242,7 @@ struct toolkit {
 	X(CUgraphEdgeData, reserved)
 /* clang-format on */
 
-/* The facts as seen with the types that are declared where this is used. */
+/* The facts, as given by the types that are declared at the place of use. */
 #define ABI_FACT(name) { #name, (long long)(name) },
 #define ABI_RESULT_FACT(name, value, text) { #name, (long long)(name) },
 #define ABI_ATTRIBUTE_FACT(name, value)                                        \
