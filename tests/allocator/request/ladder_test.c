@@ -671,9 +671,9 @@ TEST(pieces_are_small_where_little_is_left_of_the_limit)
 {
 	weir_stream a = new_stream();
 
-	conf("tcache:0,handle_mb:8");
+	conf("tcache:0,handle_mb:16");
 	take(8192 * (size_t)MIB, a);
-	EXPECT_EQ(stats().num_device_alloc, 8192 / 8);
+	EXPECT_EQ(stats().num_device_alloc, 8192 / 16);
 	uint64_t pieces = stats().num_device_alloc;
 	EXPECT_OK(weir_limit_set(0, reserved() + 256 * MIB));
 	take(32 * MIB, a);
