@@ -46,12 +46,18 @@ lies_in_file(const struct elf_file *file, uint64_t offset, uint64_t size)
 /* Longer than all names that the reader looks for. */
 enum { NAME_ROOM = 24 };
 
+static size_t
+headers_size(const struct elf_file *file)
+{
+	return file->header_count * sizeof(ElfW(Shdr));
+}
+
 /*
- * Read the section's name as the reader sees it; for that the section of names
+ * Copy the section's name as the reader sees it; for that the section of names
  * ends with a zero. The name is cut to NAME_ROOM, and empty if there is none.
  */
 static void
-read_name(const struct elf_file *file, const ElfW(Shdr) * section,
+copy_name(const struct elf_file *file, const ElfW(Shdr) * section,
     char name[NAME_ROOM])
 {
 	size_t size = NAME_ROOM - 1;
@@ -61,8 +67,7 @@ read_name(const struct elf_file *file, const ElfW(Shdr) * section,
 		return;
 	if (size > file->names_size - section->sh_name)
 		size = file->names_size - section->sh_name;
-	if (!read_at(file->fd, name, size, file->names + section->sh_name))
-		name[0] = '\0';
+	memcpy(name, file->kept + headers_size(file) + section->sh_name, size);
 }
 
 static bool
@@ -71,12 +76,47 @@ starts_with(const char *name, const char *start)
 	return strncmp(name, start, strlen(start)) == 0;
 }
 
-static bool
-read_section_header(
-    const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
+static ElfW(Shdr) section_header(const struct elf_file *file, uint64_t index)
 {
-	return read_at(file->fd, section, sizeof(*section),
-	    file->headers + index * sizeof(*section));
+	ElfW(Shdr) section;
+
+	memcpy(&section, file->kept + index * sizeof(section), sizeof(section));
+	return section;
+}
+
+/* Read the section headers, of which the first has been read already, and the
+ * names. The names may be in one of the headers, or anywhere else. */
+static bool
+keep_headers(struct elf_file *file, const ElfW(Shdr) * first)
+{
+	enum { NAMES_MAX = 4 << 20 };
+	size_t size = headers_size(file);
+	unsigned char *headers = meta_map(size);
+	ElfW(Shdr) names;
+	bool good = false;
+
+	if (headers == NULL)
+		return false;
+	if (!read_at(file->fd, headers, size, file->headers))
+		goto unmap;
+	memcpy(headers, first, sizeof(*first));
+	memcpy(
+	    &names, headers + file->names_index * sizeof(names), sizeof(names));
+	if (names.sh_size == 0 || names.sh_size > NAMES_MAX ||
+	    !lies_in_file(file, names.sh_offset, names.sh_size))
+		goto unmap;
+	file->names = names.sh_offset;
+	file->names_size = names.sh_size;
+	file->kept = meta_map(size + names.sh_size);
+	if (file->kept == NULL)
+		goto unmap;
+	memcpy(file->kept, headers, size);
+	good = read_at(
+	    file->fd, file->kept + size, names.sh_size, names.sh_offset);
+
+unmap:
+	meta_unmap(headers, size);
+	return good;
 }
 
 /*
@@ -90,26 +130,19 @@ find_headers(struct elf_file *file, const ElfW(Ehdr) * head)
 	/* Programs and libraries have some dozens of sections. */
 	enum { SECTIONS_MAX = 1 << 16 };
 	ElfW(Shdr) first;
-	ElfW(Shdr) names;
 
 	file->headers = head->e_shoff;
 	if (!lies_in_file(file, file->headers, sizeof(first)) ||
-	    !read_section_header(file, 0, &first))
+	    !read_at(file->fd, &first, sizeof(first), file->headers))
 		return false;
 	file->header_count =
 	    head->e_shnum != 0 ? head->e_shnum : (uint32_t)first.sh_size;
 	file->names_index =
 	    head->e_shstrndx != SHN_XINDEX ? head->e_shstrndx : first.sh_link;
-	if (file->header_count > SECTIONS_MAX || file->names_index == 0 ||
-	    file->names_index >= file->header_count ||
-	    !lies_in_file(
-		file, file->headers, file->header_count * sizeof(first)) ||
-	    !read_section_header(file, file->names_index, &names))
-		return false;
-	file->names = names.sh_offset;
-	file->names_size = names.sh_size;
-	return file->names_size > 0 &&
-	    lies_in_file(file, file->names, file->names_size);
+	return file->header_count <= SECTIONS_MAX && file->names_index != 0 &&
+	    file->names_index < file->header_count &&
+	    lies_in_file(file, file->headers, headers_size(file)) &&
+	    keep_headers(file, &first);
 }
 
 /* ---- Places of debug information ----------------------------------------- */
@@ -179,13 +212,12 @@ static void
 find_debug(struct elf_file *file)
 {
 	struct elf_debug_section *debug;
-	ElfW(Shdr) section;
 	char name[NAME_ROOM];
 
 	for (uint64_t i = 1; i < file->header_count; i++) {
-		if (!read_section_header(file, i, &section))
-			continue;
-		read_name(file, &section, name);
+		ElfW(Shdr) section = section_header(file, i);
+
+		copy_name(file, &section, name);
 		debug = debug_named(file, name);
 		if (debug != NULL)
 			note_debug(file, debug, i, &section);
@@ -228,49 +260,84 @@ void
 elf_file_open(struct elf_file *file, int fd)
 {
 	struct stat status;
-	ElfW(Ehdr) head;
+	ElfW(Ehdr) *head = &file->head;
 
 	*file = (struct elf_file){ .fd = fd };
 	if (fstat(fd, &status) != 0 || status.st_size < 0)
 		return;
 	file->size = file->end = (uint64_t)status.st_size;
-	if (!read_at(fd, &head, sizeof(head), 0) || !is_native(&head) ||
-	    !find_headers(file, &head)) {
+	if (!read_at(fd, head, sizeof(*head), 0)) {
+		memset(head, 0, sizeof(*head));
+		return;
+	}
+	if (!is_native(head) || !find_headers(file, head)) {
+		elf_file_close(file);
 		file->headers = 0;
+		head->e_shoff = 0;
+		head->e_shnum = 0;
+		head->e_shstrndx = 0;
 		return;
 	}
 	find_debug(file);
 	place_debug(file);
 }
 
-/* ---- The head and the headers -------------------------------------------- */
-
-/* Hide the section headers if the reader must not see them. */
-static void
-repair_head(const struct elf_file *file, unsigned char *bytes)
+void
+elf_file_close(struct elf_file *file)
 {
-	ElfW(Ehdr) head;
-
-	memcpy(&head, bytes, sizeof(head));
-	if (file->headers == 0) {
-		head.e_shoff = 0;
-		head.e_shnum = 0;
-		head.e_shstrndx = 0;
-	}
-	memcpy(bytes, &head, sizeof(head));
+	if (file->kept != NULL)
+		meta_unmap(file->kept, headers_size(file) + file->names_size);
+	file->kept = NULL;
 }
+
+/* ---- The headers as the reader sees them ----------------------------------
+ */
+
+/* The name of a build ID's section. */
+static const char build_id_name[] = ".note.gnu.build-id";
 
 /* The reader trusts the length of a build ID. */
 static bool
-build_id_fits(const struct elf_file *file, const ElfW(Shdr) * section)
+build_id_is_sound(const unsigned char *bytes, uint64_t size)
 {
 	enum { NAME_SIZE = 4 }; /* of "GNU" */
 	ElfW(Nhdr) note;
 
-	return section->sh_size >= sizeof(note) + NAME_SIZE &&
+	if (size < sizeof(note) + NAME_SIZE)
+		return false;
+	memcpy(&note, bytes, sizeof(note));
+	return note.n_descsz <= size - sizeof(note) - NAME_SIZE;
+}
+
+static bool
+build_id_fits(const struct elf_file *file, const ElfW(Shdr) * section)
+{
+	unsigned char bytes[sizeof(ElfW(Nhdr))];
+
+	return section->sh_size >= sizeof(bytes) &&
 	    lies_in_file(file, section->sh_offset, section->sh_size) &&
-	    read_at(file->fd, &note, sizeof(note), section->sh_offset) &&
-	    note.n_descsz <= section->sh_size - sizeof(note) - NAME_SIZE;
+	    read_at(file->fd, bytes, sizeof(bytes), section->sh_offset) &&
+	    build_id_is_sound(bytes, section->sh_size);
+}
+
+/* Check a part that is a build ID in the bytes that the reader gets. */
+static bool
+is_sound_part(const struct elf_file *file, uint64_t offset,
+    const unsigned char *bytes, size_t size)
+{
+	char name[NAME_ROOM];
+
+	for (uint64_t i = 1; i < file->header_count; i++) {
+		ElfW(Shdr) section = section_header(file, i);
+
+		if (section.sh_offset != offset || section.sh_size != size)
+			continue;
+		copy_name(file, &section, name);
+		if (strcmp(name, build_id_name) == 0 &&
+		    !build_id_is_sound(bytes, size))
+			return false;
+	}
+	return true;
 }
 
 /* May the reader see a section that has no debug information? */
@@ -278,7 +345,7 @@ static bool
 may_be_seen(
     const struct elf_file *file, const ElfW(Shdr) * section, const char *name)
 {
-	if (strcmp(name, ".note.gnu.build-id") == 0)
+	if (strcmp(name, build_id_name) == 0)
 		return build_id_fits(file, section);
 	return !starts_with(name, ".debug_") &&
 	    !starts_with(name, ".zdebug_") &&
@@ -300,25 +367,48 @@ repair_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
 		section->sh_flags &= ~(ElfW(Xword))SHF_COMPRESSED;
 		return;
 	}
-	read_name(file, section, name);
+	copy_name(file, section, name);
 	/* The reader looks for no name of one character. */
 	if (!may_be_seen(file, section, name))
 		section->sh_name = (ElfW(Word))(file->names_size - 1);
 }
 
-/* Repair the section headers, except the first, as the reader reads them. */
+/* Copy the section headers, except the first, as the reader sees them. */
 static void
-repair_headers(const struct elf_file *file, unsigned char *bytes)
+copy_headers(const struct elf_file *file, unsigned char *bytes)
 {
-	ElfW(Shdr) section;
-
 	for (uint64_t i = 1; i < file->header_count; i++) {
-		unsigned char *at = bytes + (i - 1) * sizeof(section);
+		ElfW(Shdr) section = section_header(file, i);
 
-		memcpy(&section, at, sizeof(section));
 		repair_header(file, i, &section);
-		memcpy(at, &section, sizeof(section));
+		memcpy(bytes + (i - 1) * sizeof(section), &section,
+		    sizeof(section));
 	}
+}
+
+/* Copy a part that is kept; false if the part is none of those. */
+static bool
+copy_kept(const struct elf_file *file, uint64_t offset, unsigned char *bytes,
+    size_t size)
+{
+	const size_t header = sizeof(ElfW(Shdr));
+
+	if (offset == 0 && size == sizeof(file->head)) {
+		memcpy(bytes, &file->head, size);
+		return true;
+	}
+	if (file->kept == NULL)
+		return false;
+	if (offset == file->headers && size == header)
+		memcpy(bytes, file->kept, size);
+	else if (offset == file->headers + header &&
+	    size == headers_size(file) - header)
+		copy_headers(file, bytes);
+	else if (offset == file->names && size == file->names_size)
+		memcpy(bytes, file->kept + headers_size(file), size);
+	else
+		return false;
+	return true;
 }
 
 /* ---- Debug information --------------------------------------------------- */
@@ -410,13 +500,8 @@ elf_part_read(const struct elf_file *file, uint64_t offset,
 {
 	if (offset > file->size)
 		return read_all_debug(file, offset, bytes, size);
-	if (!read_at(file->fd, bytes, size, offset))
-		return false;
-	if (offset == 0 && size == sizeof(ElfW(Ehdr)))
-		repair_head(file, bytes);
-	if (file->headers != 0 &&
-	    offset == file->headers + sizeof(ElfW(Shdr)) &&
-	    size == (file->header_count - 1) * sizeof(ElfW(Shdr)))
-		repair_headers(file, bytes);
-	return true;
+	if (copy_kept(file, offset, bytes, size))
+		return true;
+	return read_at(file->fd, bytes, size, offset) &&
+	    (file->kept == NULL || is_sound_part(file, offset, bytes, size));
 }

@@ -6,10 +6,16 @@
  * information follow its end, one after the other, inflated and checked. The
  * section headers point to them there, and sections that are not checked have
  * no name.
+ *
+ * The file may change while it is open. Everything that decides which sections
+ * the reader sees, and where, is read once and kept: the file's header, the
+ * section headers and their names. What the reader trusts in other parts is
+ * checked in the bytes that it gets.
  */
 #ifndef TRACE_ELF_PART_H
 #define TRACE_ELF_PART_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,12 +52,18 @@ struct elf_file {
 	uint64_t names_index; /* index of the header of the section of names */
 	uint64_t names;       /* offset of that section */
 	uint64_t names_size;
+	ElfW(Ehdr) head;     /* as the reader sees it; of zeros: unread */
+	unsigned char *kept; /* the section headers, then the names; or NULL */
 	struct elf_debug_section debug[ELF_DEBUG_COUNT];
 };
 
 /* Examine a file. A file that is not an ELF file, or is corrupt, is not
- * changed, but seems to have no sections. */
+ * changed, but seems to have no sections; so does any file without memory for
+ * its headers. */
 void elf_file_open(struct elf_file *file, int fd);
+
+/* Free what is kept. The descriptor stays open. */
+void elf_file_close(struct elf_file *file);
 
 /* Does the file that the reader sees have such a part? */
 bool elf_part_exists(const struct elf_file *file, uint64_t offset, size_t size);

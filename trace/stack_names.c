@@ -149,27 +149,59 @@ int backtrace_open(const char *path, backtrace_error_callback complain,
     void *user, int *does_not_exist);
 int backtrace_close(int fd, backtrace_error_callback complain, void *user);
 
-/* Number of files that the calling thread has open for the reader. */
-static _Thread_local unsigned files_open;
+/* Files that the calling thread has open for the reader. It needs three: an
+ * object, its file of debug information, and a file that several of those
+ * share. */
+enum { FILES_MAX = 3 };
+static _Thread_local struct elf_file *files[FILES_MAX];
+
+/* The place of the file with that descriptor, or of none (-1); NULL: there is
+ * no such place. */
+static struct elf_file **
+find_file(int fd)
+{
+	for (int i = 0; i < FILES_MAX; i++)
+		if (files[i] == NULL ? fd < 0 : files[i]->fd == fd)
+			return &files[i];
+	return NULL;
+}
+
+static void
+forget_file(struct elf_file **place)
+{
+	elf_file_close(*place);
+	meta_free(*place, sizeof(**place));
+	*place = NULL;
+}
+
+/* Close the files that the reader has not closed, as after some faults. */
+static void
+close_files(void)
+{
+	for (int i = 0; i < FILES_MAX; i++) {
+		if (files[i] == NULL)
+			continue;
+		close(files[i]->fd);
+		forget_file(&files[i]);
+	}
+}
 
 /*
  * Open a regular file; -1 if that is not possible, or if the thread has too
- * many files open. It needs three: an object, its file of debug information,
- * and a file that several of those share. A file that names itself as the
- * shared one would be read without end. A file that is not regular might make
- * the caller wait.
+ * many files open. A file that names itself as the shared one would be read
+ * without end. A file that is not regular might make the caller wait.
  */
 int
 backtrace_open(const char *path, backtrace_error_callback complain, void *user,
     int *does_not_exist)
 {
-	enum { FILES_MAX = 3 };
+	struct elf_file **place = find_file(-1);
 	struct stat file;
 	int fd;
 
 	if (does_not_exist != NULL)
 		*does_not_exist = 0;
-	if (files_open >= FILES_MAX)
+	if (place == NULL)
 		return -1;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
@@ -180,11 +212,13 @@ backtrace_open(const char *path, backtrace_error_callback complain, void *user,
 			complain(user, path, errno);
 		return -1;
 	}
-	if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
+	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+		*place = meta_alloc(sizeof(**place));
+	if (*place == NULL) {
 		close(fd);
 		return -1;
 	}
-	files_open++;
+	elf_file_open(*place, fd);
 	return fd;
 }
 
@@ -192,8 +226,10 @@ backtrace_open(const char *path, backtrace_error_callback complain, void *user,
 int
 backtrace_close(int fd, backtrace_error_callback complain, void *user)
 {
-	if (files_open > 0)
-		files_open--;
+	struct elf_file **place = find_file(fd);
+
+	if (place != NULL)
+		forget_file(place);
 	if (close(fd) == 0)
 		return 1;
 	complain(user, "close", errno);
@@ -226,15 +262,15 @@ backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
     uint64_t size, backtrace_error_callback complain, void *user,
     struct backtrace_view *view)
 {
+	struct elf_file **file = find_file(fd);
 	unsigned char *bytes = NULL;
-	struct elf_file file;
 
 	(void)state;
-	elf_file_open(&file, fd);
-	if (elf_part_exists(&file, (uint64_t)offset, size))
+	if (fd >= 0 && file != NULL &&
+	    elf_part_exists(*file, (uint64_t)offset, size))
 		bytes = meta_map(size + 1);
 	if (bytes == NULL ||
-	    !elf_part_read(&file, (uint64_t)offset, bytes, size)) {
+	    !elf_part_read(*file, (uint64_t)offset, bytes, size)) {
 		if (bytes != NULL)
 			meta_unmap(bytes, size + 1);
 		complain(user, "the file has no such part", 0);
@@ -383,7 +419,6 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 	memset(places, 0, n * sizeof(*places));
 	if (dladdr((const void *)inside, &info) == 0)
 		return 1;
-	files_open = 0;
 	state = reader();
 	if (state != NULL)
 		backtrace_pcinfo(
@@ -397,6 +432,7 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 			copy_demangled(places[0].function,
 			    sizeof(places[0].function), info.dli_sname);
 	}
+	close_files();
 	for (size_t i = 0; i < search.found; i++) {
 		copy_text(
 		    places[i].object, sizeof(places[i].object), info.dli_fname);

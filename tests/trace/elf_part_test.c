@@ -84,6 +84,7 @@ read_part(const struct file *file, uint64_t offset, size_t size)
 			bytes = NULL;
 		}
 	}
+	elf_file_close(&opened);
 	close(fd);
 	return bytes;
 }
@@ -299,4 +300,92 @@ TEST(headers_that_point_anywhere_are_not_there)
 	file = file_with_text(".debug_str");
 	file.head.e_ident[EI_DATA] = ELFDATA2MSB;
 	EXPECT(!has_headers(&file));
+}
+
+/* ---- Files that change ----------------------------------------------------
+ */
+
+/* Read a part of an open file. */
+static bool
+read_open(
+    const struct elf_file *opened, uint64_t offset, void *bytes, size_t size)
+{
+	return elf_part_exists(opened, offset, size) &&
+	    elf_part_read(opened, offset, bytes, size);
+}
+
+/* Otherwise a section that was not checked could get a name that matters. */
+TEST(headers_and_names_are_those_of_the_file_as_it_was_opened)
+{
+	const struct file before = file_with_text(".debug_str");
+	struct file after = before;
+	ElfW(Ehdr) head;
+	ElfW(Shdr) first;
+	ElfW(Shdr) headers[2][SECTIONS - 1];
+	char names[sizeof(before.names)];
+	int fd = memfd_create("file", MFD_CLOEXEC);
+	struct elf_file opened;
+
+	EXPECT_EQ(pwrite(fd, &before, sizeof(before), 0), sizeof(before));
+	elf_file_open(&opened, fd);
+	EXPECT(read_open(&opened, offsetof(struct file, sections[1]),
+	    headers[0], sizeof(headers[0])));
+	memset(&after.head, 1, sizeof(after.head));
+	memset(after.sections, 2, sizeof(after.sections));
+	memcpy(after.names, "\0.opd\0.debug_info", 18);
+	EXPECT_EQ(pwrite(fd, &after, sizeof(after), 0), sizeof(after));
+	EXPECT(read_open(&opened, 0, &head, sizeof(head)));
+	EXPECT_EQ(memcmp(&head, &before.head, sizeof(head)), 0);
+	EXPECT(read_open(
+	    &opened, offsetof(struct file, sections), &first, sizeof(first)));
+	EXPECT_EQ(memcmp(&first, &before.sections[0], sizeof(first)), 0);
+	EXPECT(read_open(&opened, offsetof(struct file, sections[1]),
+	    headers[1], sizeof(headers[1])));
+	EXPECT_EQ(memcmp(headers[1], headers[0], sizeof(headers[0])), 0);
+	EXPECT(read_open(
+	    &opened, offsetof(struct file, names), names, sizeof(names)));
+	EXPECT_EQ(memcmp(names, before.names, sizeof(names)), 0);
+	elf_file_close(&opened);
+	close(fd);
+}
+
+TEST(a_file_that_was_cut_off_cannot_be_read)
+{
+	const struct file file = file_with_text(".debug_str");
+	char text[sizeof(TEXT)];
+	int fd = memfd_create("file", MFD_CLOEXEC);
+	struct elf_file opened;
+
+	EXPECT_EQ(pwrite(fd, &file, sizeof(file), 0), sizeof(file));
+	elf_file_open(&opened, fd);
+	EXPECT_EQ(ftruncate(fd, offsetof(struct file, text) + 4), 0);
+	EXPECT(!read_open(
+	    &opened, offsetof(struct file, text), text, sizeof(text)));
+	EXPECT(!read_open(
+	    &opened, opened.debug[ELF_DEBUG_STR].place, text, sizeof(text)));
+	elf_file_close(&opened);
+	close(fd);
+}
+
+TEST(a_build_id_that_grows_is_not_read)
+{
+	struct file file = file_with_text(".note.gnu.build-id");
+	ElfW(Nhdr) note = { .n_namesz = 4, .n_descsz = 8, .n_type = 3 };
+	char bytes[24];
+	int fd = memfd_create("file", MFD_CLOEXEC);
+	struct elf_file opened;
+
+	memcpy(file.text, &note, sizeof(note));
+	file.sections[TEXTS].sh_size = sizeof(bytes);
+	EXPECT_EQ(pwrite(fd, &file, sizeof(file), 0), sizeof(file));
+	elf_file_open(&opened, fd);
+	EXPECT(read_open(
+	    &opened, offsetof(struct file, text), bytes, sizeof(bytes)));
+	note.n_descsz = 1 << 20;
+	memcpy(file.text, &note, sizeof(note));
+	EXPECT_EQ(pwrite(fd, &file, sizeof(file), 0), sizeof(file));
+	EXPECT(!read_open(
+	    &opened, offsetof(struct file, text), bytes, sizeof(bytes)));
+	elf_file_close(&opened);
+	close(fd);
 }

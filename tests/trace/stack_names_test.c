@@ -780,3 +780,57 @@ TEST(a_line_table_in_the_middle_of_another_is_harmless)
 	memset(table + 34, 'a', sizeof(table) - 34);
 	expect_name_with_line_table(table, sizeof(table), 18);
 }
+
+/* ---- A file that changes while it is read ---------------------------------
+ */
+
+/* As libbacktrace declares them. */
+struct backtrace_view {
+	const void *data;
+	void *base;
+	size_t size;
+};
+typedef void complain(void *user, const char *text, int number);
+int backtrace_open(
+    const char *path, complain *complain, void *user, int *does_not_exist);
+int backtrace_close(int fd, complain *complain, void *user);
+int backtrace_get_view(void *state, int fd, off_t offset, uint64_t size,
+    complain *complain, void *user, struct backtrace_view *view);
+void backtrace_release_view(
+    void *state, struct backtrace_view *view, complain *complain, void *user);
+
+static void
+ignore_complaint(void *user, const char *text, int number)
+{
+	(void)user;
+	(void)text;
+	(void)number;
+}
+
+/* The reader takes the names from another view than the headers. */
+TEST(what_is_read_of_a_file_later_fits_what_was_read_first)
+{
+	struct hostile_section section = {
+		.name = ".other", .bytes = "text", .size = 5
+	};
+	struct hostile hostile = hostile_load();
+	struct backtrace_view view;
+	ElfW(Ehdr) head[2];
+	int fd;
+
+	hostile_write_sections(&hostile, &section, 1);
+	fd = backtrace_open(hostile.path, ignore_complaint, NULL, NULL);
+	EXPECT_GE(fd, 0);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(backtrace_get_view(NULL, fd, 0, sizeof(head[0]),
+			      ignore_complaint, NULL, &view),
+		    1);
+		memcpy(&head[i], view.data, sizeof(head[i]));
+		backtrace_release_view(NULL, &view, ignore_complaint, NULL);
+		section.name = ".debug_info";
+		hostile_write_sections(&hostile, &section, 1);
+	}
+	EXPECT_EQ(memcmp(&head[1], &head[0], sizeof(head[0])), 0);
+	EXPECT_EQ(backtrace_close(fd, ignore_complaint, NULL), 1);
+	hostile_finish(&hostile);
+}
