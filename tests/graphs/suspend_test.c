@@ -1,6 +1,6 @@
 /*
- * Suspended pools: others may use their physical memory, their addresses stay,
- * and graphs replay once they are resumed.
+ * Suspended pools: other requests may use their physical memory, their
+ * addresses stay, and graphs replay once they are resumed.
  */
 #include <weir/graph.h>
 #include <weir/host.h>
@@ -38,7 +38,7 @@ host_stats(void)
 	return stats;
 }
 
-/* All host memory of copies is free, and goes back. */
+/* All host memory of copies is free, and is given back. */
 static void
 expect_no_copies(void)
 {
@@ -75,7 +75,8 @@ TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 	expect_filled(a, 4 * MIB, 1, stream);
 	expect_filled(b, 1000, 2, stream);
 	EXPECT_EQ(take_from(pool, 8 * MIB, stream), c);
-	/* Any number of times, and without its contents. */
+	/* A pool may be suspended any number of times, also without its
+	 * contents. */
 	EXPECT_EQ(suspend(pool, false), 14 * MIB);
 	EXPECT_OK(weir_pool_resume(pool));
 	fill(a, 4 * MIB, 3, stream);
@@ -92,10 +93,10 @@ TEST(a_suspended_pool_gives_its_memory_back_and_has_it_again)
 
 /* ---- Copies ------------------------------------------------------------ */
 
-/* More than one piece, whatever is mapped ahead. */
+/* More than one piece, however much is mapped ahead. */
 enum { LARGE = 100 << 20, PIECES = 4 };
 
-/* Nobody else gets memory for copies, so that what is called when is known. */
+/* No other thread gets memory for copies, so the order of calls is known. */
 static void
 use_one_processor(void)
 {
@@ -290,7 +291,7 @@ TEST(memory_of_copies_decays_though_nobody_asks_for_any)
 	conf("decay_ms:off");
 	suspend(pool, true);
 	EXPECT_OK(weir_pool_resume(pool));
-	/* A fault would have a second to show. */
+	/* A fault would have a second to appear. */
 	for (int i = 0; i < 20; i++, usleep(50 * 1000))
 		EXPECT(!decays());
 	expect_healthy();
@@ -367,7 +368,7 @@ TEST(graphs_replay_on_memory_that_was_suspended)
 		expect_filled(output, 4 * MIB, 7, stream);
 		fill(output, 4 * MIB, 0, stream);
 	}
-	/* Or all of it made again. */
+	/* Or all memory is created again. */
 	suspend(pool, false);
 	EXPECT_OK(weir_pool_resume(pool));
 	for (int i = 0; i < 2; i++)

@@ -21,8 +21,8 @@ set_device(void)
 	EXPECT_OK(weir_set_device(0));
 }
 
-/* One of two streams. Memory passes between them by the order of this capture,
- * which the others at the same time have nothing to do with. */
+/* One of two streams. Memory passes between them by the order of this capture;
+ * other captures at the same time do not concern it. */
 static unsigned char *
 put_work(weir_stream stream, weir_stream forked, unsigned char tag)
 {
@@ -45,7 +45,7 @@ put_work(weir_stream stream, weir_stream forked, unsigned char tag)
 	return output;
 }
 
-/* Captures of its own, each replayed and looked at. */
+/* Captures of this thread, each replayed and checked. */
 static void *
 capture_and_replay(void *argument)
 {
@@ -71,7 +71,7 @@ capture_and_replay(void *argument)
 	return NULL;
 }
 
-/* Eager work, on its own and in a pool that others use too. */
+/* Eager work, in the device's arena and in a pool that others use too. */
 static void *
 work_eagerly(void *argument)
 {

@@ -1,6 +1,6 @@
 /*
- * The owner's thread against peers that die, hang up, lie, flood and are
- * silent.
+ * The owner's thread against peers that die, hang up, send wrong facts, flood
+ * or are silent.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -49,7 +49,7 @@ request_for(const struct weir_ipc_handle *handle, enum ipc_verb verb)
 	return request;
 }
 
-/* The answer to a request; 99 if the owner has hung up instead. */
+/* Read the answer to a request; 99 if the owner has hung up instead. */
 static unsigned
 ask(int fd, const struct ipc_request *request)
 {
@@ -137,7 +137,7 @@ TEST(a_killed_peer_keeps_nothing_that_the_program_still_shares)
 	EXPECT_EQ(stats().allocated_bytes.all.current, 0);
 }
 
-/* It opens, hangs up, and lives on: the memory could still be in use. */
+/* The peer opens, hangs up, and lives on: the memory could still be in use. */
 static void
 hang_up_and_live(int fd)
 {
@@ -204,8 +204,9 @@ TEST(a_child_that_outlives_the_peer_holds_nothing)
 	weir_ipc_release(export);
 }
 
-/* The owner closes what it does not know, as daemons do. It cannot tell any
- * more when a peer ends, so nothing that one has may be used again. */
+/* The owner closes descriptors that it does not know, as daemons do. It can no
+ * longer detect the end of a peer, so memory that a peer has open may not be
+ * reused. */
 TEST(an_owner_that_closes_all_descriptors_frees_nothing_early)
 {
 	struct other other = other_start(open_and_wait);
@@ -216,8 +217,8 @@ TEST(an_owner_that_closes_all_descriptors_frees_nothing_early)
 	struct weir_ipc_export *export = share(ptr, WEIR_STREAM_ANY, &handle);
 	tell(other.fd, &handle, sizeof(handle));
 	meet(other.fd);
-	/* By the system itself: that it may happen at any time is the point,
-	 * and ThreadSanitizer would take close() for a race. */
+	/* By the system call itself: it may happen at any time, and
+	 * ThreadSanitizer would report close() as a race. */
 	for (int fd = 3; fd < 256; fd++)
 		if (fd != other.fd)
 			syscall(SYS_close, fd);
@@ -246,7 +247,7 @@ ask_for_what_is_not_theirs(int fd)
 	EXPECT_EQ(ask(socket, &request), IPC_NOT_SHARED);
 	request.number = UINT64_MAX;
 	EXPECT_EQ(ask(socket, &request), IPC_NOT_SHARED);
-	/* Without an open there are no pieces, and nothing to close. */
+	/* Without an open there are no pieces, and nothing can be closed. */
 	request = request_for(&handle, IPC_PIECES);
 	EXPECT_EQ(ask(socket, &request), IPC_NOT_OPEN);
 	request = request_for(&handle, IPC_CLOSE);
@@ -277,7 +278,7 @@ TEST(a_peer_gets_only_exports_that_it_has_the_handle_of)
 	expect_healthy();
 }
 
-/* Each of these ends the connection, and nothing else. */
+/* Each of these ends this connection, and no other. */
 static void
 send_nonsense(int fd)
 {
@@ -311,7 +312,7 @@ send_nonsense(int fd)
 		EXPECT_EQ(recv(socket, bytes, sizeof(bytes), 0), 0);
 		close(socket);
 	}
-	/* Descriptors that nobody asked for do not arrive. */
+	/* Descriptors that no request needs do not arrive. */
 	int socket = connect_to(&handle);
 	for (int i = 0; i < IPC_BATCH; i++)
 		fds[i] = fd;
@@ -335,13 +336,13 @@ TEST(nonsense_ends_a_connection_and_nothing_else)
 	tell(other.fd, &handle, sizeof(handle));
 	meet(other.fd);
 	other_end(&other);
-	wait_for_files(before - 1); /* but for the test's own */
+	wait_for_files(before - 1); /* except the test's own */
 	expect_files(before - 1);
 	EXPECT_EQ(weir_ipc_peers(export), 0);
 	weir_ipc_release(export);
 }
 
-/* It asks and never reads: the owner must not wait for it. */
+/* The peer sends requests and never reads: the owner must not wait for it. */
 static void
 never_read(int fd)
 {
@@ -395,7 +396,7 @@ TEST(a_peer_that_does_not_read_holds_up_nobody)
 	expect_healthy();
 }
 
-/* More connections than there is room for. */
+/* More connections than the owner accepts. */
 static void
 flood(int fd)
 {

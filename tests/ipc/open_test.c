@@ -1,6 +1,6 @@
 /*
- * Opening what an owner says that is not to be believed: the other process
- * answers by itself, and lies in one point at a time.
+ * Opening an export whose owner sends invalid facts: the other process answers
+ * by its own code, with one wrong fact at a time.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -166,7 +166,7 @@ answer_pieces(enum lie lie, int fd, int memory)
 	ipc_send(fd, &reply, sizeof(reply), &file, lie != NO_DESCRIPTOR);
 }
 
-/* One opener after the other, and each is lied to in another way. */
+/* One opener after the other gets a different wrong fact. */
 static void
 answer_one(enum lie lie, int listener, int memory)
 {

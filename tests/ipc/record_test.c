@@ -1,5 +1,5 @@
 /*
- * Records and tickets: what can be true, and the file that they are read from.
+ * Records and tickets: which values are possible, and the file of a record.
  */
 #include <string.h>
 #include <unistd.h>
@@ -91,7 +91,7 @@ TEST(a_file_takes_a_fixed_number_of_records)
 	EXPECT(!ipc_file_add(&file, &record, &ticket));
 }
 
-/* Who has a descriptor of it can read it, and that is all. */
+/* A process with a descriptor of the file can read it, and do nothing else. */
 TEST(another_process_cannot_write_to_the_file)
 {
 	struct ipc_file file = { 0 };

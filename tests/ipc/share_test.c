@@ -1,6 +1,6 @@
 /*
  * Two processes that share memory and events by <weir/ipc.h>, and keep the
- * rules: what is written is seen, in order, and nothing is reused too early.
+ * rules: written bytes are seen, in order, and no memory is reused too early.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ struct message {
 
 /* ---- Seeing what is written -------------------------------------------- */
 
-/* Open, see what the owner queued before, write, close. */
+/* Open, check the contents that the owner queued before, write, close. */
 static void
 read_and_answer(int fd)
 {
@@ -80,7 +80,7 @@ TEST(mapped_memory_is_shared)
 	exchange(&other, ptr, 5 * MIB, stream);
 }
 
-/* More pieces than go into one message, and a block that begins within one. */
+/* More pieces than fit into one message, and a block that begins within one. */
 TEST(memory_of_many_pieces_is_shared)
 {
 	struct other other = other_start(read_and_answer);
@@ -215,10 +215,11 @@ hold_for_a_while(int fd)
 	stream = new_stream();
 	import = open_shared(&message.handle, stream, &info);
 	meet(fd);
-	/* Released, and the owner has tried to use the memory again. */
+	/* The block is released, and the owner has tried to use the memory
+	 * again. */
 	meet(fd);
 	expect_filled(info.ptr, info.size, 11, stream);
-	/* Work that is late at the close is waited for. */
+	/* The close waits for late work. */
 	busy(stream, LATE_MS);
 	fill(info.ptr, info.size, 12, stream);
 	EXPECT_OK(weir_ipc_close(import, stream));
@@ -249,7 +250,7 @@ TEST(released_memory_serves_again_when_the_peer_has_closed_it)
 	meet(other.fd);
 	meet(other.fd);
 	other_end(&other);
-	/* The thread that answers frees it, perhaps a moment later. */
+	/* The thread that answers frees it, possibly a moment later. */
 	EXPECT_SOON(stats().allocated_bytes.all.current <= 40 * MIB);
 	EXPECT_EQ(take(40 * MIB, stream), ptr);
 	expect_filled(ptr, 40 * MIB, 12, stream);
@@ -397,7 +398,7 @@ open_for_the_other_device(int fd)
 	struct weir_ipc_import *import = NULL;
 	struct message message;
 
-	/* The owner goes where there is one device only. */
+	/* The owner ends if there is one device only. */
 	if (recv(fd, &message, sizeof(message), MSG_WAITALL) <= 0)
 		return;
 	device_need(2);
@@ -447,7 +448,7 @@ open_for_peers(int fd)
 	struct weir_ipc_import *after = NULL;
 	struct message message;
 
-	/* The owner goes where there is one device only. */
+	/* The owner ends if there is one device only. */
 	if (recv(fd, &message, sizeof(message), MSG_WAITALL) <= 0)
 		return;
 	device_need(2);

@@ -1,6 +1,6 @@
 /*
  * PyTorch's handles: written as PyTorch reads them, read as it writes them, and
- * not believed.
+ * checked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ open_and_write(int fd)
 	expect_healthy();
 }
 
-/* PyTorch hands over the handle alone: what it meant it says later. */
+/* PyTorch passes the handle alone, and the other facts later. */
 static void
 open_all_and_write(int fd)
 {
@@ -190,7 +190,8 @@ TEST(the_bytes_are_those_that_pytorch_expects)
 	EXPECT_EQ(count, 1);
 	EXPECT_EQ(message.offset, 0);
 	EXPECT_GE(dup2(fd, fd), 0);
-	/* A handle has the same bytes each time: PyTorch caches by them. */
+	/* A handle has the same bytes each time, because PyTorch caches by
+	 * them. */
 	struct message again = write_handle(export, 30 * MIB);
 	EXPECT_MEM_EQ(again.bytes, message.bytes, message.length);
 	weir_ipc_release(export);
@@ -461,7 +462,7 @@ TEST(impossible_numbers_in_a_handle_are_refused)
 	EXPECT_NOT_NULL(torch_read(bytes, HEADER + 4, &out));
 }
 
-/* The descriptors a handle names are looked at before they are imported. */
+/* The descriptors of a handle are checked before they are imported. */
 static void
 have_a_pipe(int fd)
 {

@@ -1,6 +1,6 @@
 /*
- * scripts/soak and scripts/fuzz: what runs for hours, for a moment, with
- * programs that are scripts.
+ * scripts/soak and scripts/fuzz, which run for hours: here for a moment, with
+ * scripts in the place of programs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* A program of random steps: seed 7 fails at step 40, unless it is left out or
- * weir_check() is asked after each step. */
+/* A program of random steps: seed 7 fails at step 40, unless that step is left
+ * out or weir_check() runs after each step. */
 static const char model[] =
     "#!/bin/bash\n"
     "echo \"# mix: ${WEIR_TEST_STEPS:-1000} steps, seed $WEIR_TEST_SEED\"\n"
@@ -24,11 +24,11 @@ static const char model[] =
     "fi\n"
     "echo ok 1\n";
 
-/* Run a script of the tree, $0, with a folder of the test's own as $1. */
+/* Run a script of the tree, $0, with a new folder as $1. */
 static struct command_result
 script(const char *name, const char *commands)
 {
-	static char *folder; /* gone with the test */
+	static char *folder; /* removed with the test */
 	char path[4096];
 
 	if (folder == NULL) {
@@ -81,7 +81,7 @@ TEST(a_soak_that_finds_nothing_succeeds)
 	command_free(&result);
 }
 
-/* Fuzz programs of a build folder rel: each says that it has tried 7 inputs,
+/* Fuzz programs of a build folder rel: each prints that it has tried 7 inputs,
  * and `bad` fails. */
 #define FUZZERS                                                                \
 	"cd \"$1\" && mkdir -p rel/tests/fuzz &&"                              \
@@ -112,7 +112,8 @@ TEST(fuzzing_runs_each_program_and_keeps_a_ledger)
 
 TEST(cores_fuzz_the_program_with_the_least_time_first)
 {
-	/* In the ledger, `bad` and `fine` have more than all turns can give. */
+	/* In the ledger, `bad` and `fine` have more time than all turns can
+	 * give. */
 	struct command_result result = script("fuzz",
 	    FUZZERS "mkdir -p kept; for p in bad fine; do"
 		    " echo d c $p 999 9 1 ok >>kept/ledger; done;"

@@ -1,5 +1,5 @@
 /*
- * scripts/deps: what is missing is said, and installed only when asked for.
+ * scripts/deps prints missing packages, and installs them only on request.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* A folder with the programs that scripts/deps itself is written with, and with
- * an apt-get that must not be called. */
+/* A folder with the programs that scripts/deps calls, and with an apt-get that
+ * must not be called. */
 static char *
 empty_path(void)
 {

@@ -20,7 +20,7 @@ static const bool sanitized = true;
 static const bool sanitized = false;
 #endif
 
-/* It has a name that the library has inside, too. */
+/* A function with a name that the library uses inside, too. */
 static const char program_text[] =
     "#include <stdio.h>\n"
     "#include <weir/weir.h>\n"
@@ -58,7 +58,7 @@ static const char cmake_text[] =
     "	endif()\n"
     "endforeach()\n";
 
-/* A folder of the test's own; remove_folder() ends it. */
+/* A new folder; remove_folder() removes it. */
 static char *
 make_folder(void)
 {
@@ -99,7 +99,7 @@ run_status(const char *folder, const char *line)
 	return status;
 }
 
-/* The test fails if the line does. */
+/* Run a line, which must succeed. */
 static struct command_result
 run(const char *folder, const char *line)
 {
@@ -214,7 +214,7 @@ TEST_TIMEOUT(a_program_is_linked_by_cmake, COMPILE_SECONDS)
 	remove_folder(folder);
 }
 
-/* Nothing names the folder that it was installed to by way of. */
+/* No file names the staging folder of the installation. */
 TEST(a_staged_install_names_the_final_place)
 {
 	char *folder = make_folder();

@@ -1,6 +1,6 @@
 /*
- * The checks of `make lint` that are our own find what they are for, and
- * accept what keeps the rules. Each test lays out a small tree of its own.
+ * The project's own checks of `make lint` find their faults, and accept code
+ * that keeps the rules. Each test makes a small tree.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ remove_tree(void)
 	command_free(&result);
 }
 
-/* An empty tree to be in, gone when the test's process ends. */
+/* An empty tree as current folder, removed when the test's process ends. */
 static void
 enter_tree(void)
 {
@@ -50,7 +50,7 @@ write_file(const char *path, const char *text)
 	EXPECT_EQ(fclose(file), 0);
 }
 
-/* Run scripts/NAME; what it complains of. The caller frees the result. */
+/* Run scripts/NAME. Returns its complaints, which the caller frees. */
 static struct command_result
 lint(const char *name, const char *first, const char *second)
 {

@@ -9,7 +9,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* The table of two traces, or of what else is given. */
+/* The table of two traces, or of the given arguments. */
 static struct command_result
 table_of(const char *first, const char *second)
 {

@@ -1,6 +1,6 @@
 /*
- * scripts/test-run: what a test sees does not depend on the shell that started
- * it, and what fails is a failure.
+ * scripts/test-run: the environment of a test does not depend on the shell that
+ * started it, and a failed test is a failure of the run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tests/support/test.h"
 
 /* Run the tests of a build that has one program, which is this script, from a
- * place that has no sources. */
+ * folder without sources. */
 static struct command_result
 run(const char *script)
 {
@@ -21,7 +21,7 @@ run(const char *script)
 	    " : >build/lib/sim/libcuda.so.1 &&"
 	    " printf '%s\\n' '#!/bin/bash' \"$2\" >build/tests/one_test &&"
 	    " chmod 755 build/tests/one_test && exec \"$0\" --sim build";
-	static char *folder; /* gone with the test */
+	static char *folder; /* removed with the test */
 	char path[4096];
 
 	if (folder == NULL) {
@@ -60,7 +60,7 @@ TEST(a_program_that_fails_or_ends_early_is_a_failure)
 	}
 }
 
-/* Each of these has changed what some test saw. */
+/* Each of these variables has changed the result of a test. */
 TEST(variables_of_the_shell_do_not_reach_the_tests)
 {
 	static const char *const names[] = { "WEIR_CONF",

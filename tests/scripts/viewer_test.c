@@ -1,6 +1,6 @@
 /*
- * scripts/viewer and scripts/page-c: where there is no node everything else is
- * built, and what is built is in the command byte by byte.
+ * scripts/viewer and scripts/page-c: without node everything else is built, and
+ * the built page is in the command byte by byte.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* The source tree that this build is of. */
+/* The source tree of this build. */
 static const char *
 tree(void)
 {
@@ -22,7 +22,7 @@ tree(void)
 
 TEST(without_node_the_page_is_empty)
 {
-	/* A PATH that has what the script needs but no node. */
+	/* A PATH with the programs that the script needs, but without node. */
 	static const char script[] =
 	    "cd \"$1\" || exit 9; bin=$(mktemp -d) || exit 9\n"
 	    "for p in dirname mkdir touch; do\n"
@@ -42,8 +42,8 @@ TEST(without_node_the_page_is_empty)
 	EXPECT_STR_HAS(result.err, "make VIEWER=0");
 	EXPECT_EQ(stat(page, &info), 0);
 	EXPECT_EQ(info.st_size, 0);
-	/* A build that may install tries again: it is older than its sources.
-	 */
+	/* A build that may install tries again, because the page is older than
+	 * its sources. */
 	EXPECT_LE(info.st_mtime, 24 * 3600);
 	command_free(&result);
 	free(page);

@@ -114,7 +114,7 @@ stream_of(weir_stream handle)
 	return stream;
 }
 
-/* How many times the thread's mode is changed by going in and out. */
+/* Count how often entering and leaving change the thread's mode. */
 static uint64_t
 changes(const struct stream *stream)
 {
@@ -170,7 +170,7 @@ begin(void *argument)
 	return NULL;
 }
 
-/* A capture waits for this thread, which is inside, and comes in again. */
+/* A capture waits for this thread, which is inside, and enters again. */
 static void
 expect_held_off(bool told)
 {

@@ -1,6 +1,6 @@
 /*
- * Note [Measured delay]: how late a wait of weir's makes a stream, who is late
- * by it then, and until when. Times are of the simulated device.
+ * Note [Measured delay]: how late a wait by weir makes a stream, which streams
+ * inherit that lateness, and until when. Times are of the simulated device.
  */
 #include "streams/delay.h"
 
@@ -26,8 +26,8 @@ arrange(void)
 	device_need_sim("its clock stands still while nobody lets time pass");
 }
 
-/* As weir does for a request that finds no memory: make a stream wait for all
- * work of another. */
+/* Make a stream wait for all work of another, as weir does for a request that
+ * finds no memory. */
 static void
 wait_of_weir(weir_stream later, weir_stream earlier)
 {
@@ -65,7 +65,7 @@ TEST(a_stream_is_late_by_the_time_that_a_wait_held_it_up)
 	busy(a, 10);
 	wait_of_weir(b, a);
 	busy(b, 5);
-	EXPECT_EQ(late_ms(b), 0); /* it is not over */
+	EXPECT_EQ(late_ms(b), 0); /* the wait is not over */
 	pass(12);
 	EXPECT_EQ(late_ms(b), 10);
 	EXPECT_EQ(late_ms(a), 0);
@@ -106,7 +106,7 @@ TEST(several_waits_add_up_until_the_stream_has_nothing_to_do)
 	EXPECT_EQ(late_ms(b), 0);
 }
 
-/* It was given its latest work 3 ms ago, and has done what it had before. */
+/* It got its latest work 3 ms ago, and has done its earlier work. */
 TEST(a_stream_is_no_later_than_it_is_behind_the_host)
 {
 	arrange();
@@ -190,9 +190,9 @@ TEST(a_stream_inherits_at_most_the_lateness_that_it_waited_for)
 
 	busy(a, 10);
 	wait_of_weir(b, a);
-	busy(b, 20); /* until 30 ms, in place of 20 */
+	busy(b, 20); /* until 30 ms, instead of 20 */
 	busy(c, 27);
-	wait_of_weir(c, a); /* no wait, but c is looked at from now on */
+	wait_of_weir(c, a); /* no wait, but c is measured from now on */
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	pass(40);
@@ -212,8 +212,8 @@ slack_ms(weir_stream stream)
 	return (atomic_load(&of(stream)->delay.slack_ns) + MS / 2) / MS;
 }
 
-/* b is late by 10 ms, and then waits for c, which is late by 4 ms: it could
- * have been later by all that it had to wait. */
+/* b is late by 10 ms, and then waits for c, which is late by 4 ms: b inherits
+ * at most the time that it waited. */
 TEST(lateness_beyond_that_of_a_stream_it_waits_for_is_forgiven)
 {
 	arrange();
@@ -265,8 +265,8 @@ TEST(lateness_that_a_stream_adds_to_inherited_lateness_is_its_own)
 	EXPECT_EQ(own_ms(b), 8);
 }
 
-/* b makes c late, and is late by c's lateness in turn: it is b's all the same.
- */
+/* b makes c late, and then inherits c's lateness: it is b's own all the
+ * same. */
 TEST(lateness_that_was_passed_on_does_not_come_back_as_the_other_s)
 {
 	arrange();
@@ -275,7 +275,7 @@ TEST(lateness_that_was_passed_on_does_not_come_back_as_the_other_s)
 	weir_stream c = new_stream();
 
 	busy(c, 1);
-	wait_of_weir(c, a); /* c is looked at from now on */
+	wait_of_weir(c, a); /* c is measured from now on */
 	busy(a, 10);
 	wait_of_weir(b, a);
 	busy(b, 10); /* until 20 ms */
@@ -332,7 +332,7 @@ TEST(a_wait_that_no_work_follows_makes_no_stream_late)
 	wait_of_weir(b, a);
 	pass(15);
 	EXPECT_EQ(late_ms(b), 0); /* the second wait follows at once */
-	EXPECT_OK(weir_stream_wait_stream(b, a)); /* and this one, to no end */
+	EXPECT_OK(weir_stream_wait_stream(b, a)); /* no work follows it */
 	pass(20);
 	EXPECT_EQ(late_ms(b), 30);
 	EXPECT_EQ(delay_take_felt(&of(b)->delay) / MS, 30);
@@ -372,7 +372,7 @@ TEST(a_program_s_wait_right_behind_takes_the_lateness_away)
 	EXPECT_OK(weir_stream_wait_stream(b, c));
 	busy(b, 50);
 	pass(15);
-	EXPECT_EQ(late_ms(b), 0); /* it would wait for c all the same */
+	EXPECT_EQ(late_ms(b), 0); /* it would wait for c in any case */
 	pass(30);
 	EXPECT_EQ(late_ms(b), 0);
 }

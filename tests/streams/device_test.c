@@ -1,5 +1,5 @@
 /*
- * Devices: which one is meant, what it is, and what it measures.
+ * Devices: which device a number means, its properties, and its telemetry.
  */
 #include <pthread.h>
 #include <stdio.h>

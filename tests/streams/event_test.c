@@ -1,6 +1,6 @@
 /*
- * Driver events for weir's own use: kept and used again, by context, and
- * never more of them than is bounded.
+ * Driver events that weir uses itself: kept and reused, by context, and bounded
+ * in number.
  */
 #include "streams/event.h"
 

@@ -1,6 +1,6 @@
 /*
- * Which stream is known to come after which: facts that a program's events
- * make, how they pass on, and what is not believed.
+ * Which stream is known to be ordered after which: facts that a program's
+ * events make, how they pass on, and records that are not trusted.
  */
 #include "streams/order.h"
 
@@ -19,7 +19,7 @@ known(weir_stream handle)
 	return stream;
 }
 
-/* Events are never asked of the driver here; a handle is enough. */
+/* The driver is never asked about events here, so a handle is enough. */
 static CUevent
 event(uintptr_t number)
 {
@@ -116,7 +116,7 @@ TEST(the_later_of_two_facts_on_an_order_counts)
 	uint64_t second = record_event(event(2), a);
 	EXPECT_GT(second, first);
 	wait_event(b, event(2));
-	wait_event(b, event(1)); /* takes nothing back */
+	wait_event(b, event(1)); /* does not undo the order */
 	EXPECT_EQ(until(b, a), second);
 }
 
@@ -139,7 +139,7 @@ TEST(the_latest_of_many_streams_are_remembered)
 		    until(a, other[i]), i < MANY - ORDER_KNOWN ? 0 : tick[i]);
 }
 
-/* Facts that come with a wait use other places than the wait's own. */
+/* Facts that a wait passes on use other places than the wait's own fact. */
 TEST(a_stream_is_known_to_be_behind_the_one_it_has_just_waited_for)
 {
 	weir_stream a = new_stream();
@@ -191,7 +191,8 @@ TEST(neither_of_two_records_at_once_is_trusted)
 		order_recorded(event(1), first ? a : b, tick[!first]);
 		EXPECT_EQ(order_waiting(event(1)), 0);
 	}
-	/* One that begins beside a record under way is one of two as well. */
+	/* A record that begins during another one counts as one of two as
+	 * well. */
 	uint64_t long_one = order_recording(event(1), a);
 	record_event(event(1), a);
 	EXPECT_EQ(order_waiting(event(1)), 0);
@@ -319,7 +320,8 @@ TEST(a_capture_has_a_separate_order)
 	EXPECT_GT(until_in(capture, a, b), before);
 	EXPECT_EQ(until(a, b), before);
 	end(a);
-	/* It is over: nothing of it holds outside, nor in the next one. */
+	/* The capture is over: none of its order holds outside, nor in the next
+	 * one. */
 	EXPECT_EQ(order_position(known(c)).capture, 0);
 	EXPECT_EQ(until(c, b), 0);
 	uint64_t next = begin(b);
@@ -340,7 +342,8 @@ TEST(a_stream_stays_where_it_is_while_nothing_is_captured_on_it)
 	wait_for(b, a);
 	busy(b, 1);
 	wait_for(a, b);
-	/* It has joined first, and what is freed then was used before. */
+	/* The stream has joined first, and memory freed then was used
+	 * before. */
 	uint64_t tick = order_position(known(b)).tick;
 	EXPECT_EQ(order_position(known(b)).tick, tick);
 	EXPECT_GE(until_in(capture, a, b), tick);
@@ -366,7 +369,7 @@ TEST(orders_of_other_streams_are_recorded_during_a_capture)
 	end(captured);
 }
 
-/* As a preload reports them: the driver's call lies in between. */
+/* As a preload reports them: around the driver's call. */
 TEST(a_record_or_a_wait_at_the_border_of_a_capture_teaches_nothing)
 {
 	weir_stream a = new_stream();

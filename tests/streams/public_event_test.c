@@ -1,6 +1,6 @@
 /*
- * <weir/stream.h>: events. Made at the first record, asked, waited for by the
- * host and by streams, and timed.
+ * <weir/stream.h>: events. Created at the first record, queried, waited for by
+ * the host and by streams, and timed.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ TEST(a_stream_waits_for_an_event)
 	EXPECT_OK(weir_event_record(event, a));
 	busy(a, LATE_MS);
 	EXPECT_OK(weir_stream_wait_event(b, event));
-	EXPECT_OK(weir_event_destroy(event)); /* the wait stands */
+	EXPECT_OK(weir_event_destroy(event)); /* the wait remains */
 	fill(ptr, MIB, 2, b);
 	expect_filled(ptr, MIB, 2, b);
 	EXPECT(!is_done(a));
@@ -177,7 +177,7 @@ TEST(an_event_stays_with_its_device)
 	EXPECT_STATUS(weir_event_record(event, of_1), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "device 0");
 	EXPECT_STR_HAS(weir_last_error(), "device 1");
-	/* Streams of the other one may wait for it. */
+	/* Streams of the other device may wait for it. */
 	busy(NULL, 20);
 	EXPECT_OK(weir_event_record(event, NULL));
 	EXPECT_OK(weir_stream_wait_event(of_1, event));

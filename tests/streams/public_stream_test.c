@@ -1,6 +1,6 @@
 /*
- * <weir/stream.h>: streams of one's own and of the pool, the current one, and
- * asking, waiting for and ordering them.
+ * <weir/stream.h>: created and pooled streams, the current stream, and
+ * querying, waiting for and ordering streams.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -500,7 +500,8 @@ TEST(a_stream_has_a_description)
 	EXPECT_STR_HAS(text, "invalid");
 }
 
-/* The driver's stream is kept for another, who would be in the capture. */
+/* The driver's stream is kept for the next request, which would be in the
+ * capture. */
 TEST(a_stream_that_is_captured_is_not_destroyed)
 {
 	weir_stream stream = new_stream();

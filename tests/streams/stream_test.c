@@ -216,7 +216,7 @@ TEST(the_driver_s_stream_of_a_destroyed_one_is_taken_up_again)
 	EXPECT_NE(find(b), stream);
 	EXPECT(atomic_load(&stream->ended));
 	give(take(512, b));
-	/* One of another priority is another stream. */
+	/* A stream of another priority is another stream. */
 	EXPECT_OK(weir_stream_destroy(b));
 	EXPECT_OK(weir_stream_create(0, -1, &a));
 	EXPECT_NE(a, b);
@@ -239,7 +239,7 @@ TEST(a_context_that_is_gone_takes_its_streams_along)
 
 /* ---- Fences ------------------------------------------------------------- */
 
-/* Record a fence of a stream; it is for the caller to give back. */
+/* Record a fence of a stream; the caller gives it back. */
 static CUevent
 fence_of(struct stream *stream)
 {
@@ -431,7 +431,7 @@ TEST(a_stream_under_capture_is_neither_fenced_nor_disturbed)
 	}
 }
 
-/* A blocking stream under capture would draw the legacy stream in. */
+/* A captured blocking stream would draw the legacy stream into the capture. */
 TEST(the_default_stream_is_not_fenced_while_a_blocking_stream_is_captured)
 {
 	weir_stream a = foreign_stream(CU_STREAM_DEFAULT);
@@ -443,7 +443,7 @@ TEST(the_default_stream_is_not_fenced_while_a_blocking_stream_is_captured)
 	fence_of(find(NULL));
 }
 
-/* Asking the driver for its flags would break the capture. */
+/* Querying the driver for its flags would break the capture. */
 TEST(a_stream_that_is_met_in_a_capture_does_not_break_it)
 {
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
@@ -464,7 +464,7 @@ TEST(a_stream_that_is_met_in_a_capture_does_not_break_it)
 	EXPECT(stream_orders_others(legacy));
 }
 
-/* So does the first request for it, on a thread whose calls are watched. */
+/* So does its first request, on a thread whose calls are watched. */
 TEST(memory_is_allocated_in_a_capture_for_a_stream_that_is_not_known)
 {
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);

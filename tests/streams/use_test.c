@@ -30,7 +30,7 @@ arrange(void)
 	waiting_init(&waiting);
 	for (int i = 0; i < BLOCKS; i++) {
 		list_init(&pending[i].link);
-		pending[i].bytes = 2 * MIB; /* worth an event of its own */
+		pending[i].bytes = 2 * MIB; /* for a separate event */
 	}
 }
 
@@ -40,7 +40,7 @@ use(int i, weir_stream stream)
 	EXPECT_OK(use_add(&waiting, &pending[i], find(stream)));
 }
 
-/* All that the stream does with the block is queued. */
+/* All work of the stream on the block is queued. */
 static void
 use_past(int i, weir_stream stream)
 {
@@ -48,7 +48,7 @@ use_past(int i, weir_stream stream)
 	    &waiting, &pending[i], pending[i].bytes, find(stream)));
 }
 
-/* Poll; which of them became free, as bits. */
+/* Poll. Returns the blocks that became free, as bits. */
 static unsigned
 poll(unsigned skips)
 {
@@ -71,7 +71,7 @@ poll(unsigned skips)
 	return bits;
 }
 
-/* The queues of streams stay for the next use; these have none. */
+/* The queues of streams stay for the next use; these are empty. */
 static bool
 nobody_is_asked(void)
 {
@@ -110,7 +110,7 @@ TEST(a_stream_is_known_by_its_handle_while_it_lives)
 	use(0, NULL);
 	use(0, WEIR_STREAM_ANY);
 	EXPECT_EQ(use_known(&waiting, a), find(a));
-	/* These are other streams elsewhere. */
+	/* These are streams of other contexts. */
 	EXPECT_NULL(use_known(&waiting, NULL));
 	EXPECT_NULL(use_known(&waiting, find(NULL)->handle));
 	EXPECT_NULL(use_known(&waiting, WEIR_STREAM_ANY));
@@ -176,7 +176,7 @@ TEST(a_late_stream_holds_back_only_blocks_that_it_used)
 	EXPECT_EQ(poll(0), 0x5);
 }
 
-/* An event that comes late for another reason than its stream's. */
+/* An event that is late for another reason than its stream's work. */
 TEST(an_event_that_is_met_covers_all_before_it)
 {
 	struct driver_guard guard;
@@ -188,7 +188,7 @@ TEST(an_event_that_is_met_covers_all_before_it)
 	arrange();
 	EXPECT_OK(driver_enter(stream->context, &guard));
 	EXPECT_OK(event_acquire(stream->context, &event));
-	event_release(stream->context, event); /* the next one to be taken */
+	event_release(stream->context, event); /* the next one to be used */
 	driver_leave(&guard);
 	EXPECT_EQ(sim()->hold_event(event, 1000000000), CUDA_SUCCESS);
 	for (int i = 0; i < 3; i++) {
@@ -251,7 +251,7 @@ TEST(a_past_use_that_is_met_before_the_free_stays_until_the_free_drops_it)
 	arrange();
 	use_past(0, a);
 	use(1, a);
-	waiting_add(&waiting, &pending[1]); /* so that anything is asked */
+	waiting_add(&waiting, &pending[1]); /* so that an event is queried */
 	settle();
 	EXPECT_EQ(poll(0), 2);
 	EXPECT_NOT_NULL(pending[0].uses);
@@ -544,7 +544,7 @@ TEST(many_frees_of_no_stream_share_one_event)
 	free_any(16, 31, 512);
 	EXPECT_EQ(records(), 1);
 	settle();
-	/* One event, asked once, for sixteen blocks. */
+	/* One event, queried once, for sixteen blocks. */
 	uint64_t asked = sim()->calls("cuEventQuery");
 	EXPECT_EQ(glance(), 16);
 	EXPECT_EQ(sim()->calls("cuEventQuery"), asked + 1);
@@ -600,7 +600,8 @@ TEST(a_glance_at_memory_of_no_stream_settles_one_event)
 	EXPECT_EQ(waiting.count, 0);
 }
 
-/* The 1st, 3rd, 6th, 11th, 20th, 29th and so on; a poll asks at once. */
+/* The 1st, 3rd, 6th, 11th, 20th, 29th glance and so on query; a poll queries at
+ * once. */
 TEST(glances_that_find_no_memory_of_no_stream_become_rarer)
 {
 	weir_stream a = new_stream();
@@ -634,7 +635,7 @@ TEST(much_memory_of_no_stream_is_asked_about_each_time)
 	EXPECT_EQ(glance(), 1);
 }
 
-/* One that finds something is followed by the next at once. */
+/* After a glance that found memory, the next one queries at once. */
 TEST(glances_that_find_something_go_on)
 {
 	weir_stream a = new_stream();
@@ -679,7 +680,7 @@ TEST(an_event_stays_with_those_before_when_its_block_is_taken)
 	arrange_any();
 	busy(a, LATE_MS);
 	free_any(0, 16, 512);
-	/* The last one, which carries it, and one in the middle. */
+	/* The last block, which carries the event, and one in the middle. */
 	use_clear(&waiting, &pending[15]);
 	use_clear(&waiting, &pending[7]);
 	EXPECT_EQ(records(), 1);
@@ -758,13 +759,13 @@ TEST(an_event_that_a_host_waits_for_is_not_passed_on)
 	busy(a, 20);
 	free_any(0, 2, 512);
 	struct use *held = use_hold(&pending[0]);
-	EXPECT(held == pending[1].uses); /* the last carries it */
+	EXPECT(held == pending[1].uses); /* the last block carries it */
 	EXPECT_EQ(records(), 1);
 	use_clear(&waiting, &pending[1]);
 	EXPECT_NULL(held->owner);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* The one before gets an event again. */
+	/* The block before gets an event again. */
 	busy(a, LATE_MS);
 	EXPECT_EQ(poll(8), 0);
 	EXPECT_EQ(records(), 2);
@@ -797,7 +798,7 @@ TEST(frees_in_a_capture_are_fenced_together_when_it_is_over)
 	weir_stream b = new_stream();
 
 	arrange_any();
-	find(a); /* one that is not known is not asked */
+	find(a); /* an unknown event is not queried */
 	capture_begin(a);
 	free_any(0, 20, 512);
 	EXPECT_EQ(poll(8), 0);
@@ -813,7 +814,7 @@ TEST(frees_in_a_capture_are_fenced_together_when_it_is_over)
 	EXPECT_EQ(poll(0), 0xfffff);
 }
 
-/* The blocks that wait, as bits. */
+/* The waiting blocks, as bits. */
 static unsigned
 waiting_blocks(void)
 {
@@ -826,7 +827,7 @@ waiting_blocks(void)
 	return bits;
 }
 
-/* Wait for one block while the one that carries its event is taken. */
+/* Wait for one block while the block with its event is removed. */
 static void
 wait_and_take(int i)
 {
@@ -848,8 +849,8 @@ free_one(int i, unsigned random, weir_stream a)
 	waiting_add(&waiting, &pending[i]);
 }
 
-/* In whatever order blocks are freed, taken, waited for and asked for: all that
- * wait are found in the end. */
+/* Blocks are freed, removed, waited for and queried in random order: all
+ * waiting ones are found in the end. */
 TEST(no_block_is_left_behind)
 {
 	weir_stream a = new_stream();
@@ -894,7 +895,8 @@ TEST(a_use_that_is_held_is_waited_for_and_then_met)
 	EXPECT_NOT_NULL(held);
 	EXPECT_OK(use_wait(held));
 	EXPECT(is_done(a));
-	/* A waiting host still has it, which does not hold the block back. */
+	/* A waiting host still has the event, which does not hold the block
+	 * back. */
 	EXPECT_EQ(poll(8), 1);
 	EXPECT_NULL(pending[0].uses);
 	EXPECT(!list_empty(&waiting.queues));

@@ -11,7 +11,7 @@
 
 enum { LAST_DTYPE = WEIR_FLOAT8_E8M0FNU, MANY = 1021 };
 
-/* Bytes that mean something different at each place. */
+/* Bytes that differ at each place. */
 static void
 scramble(void *bytes, size_t size, uint32_t seed)
 {
@@ -23,7 +23,7 @@ scramble(void *bytes, size_t size, uint32_t seed)
 	}
 }
 
-/* Two of NaN need not have the same bits. */
+/* Two NaNs need not have the same bits. */
 static bool
 same_element(enum weir_dtype dtype, const char *a, const char *b)
 {
@@ -72,8 +72,8 @@ expect_same(enum weir_dtype to, enum weir_dtype from, const char *got,
 	}
 }
 
-/* Numbers of a type that are worth a try: bits at random, and float32 numbers
- * around its bounds. */
+/* Test numbers of a type: random bits, and float32 numbers around its
+ * bounds. */
 static void
 interesting(enum weir_dtype dtype, char *bytes)
 {
@@ -239,8 +239,8 @@ counting_tensor(enum weir_memory memory)
 	return tensor;
 }
 
-/* The tensor's dimensions turned round, without the first two of the last and
- * every second of the middle one, last first. */
+/* The tensor's dimensions in reverse, without the first two of the last and
+ * with every second of the middle one, last first. */
 static struct weir_tensor *
 odd_view(const struct weir_tensor *tensor)
 {

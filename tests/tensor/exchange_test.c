@@ -1,5 +1,5 @@
 /*
- * DLPack and the CUDA Array Interface, both ways, and what is refused.
+ * DLPack and the CUDA Array Interface, both ways, and refused tensors.
  */
 #include <stdio.h>
 #include <string.h>

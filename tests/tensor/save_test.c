@@ -1,6 +1,5 @@
 /*
- * Files: what is written is what others read and what comes back; what is
- * wrong is refused.
+ * Files: other readers and weir read a written file, and refuse a wrong one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ read_bytes(const char *path, char *bytes, size_t size)
 	return n;
 }
 
-/* A file with this header, and so many bytes after it. */
+/* A file with this header, and this many bytes after it. */
 static void
 write_header(const char *path, const char *header, size_t data)
 {

@@ -35,11 +35,11 @@ struct weir_tensor *tensor_stream_on(
 
 struct weir_tensor_info tensor_info(const struct weir_tensor *tensor);
 
-/* A contiguous tensor's bytes become those, or are read; waits. */
+/* Set or read the bytes of a contiguous tensor; waits. */
 void tensor_put(const struct weir_tensor *tensor, const void *bytes);
 void tensor_get(const struct weir_tensor *tensor, void *bytes);
 
-/* Host memory that is nobody's to give back. */
+/* Host memory without an owner. */
 struct weir_tensor *tensor_of_bytes(
     void *bytes, enum weir_dtype dtype, int ndim, const int64_t *shape);
 

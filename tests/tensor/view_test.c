@@ -1,5 +1,5 @@
 /*
- * Views: shapes, strides and offsets, and what is refused.
+ * Views: shapes, strides and offsets, and refused ones.
  */
 #include <string.h>
 
@@ -203,7 +203,7 @@ TEST(reshaping_is_a_view_or_an_error)
 	weir_tensor_destroy(tensor);
 }
 
-/* Each element of a line is there 2^59 times: strides of a shape that cannot be
+/* Each element of a line is there 2^59 times: strides of an impossible shape
  * would be beyond all numbers. */
 TEST(reshaping_a_far_expanded_tensor_is_an_error)
 {

@@ -1,5 +1,5 @@
 /*
- * How much memory reading a file may take.
+ * The limit of memory for reading a file.
  */
 #include "trace/budget.h"
 
@@ -54,7 +54,7 @@ TEST(metadata_is_counted_from_where_it_was)
 	meta_free(block, 4000);
 }
 
-/* With the least file, half of the machine is far above the limit. */
+/* With the smallest file, half of the machine is far above the limit. */
 TEST(a_machine_without_memory_is_not_taken_for_the_budget)
 {
 	struct budget budget = { .before = meta_bytes() };

@@ -1,6 +1,6 @@
 /*
  * Entries that the reader of debug information would follow without an end, and
- * those that are as compilers write them.
+ * entries as compilers write them.
  */
 #include "trace/dwarf_info.h"
 
@@ -91,7 +91,7 @@ static const unsigned char abbrevs[] = {
 	0,
 };
 
-/* Begin a unit of version 4; where it begins. */
+/* Begin a unit of version 4. Returns its start. */
 static size_t
 begin_unit(struct text *info)
 {
@@ -125,7 +125,7 @@ sound_by(const unsigned char *info, size_t size, const unsigned char *codes,
 	return dwarf_info_is_sound(&sections);
 }
 
-/* In memory of their own, so that tools see what is read beyond. */
+/* In separate memory, so that sanitizers find reads beyond it. */
 static bool
 bounded(const unsigned char *info, size_t size)
 {
@@ -217,8 +217,8 @@ TEST(a_ring_through_two_units_is_not_bounded)
 	EXPECT(!is_bounded(&info));
 }
 
-/* An entry with a name, and a chain of so many that refer to it. Returns where
- * the last one is. */
+/* An entry with a name, and a chain of this many entries that refer to it.
+ * Returns the place of the last one. */
 static uint32_t
 put_chain(struct text *info, unsigned links)
 {
@@ -247,8 +247,8 @@ TEST(a_chain_has_a_bound)
 	}
 }
 
-/* The last link is of the other kind, which the reader follows at first only.
- */
+/* The last link is of the other kind, which the reader follows only at
+ * first. */
 TEST(an_origin_is_a_link_too)
 {
 	struct text info = { .size = 0 };
@@ -309,7 +309,7 @@ TEST(entries_that_the_reader_refuses_are_not_sound)
 	size_t unit = begin_unit(&info);
 	size_t at = info.size;
 
-	put(&info, ODD, 1); /* of a form that nobody knows */
+	put(&info, ODD, 1); /* of an unknown form */
 	end_unit(&info, unit);
 	EXPECT(!is_bounded(&info));
 	info.bytes[at] = 99; /* of no abbreviation */
@@ -320,7 +320,7 @@ TEST(entries_that_the_reader_refuses_are_not_sound)
 	EXPECT(!is_bounded(&info));
 }
 
-/* The reader of functions goes on there. */
+/* The reader of functions continues there. */
 TEST(entries_behind_the_end_of_a_unit_count)
 {
 	struct text info = { .size = 0 };
@@ -348,7 +348,7 @@ TEST(references_to_nothing_are_bounded)
 	}
 }
 
-/* Codes that are numbered otherwise could be understood in two ways. */
+/* Codes with other numbers could be understood in two ways. */
 TEST(odd_codes_are_not_bounded)
 {
 	static const unsigned char twice[] = { 1, 0x11, 0, 0, 0, 1, 0x11, 1, 0,
@@ -398,7 +398,7 @@ TEST(sections_that_are_cut_anywhere_are_read_within_their_bytes)
 	}
 }
 
-/* Flags take no byte in an entry, so that few bytes have very many. */
+/* Flags take no byte in an entry, so a few bytes can have very many. */
 TEST(attributes_that_take_no_bytes_have_a_bound)
 {
 	enum { FLAGS = 1500, ENTRIES = 4000, FLAG = 0x3f, PRESENT = 0x19 };
@@ -417,7 +417,7 @@ TEST(attributes_that_take_no_bytes_have_a_bound)
 		put(&info, BASE, 1);
 	end_unit(&info, unit);
 	EXPECT(!sound_by(info.bytes, info.size, codes.bytes, codes.size));
-	/* One of them is not too many. */
+	/* One of them is accepted. */
 	info.size = unit;
 	unit = begin_unit(&info);
 	put(&info, BASE, 1);

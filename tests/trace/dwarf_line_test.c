@@ -1,6 +1,6 @@
 /*
- * Line tables that the reader of debug information would fail on, and those
- * that stay as they are.
+ * Line tables that make the reader of debug information fail, and tables that
+ * stay unchanged.
  */
 #include "trace/dwarf_line.h"
 
@@ -99,7 +99,7 @@ TEST(divisors_of_0_become_1_in_each_table)
 	}
 }
 
-/* The reader does not divide then, and the bytes may mean anything. */
+/* The reader does not divide then, and the bytes may have any meaning. */
 TEST(a_table_of_an_unknown_version_stays_as_it_is)
 {
 	static const unsigned versions[] = { 0, 1, 6, 0xffff };
@@ -112,7 +112,7 @@ TEST(a_table_of_an_unknown_version_stays_as_it_is)
 	}
 }
 
-/* By one byte, and by as many as a length can tell. */
+/* Cut by one byte, and by as many as a length can state. */
 TEST(a_table_that_does_not_end_in_its_section_is_erased_with_the_rest)
 {
 	for (int wide = 0; wide < 2; wide++) {
@@ -133,7 +133,7 @@ TEST(a_table_that_does_not_end_in_its_section_is_erased_with_the_rest)
 	}
 }
 
-/* Each number of bytes, up to the end of which nothing is touched. */
+/* With each number of bytes; no byte after the end is accessed. */
 TEST(a_section_that_is_cut_anywhere_is_repaired_within_its_bytes)
 {
 	for (unsigned version = 2; version <= 5; version++) {
@@ -155,7 +155,7 @@ TEST(a_section_that_is_cut_anywhere_is_repaired_within_its_bytes)
 	}
 }
 
-/* A table of each short length, in front of a sound one. */
+/* A table of each short length, before a valid one. */
 TEST(a_header_that_is_cut_has_no_divisor_behind_its_end)
 {
 	for (unsigned version = 2; version <= 5; version++) {
@@ -245,8 +245,8 @@ TEST(more_entries_than_there_are_bytes_are_refused)
 	    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0, 0, 0);
 }
 
-/* A list of a form that the reader need not understand alike has no end that is
- * known. */
+/* The end of a list is unknown if its form is one that the reader may
+ * understand differently. */
 TEST(lists_of_an_unknown_form_are_refused)
 {
 	EXPECT_LISTS(false, false, 1, 1, 0x02, 1, 0, 0, 0, 0, 0);
@@ -263,7 +263,7 @@ TEST(lists_that_are_cut_anywhere_are_refused)
 			expect_lists(false, wide, lists, n);
 }
 
-/* There are fewer lengths of opcodes than opcode_base says, or none can be. */
+/* Opcode_base states more lengths of opcodes than there are, or states none. */
 TEST(lengths_of_opcodes_that_are_cut_are_refused)
 {
 	static const unsigned char bases[] = { 0, 30, 255 };
@@ -317,8 +317,7 @@ stays(size_t header, const unsigned char *bytes, size_t size)
 		EXPECT_EQ(stays(header, bytes, sizeof(bytes)), does);          \
 	} while (0)
 
-/* The reader counts names beyond the header, and writes where it has no room.
- */
+/* The reader counts names beyond the header, and writes beyond its array. */
 TEST(lists_of_names_end_in_the_header)
 {
 	EXPECT_STAYS(true, 2, 0, 0, 1);
@@ -331,11 +330,11 @@ TEST(lists_of_names_end_in_the_header)
 	EXPECT_STAYS(false, 100, 0, 0, 1);
 }
 
-/* The reader takes it for granted that there is a folder. */
+/* The reader assumes that there is a folder. */
 TEST(a_program_that_defines_a_file_is_refused)
 {
 	EXPECT_STAYS(false, 2, 0, 0, 0, 6, 3, 'a', 0, 0, 0, 0);
-	/* Behind all that may stand in front. */
+	/* After every instruction that may come before. */
 	EXPECT_STAYS(true, 2, 0, 0, 4, 200, 1, 2, 0x80, 1, 3, 5, 0, 9, 2, 0, 0,
 	    0, 0, 0, 0, 0, 0, 0, 2, 4, 7, 0, 3, 0x80, 1, 2, 0, 1, 1);
 	EXPECT_STAYS(false, 2, 0, 0, 4, 200, 1, 2, 0x80, 1, 3, 5, 0, 9, 2, 0, 0,

@@ -51,7 +51,7 @@ file_with_text(const char *name)
 	return file;
 }
 
-/* Compress the text, and claim that it has so many bytes. */
+/* Compress the text, and state this size. */
 static void
 compress_text(struct file *file, ElfW(Word) type, uint64_t claimed)
 {
@@ -120,7 +120,7 @@ expect_text(const struct file *file)
 	EXPECT_EQ(memcmp(&header, &file->sections[OTHER], sizeof(header)), 0);
 }
 
-/* The reader may find no name that means something. */
+/* The reader may find no known name. */
 static void
 expect_no_name(const struct file *file)
 {
@@ -203,7 +203,7 @@ TEST(debug_information_is_inflated_within_bounds)
 	}
 }
 
-/* One more or less than there are, and bytes that zlib has not made. */
+/* One more or less than the real size, and bytes that are no zlib data. */
 TEST(debug_information_that_does_not_inflate_is_not_there)
 {
 	for (int more = -1; more <= 1; more++) {
@@ -219,7 +219,7 @@ TEST(debug_information_that_does_not_inflate_is_not_there)
 	}
 }
 
-/* The reader would take the last one, which is not what was checked. */
+/* The reader would use the last one, which was not checked. */
 TEST(the_second_of_two_sections_with_a_name_has_none)
 {
 	struct file file = file_with_text(".debug_str");
@@ -239,7 +239,7 @@ TEST(the_names_of_sections_are_no_debug_information)
 	    header_read(&file, NAMES).sh_offset, offsetof(struct file, names));
 }
 
-/* The section of names ends where the name would go on. */
+/* The section of names ends in the middle of the name. */
 TEST(a_name_ends_with_the_names)
 {
 	struct file file = file_with_text(".gnu_debugdataX");
@@ -275,7 +275,7 @@ has_headers(const struct file *file)
 	return head.e_shoff != 0;
 }
 
-/* Each field in turn, with numbers that lead to nothing. */
+/* Each field in turn, with invalid numbers. */
 TEST(headers_that_point_anywhere_are_not_there)
 {
 	static const uint64_t numbers[] = { sizeof(struct file) - 1, INT64_MAX,

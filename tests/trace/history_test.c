@@ -1,6 +1,5 @@
 /*
- * How the history is kept: settings, rings, what threads bring along, and
- * annotations.
+ * The history: settings, rings, facts of threads, and annotations.
  */
 #include "trace/history.h"
 
@@ -22,7 +21,7 @@ asked(void)
 	    struct weir_history){ .struct_size = sizeof(struct weir_history) };
 }
 
-/* Keep so many events at a level. */
+/* Keep this many events at a level. */
 static void
 keep(size_t entries, enum weir_history_level level)
 {
@@ -179,7 +178,7 @@ TEST(a_copy_goes_on_where_it_was_although_more_has_come)
 	from += 4;
 	EXPECT_EQ(history_copy(&ring, &from, end, events, 4), 0);
 
-	/* Much more, and what is gone is left out. */
+	/* Many more events; the overwritten ones are left out. */
 	from = end;
 	for (uint64_t i = 40; i < 3000; i++)
 		emit(i);
@@ -221,7 +220,8 @@ TEST(a_ring_without_memory_counts_dropped_events)
 	meta_fail(0, 0);
 	EXPECT_EQ(ring.next, 2);
 	EXPECT_EQ(history_oldest(&ring), 2);
-	/* It is not tried at each event, but when it is started anew. */
+	/* It is not retried at each event, but when the history is started
+	 * again. */
 	emit(3);
 	EXPECT_NULL(ring.events);
 	history_resize(&ring, false);
@@ -269,7 +269,7 @@ latest(void)
 	return event;
 }
 
-/* The stack that a call has which takes it from a level on. */
+/* The stack of a call that records one from a level on. */
 static uint32_t
 stack_of_call(enum weir_history_level from)
 {

@@ -108,9 +108,9 @@ pass_named(struct dl_phdr_info *info, size_t size, void *user)
 	return walk->each(info, size, walk->user);
 }
 
-/* The reader finds what is loaded by this function. While a library is named,
- * it is all that is loaded: the debug information of libc, where a machine has
- * it, and of this program takes a second to read, and ten under TSan. */
+/* By this function the reader finds the loaded libraries. While a library is
+ * named it is the only one: reading the debug information of libc, where a
+ * machine has it, and of this program takes a second, and ten under TSan. */
 int
 dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), void *user)
 {

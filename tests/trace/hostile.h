@@ -1,7 +1,6 @@
 /*
- * A library that is loaded and whose file is changed afterwards: what the
- * loader has mapped stays, and what the reader of debug information finds is
- * hostile.
+ * A library that is loaded and whose file is changed afterwards: the loader's
+ * mapping stays, and the reader of debug information finds hostile data.
  */
 #ifndef TESTS_TRACE_HOSTILE_H
 #define TESTS_TRACE_HOSTILE_H
@@ -17,7 +16,7 @@ struct hostile {
 	char *symbol;
 };
 
-/* A section that is put into the file. */
+/* A section that is written into the file. */
 struct hostile_section {
 	const char *name;
 	uint32_t type; /* 0: SHT_PROGBITS */
@@ -36,8 +35,8 @@ struct hostile hostile_load(void);
 void hostile_write_sections(const struct hostile *hostile,
     const struct hostile_section *sections, size_t n);
 
-/* The function is named in a process of its own that takes at most ten seconds
- * of a processor. Bits of its exit status: */
+/* The function is named in a separate process, in at most ten seconds of a
+ * processor. Bits of its exit status: */
 enum { HOSTILE_NAMED = 1, HOSTILE_LINE = 2 };
 int hostile_name(const struct hostile *hostile);
 

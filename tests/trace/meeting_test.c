@@ -1,6 +1,6 @@
 /*
- * Where watchers meet a process: what is used, what is not, and who is left
- * outside.
+ * The sockets where watchers and processes meet: which folders are used, which
+ * are refused, and which users are kept out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 enum { TIMEOUT_MS = 10000 };
 
-/* A folder of the test's own is what the environment names. */
+/* The environment names a new folder. */
 static const char *
 own_runtime(void)
 {
@@ -304,7 +304,8 @@ TEST(signals_do_not_end_a_connection_that_waits)
 	EXPECT_EQ(meeting_listen(folder, getpid(), &listener), WEIR_OK);
 	EXPECT_EQ(sigaction(SIGALRM, &action, NULL), 0);
 	EXPECT_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-	/* Nobody takes them: at some time there is room for no more. */
+	/* No process accepts the connections, so at some time the queue is
+	 * full. */
 	for (int i = 0; i < MANY && status == WEIR_OK; i++)
 		status = meeting_connect(folder, getpid(), 100, &fd);
 	EXPECT_EQ(status, WEIR_EINVAL);

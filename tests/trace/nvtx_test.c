@@ -1,5 +1,5 @@
 /*
- * NVTX: what a tool is told, and that nothing happens without one.
+ * NVTX: the calls that a tool gets. Without a tool nothing happens.
  */
 #include <dlfcn.h>
 #include <stdio.h>

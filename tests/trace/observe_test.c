@@ -1,6 +1,6 @@
 /*
- * Observers of out-of-memory failures: added, called in order with what they
- * were added with, and removed, by themselves too.
+ * Observers of out-of-memory failures: added, called in order with their
+ * argument, and removed, also by themselves.
  */
 #include "trace/observe.h"
 

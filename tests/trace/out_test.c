@@ -13,11 +13,11 @@
 #include "tests/support/command.h"
 #include "tests/support/device.h"
 
-/* A path in a folder of the test's own, with something there already. */
+/* A path in a new folder, with a file there already. */
 static char *
 place(void)
 {
-	static char *volatile path; /* for those who look for leaks */
+	static char *volatile path; /* for leak checkers */
 
 	path = test_file("out", "before", 6);
 	return path;
@@ -105,7 +105,7 @@ TEST(a_link_is_replaced_and_not_followed)
 	unlink(link_path);
 }
 
-/* Whoever may do all would otherwise replace /dev/null by a file. */
+/* Root would otherwise replace /dev/null by a file. */
 TEST(only_a_regular_file_is_replaced)
 {
 	struct out *out;
@@ -150,7 +150,7 @@ TEST(a_failed_write_reports_its_reason)
 	EXPECT_STATUS(out_open("/nonexistent/x", &out), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "No such file");
 
-	/* A folder is in the place: found out at the end. */
+	/* A folder has the name, which is found at the end. */
 	snprintf(folder, sizeof(folder), "%s", path);
 	*strrchr(folder, '/') = '\0';
 	snprintf(below, sizeof(below), "%s/folder", folder);

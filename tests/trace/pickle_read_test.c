@@ -1,6 +1,6 @@
 /*
- * The pickle machine: what it makes of each form, and what it refuses. That it
- * survives any bytes is also what tests/fuzz/pickle_read_fuzz.c is for.
+ * The pickle machine: the values of each form, and the refused forms.
+ * tests/fuzz/pickle_read_fuzz.c tests it with arbitrary bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,8 @@ file_bytes(const char *name, size_t *length)
 	return bytes;
 }
 
-/* In a buffer of its own, so that a sanitizer sees a byte read behind it. */
+/* In a buffer of exactly this size, so that a sanitizer finds a read beyond
+ * it. */
 static enum weir_status
 read_bytes(const char *bytes, size_t length, struct snapshot **out)
 {
@@ -153,7 +154,7 @@ TEST(an_empty_snapshot_is_one)
 	snapshot_free(snapshot);
 }
 
-/* A snapshot with one setting "a", whose value is what `value` pushes. */
+/* A snapshot with one setting "a", whose value is pushed by `value`. */
 static void
 expect_setting(const char *value, size_t length, const char *text)
 {
@@ -363,7 +364,7 @@ TEST(a_container_in_itself_is_refused)
 	expect_refused(BYTES("]q\0h\0a."), "changes after it was complete");
 	expect_refused(BYTES("}q\0Nh\0s."), "changes after it was complete");
 	expect_refused(BYTES("]q\0(h\0h\0e."), "changes");
-	/* And one that changes once it is in another. */
+	/* And a container that changes after it was put into another. */
 	expect_refused(BYTES("]](]q\0eh\0Na."), "changes");
 }
 

@@ -1,6 +1,7 @@
 /*
- * Frames read from an interpreter that this test has made up, and from what is
- * none. tests/python/frames_test.py reads those of the Python at hand.
+ * Frames read from an interpreter that this test has built in memory, and from
+ * memory that is no interpreter. tests/python/frames_test.py reads frames of a
+ * real Python.
  */
 #include "trace/python_layout.h"
 
@@ -144,7 +145,7 @@ TEST(versions_that_are_not_known_are_not_read)
 	}
 }
 
-/* Walk until it ends, or until more frames were told than there can be. */
+/* Walk until the end, or until more frames were reported than there can be. */
 static int
 walk_all(void)
 {
@@ -178,7 +179,7 @@ TEST(a_frame_at_an_address_of_nothing_is_no_fault)
 {
 	begin_at((const void *)16);
 	EXPECT_EQ(walk_all(), 0);
-	/* It was none of this layout: nothing is read any more. */
+	/* The memory did not have this layout: reading has ended for good. */
 	make_stack();
 	EXPECT_EQ(walk_all(), 0);
 }

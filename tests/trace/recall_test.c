@@ -1,5 +1,5 @@
 /*
- * Stacks that are known again are those that unwinding finds.
+ * Recalled stacks equal those of unwinding.
  */
 #include "trace/recall.h"
 
@@ -14,7 +14,7 @@ static _Thread_local void *known[STACK_FRAMES_MAX];
 static _Thread_local void *unwound[STACK_FRAMES_MAX];
 static _Thread_local size_t n;
 
-/* Take the stack in both ways; they differ in the innermost address only. */
+/* Record the stack in both ways; they differ in the innermost address only. */
 __attribute__((noinline)) static void
 take(void)
 {
@@ -26,7 +26,7 @@ take(void)
 	EXPECT_MEM_EQ(known + 1, unwound + 1, (n - 1) * sizeof(*known));
 }
 
-/* Ways of the same depth and size to the same place. */
+/* Call paths of the same depth and size to the same place. */
 #define WAY(name)                                                              \
 	__attribute__((noinline)) static void name(int depth)                  \
 	{                                                                      \
@@ -44,7 +44,7 @@ TEST(a_stack_is_the_same_when_it_is_met_again)
 	void *first[STACK_FRAMES_MAX];
 
 	recall_prepare();
-	/* One call, whatever the compiler makes of the loop. */
+	/* One call, however the compiler changes the loop. */
 	for (volatile int i = 0; i < 100; i++) {
 		left(3);
 		if (i == 0)
@@ -70,7 +70,7 @@ TEST(without_being_ready_all_are_unwound)
 		left(2);
 }
 
-/* A frame whose size is another each time, and what lay there before. */
+/* A frame of a different size each time, with older contents in it. */
 __attribute__((noinline)) static void
 sized(size_t size)
 {
@@ -153,7 +153,7 @@ sized_once(size_t size)
 	EXPECT_GT(n, 2);
 }
 
-/* More than there is room for: 16 MiB at some 400 bytes each. */
+/* More than fit: 16 MiB at some 400 bytes each. */
 TEST(when_there_is_no_more_room_stacks_are_unwound)
 {
 	recall_prepare();

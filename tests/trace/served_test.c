@@ -18,7 +18,7 @@ TEST(a_way_without_effort_is_its_word)
 	EXPECT_STR_EQ(served_text(&served, text), "ready run");
 	served.by = SERVED_own;
 	EXPECT_STR_EQ(served_text(&served, text), "own");
-	/* Another thread's memory may have come in between. */
+	/* Another thread's memory may have been served in between. */
 	served.by = SERVED_grown;
 	EXPECT_STR_EQ(served_text(&served, text), "grown");
 }

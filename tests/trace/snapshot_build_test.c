@@ -1,6 +1,6 @@
 /*
- * A builder makes of values what a reader of any form would: see also the
- * tests of trace/pickle_read.c and of the command's reader of JSON.
+ * A builder makes the same rows of values as any reader; see also the tests of
+ * trace/pickle_read.c and of the command's reader of JSON.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -253,7 +253,7 @@ segment(int64_t address)
 	    "blocks", list_of(0, NULL), NULL);
 }
 
-/* In whichever order the file has them. */
+/* In any order that the file has. */
 TEST(host_segments_lie_behind_those_of_devices_and_are_counted_apart)
 {
 	for (int turn = 0; turn < 2; turn++) {

@@ -19,8 +19,8 @@ read_text(const char *text)
 	return pickle_read(&source, &snapshot) == WEIR_OK ? snapshot : NULL;
 }
 
-/* A snapshot of one segment of 4096 bytes at 4096, with these fields more and
- * these blocks. */
+/* A snapshot of one segment of 4096 bytes at 4096, with these additional fields
+ * and these blocks. */
 static struct snapshot *
 read_segment(const char *fields, const char *blocks)
 {

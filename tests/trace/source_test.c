@@ -1,5 +1,5 @@
 /*
- * Bytes that come in pieces lie together when they are asked for.
+ * Bytes that come in pieces are returned contiguously.
  */
 #include <string.h>
 
@@ -114,7 +114,7 @@ TEST(without_host_memory_nothing_is_lost)
 	EXPECT_EQ(meta_bytes(), before);
 }
 
-/* The buffer would grow to twice the budget before anybody looks. */
+/* The buffer would grow to twice the budget before the check. */
 TEST(the_buffer_does_not_grow_above_the_budget)
 {
 	enum { ALLOWED = 700 << 10 };

@@ -107,7 +107,7 @@ static ElfW(Ehdr) head_of(int fd)
 	return head;
 }
 
-/* Leave what the loader has mapped. */
+/* Leave the mapped bytes unchanged. */
 static void
 cut(int fd)
 {
@@ -127,7 +127,7 @@ cut(int fd)
 	EXPECT_EQ(ftruncate(fd, (off_t)end), 0);
 }
 
-/* Where it would be read, there is nothing to read. */
+/* The reader finds no file there. */
 TEST(a_section_beyond_the_end_of_its_file_is_not_read)
 {
 	struct hostile copy = hostile_load();
@@ -155,7 +155,7 @@ TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
 	hostile_finish(&copy);
 }
 
-/* The bytes that were read of a file stay as they were. */
+/* The bytes that were read of a file do not change. */
 TEST(a_file_that_is_cut_after_it_was_read_is_harmless)
 {
 	struct hostile copy = hostile_load();
@@ -166,7 +166,7 @@ TEST(a_file_that_is_cut_after_it_was_read_is_harmless)
 	hostile_finish(&copy);
 }
 
-/* Where the header of the section with a name lies, and what it is. */
+/* The place of the header of the section with a name, and the header. */
 static off_t
 find_section(int fd, const char *name, ElfW(Shdr) * section)
 {
@@ -254,7 +254,7 @@ TEST(a_section_whose_end_wraps_around_is_not_read)
 
 	struct hostile corrupt = hostile_load();
 	at = find_section(corrupt.fd, ".debug_info", &section);
-	/* The first unit reaches as far as the section says, too. */
+	/* The first unit reaches to the end that the section states, too. */
 	write_at(corrupt.fd, &far, sizeof(far), (off_t)section.sh_offset);
 	section.sh_size = -section.sh_offset;
 	write_at(corrupt.fd, &section, sizeof(section), at);
@@ -380,7 +380,7 @@ TEST(debug_information_that_is_compressed_by_zlib_is_read)
 	hostile_finish(&hostile);
 }
 
-/* zstd, and an algorithm that nobody knows. */
+/* zstd, and an unknown algorithm. */
 TEST(debug_information_that_is_compressed_otherwise_is_not_read)
 {
 	static const ElfW(Word) types[] = { 2, 17 };
@@ -394,8 +394,8 @@ TEST(debug_information_that_is_compressed_otherwise_is_not_read)
 	}
 }
 
-/* By one byte, by what needs an allocation without a bound, and by as much as
- * makes the size small. */
+/* By one byte, by a size that needs an allocation without a bound, and by as
+ * much as makes the size small. */
 TEST(a_wrong_size_of_compressed_debug_information_is_harmless)
 {
 	static const uint64_t more[] = { 1, (uint64_t)-1, 1 << 20, 1ull << 40,
@@ -427,7 +427,7 @@ TEST(a_compressed_line_table_with_a_zero_is_harmless)
 	}
 }
 
-/* The old form: a magic word, the size, and what zlib made. */
+/* The old form: a magic word, the size, and zlib data. */
 TEST(compressed_debug_information_of_the_old_form_is_not_read)
 {
 	static unsigned char packed[1 << 16] = "ZLIB\0\0\0\0\0";
@@ -452,7 +452,7 @@ TEST(compressed_debug_information_of_the_old_form_is_not_read)
 
 /* ---- Headers ------------------------------------------------------------- */
 
-/* The reader copies as many bytes as the note says. */
+/* The reader copies as many bytes as the note states. */
 TEST(a_build_id_that_is_longer_than_its_section_is_harmless)
 {
 	struct {
@@ -490,7 +490,7 @@ TEST(names_of_sections_that_no_header_has_are_harmless)
 	hostile_finish(&hostile);
 }
 
-/* The reader takes the lowest offset but 0 for where they all begin. */
+/* The reader takes the lowest offset except 0 for the start of all. */
 TEST(debug_information_at_the_beginning_of_its_file_is_harmless)
 {
 	struct hostile hostile = hostile_load();
@@ -503,7 +503,7 @@ TEST(debug_information_at_the_beginning_of_its_file_is_harmless)
 	hostile_finish(&hostile);
 }
 
-/* Other numbers than those of the machine are not looked at. */
+/* Numbers of another machine are not read. */
 TEST(a_file_of_the_other_byte_order_is_not_read)
 {
 	struct hostile hostile = hostile_load();
@@ -542,8 +542,8 @@ add_all(struct bytes *bytes, const void *from, size_t size)
 		add(bytes, ((const uint8_t *)from)[i], 1);
 }
 
-/* Begin a unit of version 4 or 5 that has all addresses, by the abbreviations
- * of unit_begins; where it begins. */
+/* Begin a unit of version 4 or 5 with all addresses, by the abbreviations of
+ * unit_begins. Returns its start. */
 static size_t
 begin_unit(struct bytes *info, unsigned version)
 {
@@ -606,7 +606,7 @@ expect_name_with_unit(const unsigned char *abbrevs, size_t abbrevs_size,
 	free(codes.at);
 }
 
-/* The reader of functions goes on where the entries of a unit end. */
+/* The reader of functions continues where the entries of a unit end. */
 TEST(nested_entries_behind_the_end_of_a_unit_are_harmless)
 {
 	static const unsigned char abbrevs[] = { UNIT_BEGINS, 2, 0x0b, 1, 0, 0,
@@ -618,7 +618,7 @@ TEST(nested_entries_behind_the_end_of_a_unit_are_harmless)
 	    abbrevs, sizeof(abbrevs), entries, sizeof(entries));
 }
 
-/* By forms whose values the reader takes for offsets, too: a constant of the
+/* Also by forms whose values the reader takes for offsets: a constant of the
  * abbreviation, and a flag. */
 TEST(an_entry_that_names_itself_by_an_odd_form_is_harmless)
 {
@@ -760,7 +760,7 @@ expect_name_with_line_table(const uint8_t *table, size_t size, uint32_t at)
 	free(lines.at);
 }
 
-/* The file has no folder, and no unit names one. */
+/* The file has no folder, because no unit names one. */
 TEST(a_line_table_that_defines_a_file_is_harmless)
 {
 	static const uint8_t table[] = { 28, 0, 0, 0, 4, 0, 8, 0, 0, 0, 1, 1, 1,
@@ -769,8 +769,8 @@ TEST(a_line_table_that_defines_a_file_is_harmless)
 	expect_name_with_line_table(table, sizeof(table), 0);
 }
 
-/* A unit says that its table begins in the program of one, where a length of
- * 1 GiB stands. */
+/* A unit whose table begins in the program of another table, where the bytes
+ * give a length of 1 GiB. */
 TEST(a_line_table_in_the_middle_of_another_is_harmless)
 {
 	uint8_t table[64] = { 60, 0, 0, 0, 4, 0, 8, 0, 0, 0, 1, 1, 1, 0xfb, 14,

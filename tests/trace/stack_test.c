@@ -1,5 +1,5 @@
 /*
- * Stacks: taken, kept once under a number, and named.
+ * Stacks: recorded, kept once under a number, and named.
  */
 #include "trace/stack.h"
 
@@ -17,7 +17,7 @@
 
 static void *frames[STACK_FRAMES_MAX];
 
-/* Not laid into their callers, and not left by a jump. */
+/* Neither inlined nor called in tail position. */
 __attribute__((noinline)) static size_t
 take_in_innermost(size_t n, size_t skip)
 {
@@ -69,7 +69,8 @@ TEST(frames_can_be_skipped)
 
 	memcpy(all, frames, sizeof(all));
 	EXPECT_EQ(take_further_out(STACK_FRAMES_MAX, 2, 2), n - 2);
-	/* But the one that called, from another place, they are the same. */
+	/* Except for the caller, which is at another place, they are the
+	 * same. */
 	EXPECT_EQ(frames[0], all[2]);
 	EXPECT_EQ(frames[1], all[3]);
 }
@@ -150,7 +151,7 @@ TEST(frames_beyond_the_most_do_not_count)
 	stack_table_destroy(table);
 }
 
-/* As many as there is room for, and those stay. */
+/* As many as fit, and those stay. */
 TEST(a_full_table_keeps_its_stacks_and_counts_the_rest)
 {
 	struct stack_table *table = stack_table_create(64 << 10);
@@ -270,7 +271,7 @@ TEST(inlined_calls_are_separate_places)
 	EXPECT_EQ(stack_describe(frames[0], places, 0), 0);
 }
 
-/* Libraries that are loaded after the first question are found too. */
+/* Libraries that are loaded after the first lookup are found too. */
 TEST(a_function_of_a_library_loaded_later_has_its_name)
 {
 	char *path = test_build("lib/sim/libcuda.so.1");

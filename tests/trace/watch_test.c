@@ -1,6 +1,5 @@
 /*
- * Messages between a process and its watchers, looked at before they are
- * believed.
+ * Messages between a process and its watchers, which are checked before use.
  */
 #include <string.h>
 

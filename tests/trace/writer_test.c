@@ -1,5 +1,5 @@
 /*
- * Values as pickle and as JSON: byte by byte where that is settled, and as
+ * Values as pickle and as JSON: byte by byte where the form is fixed, and as
  * Python reads them.
  */
 #include "trace/writer.h"

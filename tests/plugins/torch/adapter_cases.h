@@ -1,6 +1,6 @@
 /*
- * X(name): what the adapter does for PyTorch, a function in C++ for each, which
- * adapter_test.c makes a test of. It gives NULL, or what is wrong.
+ * X(name): the cases of the adapter for PyTorch, each a function in C++ that
+ * returns NULL or the text of a fault. adapter_test.c makes a test of each.
  */
 #ifndef TESTS_PLUGINS_TORCH_ADAPTER_CASES_H
 #define TESTS_PLUGINS_TORCH_ADAPTER_CASES_H

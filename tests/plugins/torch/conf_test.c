@@ -78,7 +78,7 @@ TEST(expandable_segments_are_asked_for_by_name)
 
 TEST(a_text_is_followed_once)
 {
-	/* Weir has read the environment by itself, and WEIR_CONF after it. */
+	/* weir has read the environment itself, and WEIR_CONF after it. */
 	EXPECT_OK(weir_torch_conf_follow("expandable_segments:True,"
 					 "max_split_size_mb:70"));
 	EXPECT_STR_EQ(value_of("max_split_size_mb"), "unlimited");

@@ -1,5 +1,5 @@
 /*
- * PyTorch's history: what is kept, for how long, and who counts it.
+ * PyTorch's history: the kept contexts, their lifetime, and their counts.
  */
 #include <pthread.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "plugins/torch/weir_torch.h"
 #include "tests/support/device.h"
 
-/* A context is an int: how often it is held beside by its maker, who may read
- * it while others hold and release it. */
+/* A context is an int: the number of holders besides its maker, who may read it
+ * while others hold and release it. */
 static void
 acquire(void *context)
 {
@@ -129,12 +129,12 @@ TEST(a_block_has_its_context_until_it_is_free)
 	EXPECT_EQ(weir_torch_context_of_block(at), &context);
 	EXPECT_EQ(context, 2);
 	EXPECT_NULL(weir_torch_context_of_block(at + 1));
-	context = 1; /* let go of what was acquired */
+	context = 1; /* release the acquired ones */
 	give(block);
 	EXPECT_NULL(weir_torch_context_of_block(at));
 	EXPECT_EQ(context, 0);
 	EXPECT_EQ(other, 1);
-	/* Entries have none at this level. */
+	/* Entries have no context at this level. */
 	expect_entries("segment_map alloc alloc free_requested free_completed");
 	for (size_t i = 0; i < seen; i++)
 		EXPECT_NULL(contexts_seen[i]);
@@ -145,8 +145,8 @@ TEST(a_block_has_its_context_until_it_is_free)
 	expect_healthy();
 }
 
-/* At level `state` only live blocks have one: a segment outlives the block that
- * it was made for. */
+/* At level `state` only live blocks have a context: a segment outlives the
+ * block that it was created for. */
 TEST(a_segment_has_a_context_from_level_alloc_on)
 {
 	for (int level = WEIR_HISTORY_STATE; level <= WEIR_HISTORY_ALL;
@@ -268,7 +268,7 @@ TEST(texts_of_a_thread_end_with_it)
 	pthread_t thread;
 
 	EXPECT_EQ(pthread_create(&thread, NULL, push_and_end, NULL), 0);
-	pthread_join(thread, NULL); /* the leak checker looks at the rest */
+	pthread_join(thread, NULL); /* the leak checker checks the rest */
 	EXPECT_STR_EQ(weir_torch_metadata_get(), "");
 }
 
@@ -291,7 +291,7 @@ TEST(a_live_block_is_annotated)
 	EXPECT_EQ(last.address, (uint64_t)(uintptr_t)block);
 	EXPECT_EQ(last.size, 1000);
 	EXPECT_STR_EQ(last.user_metadata, "weights");
-	/* Only a live block, by its first byte. */
+	/* Only a live block has one, by its first byte. */
 	EXPECT_OK(weir_torch_block_annotate(block + 1, "weights"));
 	EXPECT_OK(weir_torch_block_annotate(&last, "weights"));
 	give(block);

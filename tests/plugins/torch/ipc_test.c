@@ -1,6 +1,6 @@
 /*
- * Handles of shared blocks; what another process does with them is
- * tests/ipc/torch_test.c's part.
+ * Handles of shared blocks. tests/ipc/torch_test.c tests their use in another
+ * process.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * An allocator as a user writes one for a pool: it takes and gives, and is
- * asked for nothing else. It has the functions of all forms of the interface.
+ * An allocator as a user writes it for a pool: it only allocates and frees. It
+ * has the functions of all forms of the interface.
  */
 #ifndef TESTS_PLUGINS_TORCH_OWN_ALLOCATOR_H
 #define TESTS_PLUGINS_TORCH_OWN_ALLOCATOR_H

@@ -1,5 +1,6 @@
 /*
- * Private pools by PyTorch's names: use counts, routes, what is given back.
+ * Private pools by PyTorch's names: use counts, routes, and memory that is
+ * given back.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * A peer for weir-bench that is a library: it hands out one address, and fails
- * for what is larger than a MiB.
+ * A peer for weir-bench that is a library: it returns one address, and fails
+ * for sizes above a MiB.
  */
 #include "tools/bench/peer.h"
 

@@ -1,5 +1,5 @@
 /* The first of two libraries with the same symbols; see
- * tests/programs/lookups.c. What it asks, it asks for itself. */
+ * tests/programs/lookups.c. Its lookups are made by this library itself. */
 #include <dlfcn.h>
 
 #define SHOWN __attribute__((visibility("default")))

@@ -1,17 +1,17 @@
 /*
  * Preloaded before weir: makes calls of the simulated driver fail under a
- * program that knows nothing of it, and looks at its end whether all is well.
+ * program that does not know it, and checks the state at the program's end.
  *
- * FAULTS="ENTRY:NTH:COUNT:CODE ..." asks for faults as simcuda_fail() makes
+ * FAULTS="ENTRY:NTH:COUNT:CODE ..." requests faults as simcuda_fail() makes
  * them. At the program's end the file FAULTS_OUT gets lines of "NAME NUMBER":
  *
  *	met		calls that were failed
- *	ENTRY		how often an entry of weir's was called, if it was
+ *	ENTRY		calls of an entry point that weir uses, if any
  *	violations	of the simulated device
  *	faults		of weir_check(), whose text goes to stderr
  *	live		blocks of weir that the program has not freed
- *	left:KIND	objects of the driver in being after weir has given back
- *			what it holds unused
+ *	left:KIND	objects of the driver that remain after weir has given
+ *			back its unused memory
  *
  * A process that ends without its exit handlers writes nothing, nor does a
  * forked child.
@@ -162,7 +162,7 @@ write_calls(FILE *file)
 #undef CALLS
 }
 
-/* While the driver is still there, which its own handler of exit() ends. */
+/* While the driver is still there, which its own exit handler ends. */
 static void
 end(void)
 {

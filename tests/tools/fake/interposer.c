@@ -1,5 +1,5 @@
-/* A tool of somebody else's that stands in for cuMemAlloc, counts, and hands
- * on to whoever comes next. */
+/* Another tool that replaces cuMemAlloc, counts, and calls the next library's
+ * function. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * weir diff: what is the same, what was added and what was removed.
+ * weir diff: equal, added and removed stacks.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -98,8 +98,8 @@ TEST(without_stacks_no_leak_can_be_named)
 	command_free(&result);
 }
 
-/* Make `rounds` allocations of one stack. A letter says for each whether it is
- * freed. */
+/* Make `rounds` allocations of one stack. A letter for each selects whether it
+ * is freed. */
 static const char *
 rounds(const char *letters)
 {

@@ -1,6 +1,6 @@
 /*
  * weir stats: sums and counts of a snapshot with known numbers, which
- * tests/tools/weir/snapshot_oracle.py has counted with a reader of its own.
+ * tests/tools/weir/snapshot_oracle.py has counted with an independent reader.
  */
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"

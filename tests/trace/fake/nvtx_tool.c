@@ -1,6 +1,6 @@
 /*
- * A tool's library, as NVTX_INJECTION64_PATH names one: it writes down what it
- * is told, a line each, for nvtx_told() to give.
+ * A tool's library, as NVTX_INJECTION64_PATH names it: it writes down each
+ * call, one a line, and nvtx_told() returns the lines.
  */
 #include <stdarg.h>
 #include <stddef.h>

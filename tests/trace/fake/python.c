@@ -1,5 +1,5 @@
 /*
- * As much of an interpreter as is asked by trace/python_layout.c; the test puts
+ * The part of an interpreter that trace/python_layout.c reads; the test puts
  * the frames and codes into memory.
  */
 __attribute__((visibility("default"))) char PyCode_Type[8];

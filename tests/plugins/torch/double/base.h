@@ -1,9 +1,9 @@
 /*
- * A double of what lies under PyTorch's allocator interface, as far as weir's
- * adapter needs it: devices, streams, data pointers, errors, and who is told.
- * It is written from the interface's description, has its names and shapes, and
- * none of its code. With interface.h it stands for PyTorch in tests on the
- * simulated device.
+ * A double of the part of PyTorch below its allocator interface that weir's
+ * adapter uses: devices, streams, data pointers, errors, and observers. It is
+ * written from the interface's description and has the interface's names and
+ * types, and none of its code. With interface.h it replaces PyTorch in tests on
+ * the simulated device.
  */
 #ifndef DOUBLE_BASE_H
 #define DOUBLE_BASE_H
@@ -260,7 +260,7 @@ struct GPUTrace {
 
 } // namespace impl
 
-/* Those who hold memory for others. */
+/* Objects that hold memory for others. */
 struct FreeMemoryCallback {
 	virtual ~FreeMemoryCallback() = default;
 	virtual bool Execute() = 0;

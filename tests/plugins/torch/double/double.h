@@ -1,5 +1,5 @@
 /*
- * The double, as tests set and inspect it.
+ * The controls of the double, for tests.
  */
 #ifndef DOUBLE_DOUBLE_H
 #define DOUBLE_DOUBLE_H

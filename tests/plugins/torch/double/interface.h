@@ -317,7 +317,7 @@ struct StreamSegmentSize {
 };
 #endif
 
-/* Every function that weir has is pure, so that an adapter that lacks one in
+/* Every function that weir implements is pure, so an adapter that lacks one in
  * this form is an abstract class. */
 #if DOUBLE_VERSION >= 209
 class CUDAAllocator : public DeviceAllocator
@@ -424,7 +424,7 @@ public:
 	virtual void attachOomRejectionObserver(OomRejectionObserver) = 0;
 	virtual std::shared_ptr<GatheredContext> getContextForPointer(
 	    const void *ptr) = 0;
-	/* Weir has neither. */
+	/* weir has neither. */
 	virtual void
 	markCaptureBegin(DeviceIndex)
 	{
@@ -448,7 +448,8 @@ extern std::atomic<CUDAAllocator *> allocator;
 #if DOUBLE_VERSION < 208
 namespace cuda
 {
-/* A user's pool, whose allocator is known to who asks for the active pool. */
+/* A user's pool, whose allocator is known to callers that ask for the active
+ * pool. */
 struct MemPool {
 	MempoolId_t
 	id()
