@@ -19,6 +19,9 @@
 
 #define FUNCTION "InitializeInjectionNvtx2"
 
+/* In the exit status of a process that a sanitizer has not ended. */
+enum { RETURNED = 64 };
+
 struct hostile
 hostile_load(void)
 {
@@ -112,9 +115,10 @@ pass_named(struct dl_phdr_info *info, size_t size, void *user)
  * named it is the only one: reading the debug information of libc, where a
  * machine has it, and of this program takes a second, and ten under TSan. */
 int
-dl_iterate_phdr(int (*each)(struct dl_phdr_info *, size_t, void *), void *user)
+dl_iterate_phdr(
+    int (*callback)(struct dl_phdr_info *, size_t, void *), void *data)
 {
-	struct walk walk = { .each = each, .user = user };
+	struct walk walk = { .each = callback, .user = data };
 	int (*next)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 
 	*(void **)&next = dlsym(RTLD_NEXT, "dl_iterate_phdr");
@@ -131,8 +135,9 @@ name_it(void)
 	setrlimit(RLIMIT_CPU, &limit);
 	if (stack_describe(named->symbol + 2, &place, 1) != 1 ||
 	    strcmp(place.function, FUNCTION) != 0)
-		return 0;
-	return place.line > 0 ? HOSTILE_NAMED | HOSTILE_LINE : HOSTILE_NAMED;
+		return RETURNED;
+	return RETURNED |
+	    (place.line > 0 ? HOSTILE_NAMED | HOSTILE_LINE : HOSTILE_NAMED);
 }
 
 int
@@ -142,7 +147,8 @@ hostile_name(const struct hostile *hostile)
 	int found = test_child_status(name_it);
 
 	named = NULL;
-	return found;
+	EXPECT_EQ(found & ~(HOSTILE_NAMED | HOSTILE_LINE), RETURNED);
+	return found & (HOSTILE_NAMED | HOSTILE_LINE);
 }
 
 void

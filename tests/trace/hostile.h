@@ -36,7 +36,7 @@ void hostile_write_sections(const struct hostile *hostile,
     const struct hostile_section *sections, size_t n);
 
 /* The function is named in a separate process, in at most ten seconds of a
- * processor. Bits of its exit status: */
+ * processor. What it found, in bits: */
 enum { HOSTILE_NAMED = 1, HOSTILE_LINE = 2 };
 int hostile_name(const struct hostile *hostile);
 
