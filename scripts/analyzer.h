@@ -1,6 +1,6 @@
 /*
  * Facts that clang's analyser cannot see in one source file: these calls
- * return a failure exactly when they are told of one. `make lint-tidy` puts
+ * return a failure exactly when one is passed to them. `make lint-tidy` puts
  * this before every file but those that define them; no build sees it.
  */
 #include "base/status.h"

@@ -265,8 +265,8 @@ ask_driver(weir_stream handle, const char *name,
 	return status;
 }
 
-/* WEIR_STREAM_ANY stands for all work of the context, and no query tells
- * whether that is done. */
+/* WEIR_STREAM_ANY means all work of the context, and no query returns whether
+ * that is done. */
 static CUresult
 ask_done(CUstream stream, void *answer)
 {

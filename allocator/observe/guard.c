@@ -281,7 +281,7 @@ log_stack(uint32_t stack)
 	if (stack == 0 || table == NULL) {
 		log_write(LOG_ERROR,
 		    "  allocated at: not known; WEIR_CONF="
-		    "history:all tells");
+		    "history:all records it");
 		return;
 	}
 	places = meta_alloc(PLACES * sizeof(*places));

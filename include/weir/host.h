@@ -14,7 +14,7 @@
  *   again before the work that its streams had at the free is done. A late
  *   stream holds back the blocks that it uses, and no others.
  * - Without a record a freed block serves the next request at once.
- * - While a stream is captured, no event tells when its work is done. A freed
+ * - While a stream is captured, no event shows when its work is done. A freed
  *   block with a record of that stream waits until the capture has ended and
  *   the work that the stream has queued is done: nothing is lost. Memory that a
  *   graph reads or writes at its launches must stay allocated as long as the

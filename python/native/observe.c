@@ -327,7 +327,7 @@ static PyStructSequence_Field event_fields[] = {
 	{ NULL, NULL },
 };
 static PyStructSequence_Desc event_desc = { "weir.TraceEvent",
-	"An event that a callback is told of.", event_fields, 6 };
+	"An event that a callback gets.", event_fields, 6 };
 
 static PyStructSequence_Field oom_fields[] = {
 	{ "device", "the device's number" },

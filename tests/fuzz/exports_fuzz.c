@@ -55,7 +55,7 @@ expect_trace(const struct text *text)
 	if (trace_read(fuzz_file(1, text->at, text->length), &trace, &error))
 		trace_drop(&trace);
 	else
-		fuzz_expect(error.text[0] != '\0', "no error is told");
+		fuzz_expect(error.text[0] != '\0', "there is no error text");
 }
 
 static void export(const struct snapshot *snapshot, int format)

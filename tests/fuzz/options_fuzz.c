@@ -50,7 +50,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	free(conf);
 	read_all(after);
 	if (status != WEIR_OK) {
-		fuzz_expect(weir_last_error()[0] != '\0', "no error is told");
+		fuzz_expect(
+		    weir_last_error()[0] != '\0', "there is no error text");
 		expect_same(before, after, n);
 		return 0;
 	}

@@ -34,7 +34,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_expect(text[length] == '\0', "no end");
 		free(text);
 	} else {
-		fuzz_expect(why[0] != '\0', "no reason is told");
+		fuzz_expect(why[0] != '\0', "there is no reason");
 	}
 	snapshot_free(snapshot_load(path));
 	fuzz_expect(meta_bytes() == before, "memory is left");

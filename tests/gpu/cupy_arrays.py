@@ -6,7 +6,7 @@
     python3 tests/gpu/cupy_arrays.py weir     weir.cupy.install()
 
 The lines printed bare and on weir must be equal: all arithmetic is of
-integers. The time is told on stderr.
+integers. The time is printed to stderr.
 """
 
 import hashlib

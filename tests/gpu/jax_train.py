@@ -5,7 +5,7 @@
     python3 tests/gpu/jax_train.py [sharded]
 
 With `sharded` each batch is divided among all devices, and XLA sums the slopes
-by NCCL. The line printed bare and under weir must be equal. The time is told on stderr.
+by NCCL. The line printed bare and under weir must be equal. The time is printed to stderr.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 python3 tests/gpu/nccl_reduce.py
 
 Needs two GPUs. The line printed bare and under weir must be equal: the sums are
-of small integers. The time is told on stderr.
+of small integers. The time is printed to stderr.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Numba kernels over arrays of many sizes; prints what was computed.
 
 The line printed bare and under weir must be equal: all arithmetic is of
-integers. Numba frees late and in batches. The time is told on stderr.
+integers. Numba frees late and in batches. The time is printed to stderr.
 """
 
 import hashlib

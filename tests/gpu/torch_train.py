@@ -8,7 +8,7 @@ equal:
     weir run -- python3 tests/gpu/torch_train.py
 
 Batches vary in size, and a side stream reads each one after record_stream().
-The time is told on stderr.
+The time is printed to stderr.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 Run it with PYTORCH_NO_CUDA_MEMORY_CACHING=1, so that each tensor is an
 allocation of the driver. The line printed bare and under weir must be equal:
-all arithmetic is of integers. The time is told on stderr.
+all arithmetic is of integers. The time is printed to stderr.
 """
 
 import hashlib

@@ -268,7 +268,7 @@ static void
 expect_types(const char *machine, int types, bool rdma)
 {
 	EXPECT_EQ(setenv("SIMCUDA_CONF", machine, 1), 0);
-	device_need_sim("the device is told what it has");
+	device_need_sim("the simulated device's attributes are set");
 	struct weir_pool *pool = new_pool(0, WEIR_POOL_REGISTRABLE);
 	void *ptr = take_from(pool, 4 * MIB, NULL);
 	CUmemGenericAllocationHandle id;

@@ -1,5 +1,5 @@
 /*
- * The fault sweep's machinery: one process for each fault, and what must hold
+ * The machinery of the fault sweep: one process for each fault, and the checks
  * in it.
  */
 #include "tests/model/sweep.h"
@@ -21,7 +21,7 @@
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
 
-/* The calls that weir may make. */
+/* The driver calls that weir may make. */
 static const char *const entries[] = {
 #define ENTRY_NAME(name, version, required, params) #name,
 	DRIVER_ENTRIES(ENTRY_NAME)
@@ -33,7 +33,7 @@ enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 /* The report of a child to its parent. */
 struct result {
 	bool met;                /* the fault */
-	uint64_t calls[ENTRIES]; /* of the scenario, played once */
+	uint64_t calls[ENTRIES]; /* of the scenario, run once */
 };
 
 /* ---- What a failed call may change ------------------------------------- */
@@ -43,13 +43,14 @@ stats_now(int device)
 {
 	struct weir_stats s = { .struct_size = sizeof(s) };
 
-	/* Before the driver is loaded there is nothing to count. */
+	/* Before the driver is loaded there are no calls to count. */
 	if (driver_peek() == NULL || device >= driver_peek()->device_count)
 		return s;
-	/* The first call reads the options; that may be what fails. */
+	/* The first call reads the options, which may be the call that
+	 * fails. */
 	if (weir_stats(device, &s) != WEIR_OK)
 		EXPECT_OK(weir_stats(device, &s));
-	s.max_split_size = 0; /* an option, counting nothing */
+	s.max_split_size = 0; /* sets an option, and counts nothing */
 	return s;
 }
 
@@ -60,12 +61,12 @@ begins(const char *name, const char *with)
 }
 
 /*
- * Counters of what was tried, and of how long waits took, may go up, and weir's
- * own metadata may grow: what is there already serves the next try. A call that
- * found freed memory no longer in use, or gave memory back before it failed,
- * has done so for good: then what is held may be less, but not what is in the
- * hands of callers. And free memory that threads keep may have gone to the
- * pools, where it merges.
+ * Counters of attempts, and of the time of waits, may rise, and weir's metadata
+ * may grow, because it serves the next attempt. If a call found that freed
+ * memory is no longer in use, or gave memory back before it failed, this is not
+ * undone: the held bytes may then be fewer, but not the bytes that callers
+ * have. Free memory that threads keep may have gone to the pools, where it
+ * merges.
  */
 static bool
 may_change(const char *name, const struct weir_stats *before,
@@ -145,7 +146,7 @@ run_begin(struct run *run)
 	run->host_before = host_stats_now();
 }
 
-/* The end of a call: was it a success? */
+/* The end of a call: did it succeed? */
 bool
 run_end(struct run *run, enum weir_status status, const char *call)
 {
@@ -242,8 +243,8 @@ end_stream(struct run *run, int i)
 		run->streams[i] = NULL;
 }
 
-/* Work on a block that takes its time, if it writes little: a page. It may be
- * what fails; there is a context for it, whatever the thread has. */
+/* Work on a block that takes time, although it writes only a page. It may be
+ * the call that fails. It needs a context, whichever the thread has. */
 bool
 work_late(void *block, size_t size, weir_stream on)
 {
@@ -265,8 +266,8 @@ work_late(void *block, size_t size, weir_stream on)
 
 /* ---- One run in one process -------------------------------------------- */
 
-/* Events of the driver that weir keeps for a device, with timing or without:
- * they are taken until it has to make a new one. */
+/* Driver events that weir keeps for a device, with timing or without: they are
+ * taken until it has to create a new one. */
 static long
 kept_events_of(
     int device, enum weir_status (*take)(CUcontext context, CUevent *out))
@@ -291,8 +292,8 @@ kept_events(int device)
 	    kept_events_of(device, event_acquire_timed);
 }
 
-/* Events that fences of streams hold, Note [Fences], and waits that are
- * measured: Note [Measured delay]. */
+/* Count the events of streams' fences, Note [Fences], and of measured waits:
+ * Note [Measured delay]. */
 static long
 held_events(const struct stream_heap *heap)
 {
@@ -325,8 +326,8 @@ keeps_event(const char *entry, unsigned n, uint64_t destroyed)
 	    n <= destroyed;
 }
 
-/* No event has got lost but those that the driver refused to destroy, of so
- * many while faults were met. */
+/* Check that no event was lost, except those that the driver refused to
+ * destroy, of this many while faults were met. */
 static void
 expect_events_kept(const struct fault *fault, uint64_t destroyed)
 {
@@ -349,7 +350,7 @@ expect_events_kept(const struct fault *fault, uint64_t destroyed)
 	EXPECT_EQ(kept, live);
 }
 
-/* Give all back, with no fault left to meet. */
+/* Give everything back, with no fault armed. */
 static void
 clean(struct run *run)
 {
@@ -404,7 +405,7 @@ arm(const struct fault *fault)
 		    0);
 }
 
-/* Take the fault away; was it met? */
+/* Disarm the fault; was it met? */
 static bool
 disarm(const struct fault *fault)
 {
@@ -417,7 +418,7 @@ disarm(const struct fault *fault)
 	return met;
 }
 
-/* Loading the driver is tried once: its failure is told again each time, but
+/* The driver is loaded only once: a failure is reported again each time, except
  * for a shortage of host memory. */
 static bool
 never_loaded(const struct fault *fault)
@@ -444,7 +445,8 @@ play_in_child(const struct scenario *scenario, const struct fault *fault,
 	EXPECT_NOT_NULL(run);
 	run->fault = *fault;
 	run->calm = fault->n == 0;
-	/* Read what the run reads while everything fails once before. */
+	/* Read the values that the run reads, while everything fails once
+	 * before. */
 	if (fault->for_ever) {
 		struct weir_option option;
 
@@ -485,7 +487,8 @@ play(const struct scenario *scenario, const struct fault *fault,
 	EXPECT_EQ(waitpid(child, &status, 0), child);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return result->met;
-	/* A failed expectation has been told already, but not where. */
+	/* A failed expectation has been reported already, but without the
+	 * fault. */
 	if (fault->second != NULL)
 		fprintf(stderr, "# besides, %s number %u fails\n",
 		    fault->second, fault->second_n);
@@ -510,9 +513,8 @@ result_new(void)
 }
 
 /* The number of the next call or piece that fails. One block may be mapped of a
- * thousand handles: of so many calls each of the first FEW fails, then FEW
- * between any number and its double. WEIR_TEST_EFFORT above 1 leaves out none.
- */
+ * thousand handles: each of the first FEW calls fails, then FEW between any
+ * number and its double. WEIR_TEST_EFFORT above 1 leaves out none. */
 static unsigned
 next_number(unsigned n)
 {
@@ -530,8 +532,8 @@ next_call(unsigned n, unsigned calls)
 	return n < calls && next > calls ? calls : next;
 }
 
-/* Let each call fail once that the scenario makes when nothing fails. Of many
- * equal calls in a row some are left out. */
+/* Let each call that the scenario makes without faults fail once. Some of many
+ * equal calls in a row are left out. */
 void
 sweep_driver(const struct scenario *scenario)
 {
@@ -572,15 +574,15 @@ sweep_memory(const struct scenario *scenario)
 	for (; play(scenario, &fault, result); runs++)
 		for (unsigned i = 0; i < test_stride(); i++)
 			fault.n = next_number(fault.n);
-	/* It may ask for less than the first number of this turn. */
+	/* It may request less than the first number of this turn. */
 	if (runs == 0)
 		EXPECT(play(scenario, &(struct fault){ .n = 1 }, result));
 	fprintf(stderr, "# %s: %u runs\n", scenario->name, runs);
 }
 
-/* The entries whose calls may fail for good, so that nothing that was queued is
- * ever done or given back: those of the first use. What undoes something is
- * asked again for ever, or leaks, by the driver's own fault. */
+/* The entry points whose calls may fail for good, so that no queued work is
+ * ever done or given back: those of the first use. A call that undoes something
+ * would be repeated for ever, or leak, by the driver's own fault. */
 static bool
 may_fail_for_ever(const char *entry)
 {
@@ -644,7 +646,7 @@ sweep_memory_for_ever(const struct scenario *scenario)
 	fprintf(stderr, "# %s: %u runs\n", scenario->name, runs);
 }
 
-/* A call of an entry that the scenario calls. */
+/* A call of an entry point that the scenario uses. */
 static unsigned
 any_call(const struct result *whole, uint64_t *random, const char **entry)
 {
@@ -680,12 +682,12 @@ sweep_pairs(const struct scenario *scenario)
 		    strcmp(fault.entry, fault.second) != 0)
 			met += play(scenario, &fault, result);
 	}
-	/* The one pair of a turn may be one whose second call is not made. */
+	/* The one pair of a turn may have a second call that is not made. */
 	EXPECT(met > 0 || test_stride() > 1);
 	fprintf(stderr, "# %s: %u pairs met\n", scenario->name, met);
 }
 
-/* Before anything has touched the driver: children need it untouched. */
+/* This runs before any use of the driver, because children need it unused. */
 void
 sweep_need_sim(void)
 {

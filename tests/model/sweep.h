@@ -1,21 +1,21 @@
 /*
- * sweep.h - the fault sweep: on every path that calls the driver or asks for
- *host memory, each call fails once.
+ * sweep.h - the fault sweep: on every path that calls the driver or allocates
+ * host memory, each call fails once.
  *
- * A scenario is an ordinary use of weir. It runs in a process of its own for
- * each fault: entry point by entry point the 1st, 2nd, 3rd... call fails, until
- * the scenario runs with no fault met, and the same again for allocations of
- * host memory. Besides, calls of an entry fail from the nth on for as long as
- *the scenario goes on, as where a device is lost; host memory is missing from
- *the nth piece on; and two calls fail that are apart. Whatever fails:
+ * A scenario is an ordinary use of weir. It runs in a separate process for each
+ * fault: entry point by entry point the 1st, 2nd, 3rd... call fails, until the
+ * scenario runs without meeting a fault; then the same for allocations of host
+ * memory. In further runs all calls of an entry point fail from the nth on
+ * until the scenario's end, as with a lost device; host memory is missing from
+ * the nth piece on; and two distant calls fail. In each run:
  *
- *	each call of weir gives a status and a text, and has changed nothing
- *	but counters (run_expect_unchanged() says exactly what)
+ *	each call of weir returns a status and a text, and a failed one has
+ *	changed nothing but counters (run_expect_unchanged() has the details)
  *	weir_check() finds no fault after any call
- *	what was allocated can be freed
- *	the scenario, run again, succeeds
+ *	all allocated memory can be freed
+ *	the scenario succeeds when it runs again
  *	in the end nothing is held from the driver, and the simulated device
- *	has seen no misuse
+ *	has reported no misuse
  */
 #ifndef TESTS_MODEL_SWEEP_H
 #define TESTS_MODEL_SWEEP_H
@@ -33,8 +33,9 @@ enum { RUN_BLOCKS = 64, RUN_STREAMS = 8, RUN_DEVICES = 2 };
 /* The memory of each device. */
 #define DEVICE_BYTES (4096 * MEGABYTE)
 
-/* A failure to inject: the nth call of an entry returns a code, or, without an
- * entry, the nth allocation of host memory fails. n is 0: no failure. */
+/* A failure to inject: the nth call of an entry point returns a code, or,
+ * without an entry point, the nth allocation of host memory fails. n is 0: no
+ * failure. */
 struct fault {
 	const char *entry;
 	unsigned n;
@@ -51,7 +52,7 @@ struct run {
 	bool calm; /* every call must succeed */
 	void *blocks[RUN_BLOCKS];
 	weir_stream streams[RUN_STREAMS];
-	bool tried[RUN_STREAMS]; /* to make that stream */
+	bool tried[RUN_STREAMS]; /* for creating that stream */
 	weir_stream foreign;
 	struct weir_event *event;
 	struct weir_stats before[RUN_DEVICES];
@@ -63,33 +64,34 @@ struct scenario {
 	void (*play)(struct run *run);
 };
 
-/* Skip the test where there is no simulated device. First in a test: the
- * driver must be untouched when it forks. */
+/* Skip the test without a simulated device. The first call of a test, because
+ * the driver must be unused when the test forks. */
 void sweep_need_sim(void);
 
-/* Fail each driver call that the scenario makes when nothing fails. */
+/* Fail each driver call that the scenario makes without faults. */
 void sweep_driver(const struct scenario *scenario);
-/* Let each piece of host memory that it asks for be missing. */
+/* Fail each allocation of host memory that it makes. */
 void sweep_memory(const struct scenario *scenario);
 
-/* Fail each entry's calls from the first, the middle and the last on. */
+/* Fail the calls of each entry point from the first, the middle and the last
+ * on. */
 void sweep_driver_for_ever(const struct scenario *scenario);
-/* Let host memory be missing from some piece on. */
+/* Fail all allocations of host memory from some piece on. */
 void sweep_memory_for_ever(const struct scenario *scenario);
-/* Fail two calls of any entries, of some pairs that chance chooses, the same in
- * each run. */
+/* Fail two calls of any entry points, in some pairs chosen at random, the same
+ * in each run. */
 void sweep_pairs(const struct scenario *scenario);
 
 /* ---- The words scenarios are written in -------------------------------- */
 
-/* Make a call and look at what came of it; true if it succeeded. */
+/* Make a call and check its outcome; true if it succeeded. */
 #define TRY(run, call) (run_begin(run), run_end(run, (call), #call))
 
 void run_begin(struct run *run);
 bool run_end(struct run *run, enum weir_status status, const char *call);
 /* Check that a failed call has changed nothing since run_begin(). */
 void run_expect_unchanged(const struct run *run, const char *call);
-/* No fault of weir_check(), no violation. */
+/* Check that weir_check() finds no fault and simcuda no violation. */
 void run_expect_whole(const char *call);
 
 /* A block, freed at the end of the run at the latest; or NULL. */
@@ -103,12 +105,12 @@ void *allocate_host(struct run *run, size_t size, unsigned flags);
 void release(struct run *run, void *block);
 void release_on(struct run *run, void *block, weir_stream stream);
 
-/* The ith stream of the run; for the whole run the legacy one if it could not
- * be made at first. */
+/* The ith stream of the run; the legacy stream for the whole run if it could
+ * not be created at first. */
 weir_stream stream(struct run *run, int i);
 void end_stream(struct run *run, int i);
 
-/* Queue work on a block that takes its time. It may be what fails. */
+/* Queue work on a block that takes time. It may be the call that fails. */
 bool work_late(void *block, size_t size, weir_stream on);
 
 /* The tests of a scenario, play_NAME(): one fault, or no host memory. */

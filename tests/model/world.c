@@ -1,6 +1,6 @@
 /*
- * The steps that change the world around the blocks: time, streams that come
- * and go, memory given back, limits, options, and faults.
+ * The steps that change the surroundings of the blocks: time, streams that are
+ * created and destroyed, memory given back, limits, options, and faults.
  */
 #include <string.h>
 
@@ -23,8 +23,8 @@ step_wait(struct model *m)
 	model_wait(m, slot, other);
 }
 
-/* An event may have been recorded long before it is waited for: then it orders
- * less than the time of the wait suggests. */
+/* An event may have been recorded long before a stream waits for it: then it
+ * orders less than the time of the wait suggests. */
 void
 step_event(struct model *m)
 {
@@ -55,7 +55,8 @@ step_busy(struct model *m)
 	unsigned slot = model_any_slot(m);
 	unsigned milliseconds = 1;
 
-	/* The device's own kernel is no place for a fault of ours. */
+	/* A fault must not hit the launch of the kernel that keeps a stream
+	 * busy. */
 	if (m->armed > 0)
 		return;
 	if (m->simulated)
@@ -64,7 +65,7 @@ step_busy(struct model *m)
 	busy(model_stream(m, slot), milliseconds);
 }
 
-/* All work is done: nothing is left that other work must come after. */
+/* All work is done: no other work has to come after any of it. */
 static void
 forget_order(struct model *m)
 {
@@ -137,7 +138,7 @@ make_stream(struct model *m, unsigned i)
 }
 
 /* The legacy default stream takes the place of a stream that ends: it waits for
- * that stream if a block was written or read there. */
+ * that stream if the stream has written or read a block. */
 static bool
 pass_order_on(struct model *m, unsigned slot)
 {
@@ -232,7 +233,7 @@ step_capture(struct model *m)
 
 	if (m->armed > 0 || slot <= SLOT_PER_THREAD || m->crew != NULL)
 		return;
-	/* weir leaves captures alone of streams that it has met. */
+	/* weir must meet the stream before its capture begins. */
 	model_ok(m, weir_largest_free(0, model_stream(m, slot), &largest),
 	    "weir_largest_free");
 	m->captured = slot;
@@ -268,7 +269,7 @@ model_unpin(struct model *m, unsigned i)
 	m->pinned[i] = NULL;
 }
 
-/* That pages do not go from under a pin is what weir_check() sees. */
+/* weir_check() finds it if a pinned page is unmapped. */
 void
 step_pin(struct model *m)
 {
@@ -423,8 +424,8 @@ step_fault(struct model *m)
 	arm(m, 1);
 }
 
-/* Entries that weir is ready to see refused again and again, and not those by
- * which it undoes what it has done. */
+/* Entry points that weir expects to be refused again and again, and not those
+ * that undo its own steps. */
 void
 step_refusal(struct model *m)
 {
@@ -433,7 +434,7 @@ step_refusal(struct model *m)
 		"cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
 		"cuStreamWaitEvent", "cuMemCreate", "cuMemMap",
 		"cuMemSetAccess", "cuMemAlloc", "cuMemAddressReserve" };
-	/* The first four are what a free needs. */
+	/* The first four are the ones that a free needs. */
 	unsigned of =
 	    model_chance(m, 50) ? 4 : sizeof(entries) / sizeof(entries[0]);
 	const char *entry = entries[model_below(m, of)];

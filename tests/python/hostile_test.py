@@ -1,10 +1,10 @@
-"""What other programs may hand over: dicts of the CUDA Array Interface and
-structs of DLPack, changed at random. They are refused by an exception of the
-manual's, or a tensor is made; whoever gave them is told once, and nothing is
-left behind. No memory is touched: an address may be anything.
+"""Objects that other programs may pass: dicts of the CUDA Array Interface and
+structs of DLPack, changed at random. They are refused by a documented
+exception, or a tensor is made; their owner gets one call, and nothing is left
+behind. No memory is accessed, so an address may have any value.
 
-WEIR_TEST_SEED is where random numbers begin, WEIR_TEST_EFFORT how many there
-are, 1 being what every run does.
+WEIR_TEST_SEED is the random seed, WEIR_TEST_EFFORT multiplies the number of
+steps (default: 1).
 """
 
 import ctypes
@@ -29,7 +29,7 @@ REFUSED = (TypeError, ValueError, OverflowError, BufferError, weir.Error)
 
 
 class Raises:
-    """Raises what it is told to, whatever it is asked."""
+    """Raises a given exception from each conversion."""
 
     def __init__(self, error):
         self.error = error

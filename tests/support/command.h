@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* How a program ended and what it printed. */
+/* The end of a program and its output. */
 struct command_result {
 	int status; /* its exit status; -1 if a signal ended it */
 	int signal; /* 0, or the signal that ended it */

@@ -38,10 +38,10 @@ struct cuda {
 
 extern struct cuda cu;
 
-/* Load the driver and fill `cu`; call nothing. */
+/* Load the driver and fill `cu`, without a driver call. */
 void cuda_load(void);
 
-/* cuda_load() with this SIMCUDA_CONF. */
+/* As cuda_load(), with this SIMCUDA_CONF. */
 void cuda_load_conf(const char *conf);
 
 /* Load, initialise, make the primary context of device 0 current, and load the
@@ -56,7 +56,7 @@ CUcontext cuda_begin_conf(const char *conf);
 			SKIP("this driver has no " #symbol);                   \
 	} while (0)
 
-/* The call gives this code. */
+/* The call returns this code. */
 #define EXPECT_CU(call, code)                                                  \
 	cuda_expect(__FILE__, __LINE__, #call, (call), (code))
 
@@ -79,10 +79,10 @@ CUfunction cuda_kernel(const char *name);
 /* Work queued on `to` from now on runs after all that is queued on `from`. */
 void cuda_order(CUstream from, CUstream to);
 
-/* Keep the stream busy for so long. */
+/* Keep the stream busy for this long. */
 void cuda_sleep(CUstream stream, uint64_t ns);
 
-/* n words at `to` become `value`. */
+/* Set n words at `to` to `value`. */
 void cuda_fill(CUstream stream, CUdeviceptr to, uint32_t value, uint64_t n);
 void cuda_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t n);
 

@@ -21,12 +21,12 @@ enum {
 	KIB = 1 << 10,
 	MIB = 1 << 20,
 	GRANULE = 512,
-	LATE_MS = 150, /* a stream that is to be late is busy for so long */
+	LATE_MS = 150, /* how long a late stream is busy */
 };
 
 /* ---- The device -------------------------------------------------------- */
 
-/* The driver, loaded. The test fails if there is none. */
+/* Load the driver. The test fails if there is none. */
 const struct driver *device_driver(void);
 
 bool device_is_simulated(void);
@@ -34,22 +34,22 @@ bool device_is_simulated(void);
 /* Skip the test on a GPU, with the reason why the simulation is needed. */
 void device_need_sim(const char *reason);
 
-/* Skip the test if there are fewer devices; the simulation gets as many. It
+/* Skip the test if there are fewer devices; the simulation gets this many. It
  * must be the first call. */
 void device_need(int count);
 
-/* Skip the test if device 0 has less memory; a simulated one gets as much. */
+/* Skip the test if device 0 has less memory; a simulated one gets this much. */
 void device_need_bytes(size_t bytes);
 
-/* Bytes a device has. */
+/* The bytes of a device. */
 size_t device_total(int device);
 
-/* Bytes that the driver says are free. */
+/* The free bytes by the driver's count. */
 size_t device_free_bytes(int device);
 
 /* ---- Work on streams --------------------------------------------------- */
 
-/* Keep a stream busy from now for so many milliseconds. */
+/* Keep a stream busy from now for this many milliseconds. */
 void busy(weir_stream stream, unsigned milliseconds);
 
 /* Queue a write of `value` to each byte. */
@@ -68,7 +68,7 @@ void load_kernels(void);
 /* Wait for the stream, then read memory of the device. */
 void read_back(void *to, const void *from, size_t size, weir_stream stream);
 
-/* Wait for the stream; each byte is `value`. */
+/* Wait for the stream, and expect that each byte is `value`. */
 void expect_filled(
     const void *ptr, size_t size, unsigned char value, weir_stream stream);
 
@@ -78,19 +78,19 @@ void finish(weir_stream stream);
 /* Is the work of a stream done? */
 bool is_done(weir_stream stream);
 
-/* Begin a capture that leaves all other calls allowed; end it and drop what it
- * made. */
+/* Begin a capture that leaves all other calls allowed; end it and drop its
+ * graph. */
 void capture_begin(weir_stream stream);
 void capture_end(weir_stream stream);
 
-/* Let two milliseconds pass, so that what is queued and short is done. */
+/* Let two milliseconds pass, so that short queued work is done. */
 void settle(void);
 
 /* A stream of the current device. */
 weir_stream new_stream(void);
 
-/* A stream that weir knows nothing of, made and destroyed by the driver's own
- * calls on the current device. */
+/* A stream that weir has not met, created and destroyed by the driver's calls
+ * on the current device. */
 weir_stream foreign_stream(unsigned flags);
 void foreign_destroy(weir_stream stream);
 
@@ -108,7 +108,7 @@ void *take_from(struct weir_pool *pool, size_t size, weir_stream stream);
 /* The answer of weir_block_info() for an address in a live block. */
 struct weir_block_info info_of(const void *ptr);
 
-/* Options that must be right. */
+/* Set options, which must be valid. */
 void conf(const char *text);
 
 /* The statistics of device 0, of any device, of a stream of device 0. */
@@ -119,21 +119,22 @@ struct weir_stats stats_of_stream(weir_stream stream);
 /* weir_trim() of the current device; returns the bytes given back. */
 size_t trim(size_t keep);
 
-/* weir_check() finds no fault, and the simulation saw no misuse. */
+/* Expect that weir_check() finds no fault and the simulation reported no
+ * misuse. */
 void expect_healthy(void);
 
-/* Nothing but counters of failures of device 0 differs from `before`; and all
- * is healthy. */
+/* Expect that only counters of failures of device 0 differ from `before`, and
+ * that all is healthy. */
 void expect_stats_unchanged(const struct weir_stats *before);
 
 /* ---- Statuses ---------------------------------------------------------- */
 
-/* The call gives this status; weir's words are printed if it does not. */
+/* The call returns this status; otherwise weir's text is printed. */
 #define EXPECT_STATUS(call, status)                                            \
 	device_expect_status(__FILE__, __LINE__, #call, (call), (status))
 #define EXPECT_OK(call) EXPECT_STATUS(call, WEIR_OK)
 
-/* The call, a malloc-like one, gives NULL and this status. */
+/* The call, a malloc-like one, returns NULL and this status. */
 #define EXPECT_NO_MEMORY(call, status)                                         \
 	device_expect_null(__FILE__, __LINE__, #call, (call), (status))
 

@@ -14,7 +14,7 @@
 
 #include "driver/sim/simcuda.h"
 
-/* The controls, the same struct for ever, or NULL on a GPU. Loads the driver
+/* The controls, always the same struct, or NULL on a GPU. Loads the driver
  * library, and makes no driver call. Any thread. */
 const struct simcuda_api *sim(void);
 

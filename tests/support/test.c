@@ -1,7 +1,7 @@
 /*
  * test.c - the main program of every test program
  *
- * Check runs each test in a child process with a timeout and tells how it
+ * Check runs each test in a child process with a timeout and reports how it
  * ended; this file decides what that means and prints it as TAP. What Check
  * has no word for travels in a page shared with the child:
  *
@@ -65,7 +65,7 @@ test_mark(const char *file, int line)
 	__atomic_store_n(&verdict->mark_line, line, __ATOMIC_RELAXED);
 }
 
-/* Tests run in processes of their own unless CK_FORK says no. */
+/* Each test runs in a separate process unless CK_FORK is "no". */
 static bool
 forks(void)
 {
@@ -197,7 +197,7 @@ as_real(struct test_value v)
 	return is_negative(v) ? (double)(int64_t)v.bits : (double)v.bits;
 }
 
-/* The answer of compare() for a NaN, which is not even equal to itself. */
+/* The result of compare() for a NaN, which is not even equal to itself. */
 enum { UNORDERED = 2 };
 
 /* -1, 0 or 1, by value and not by representation. */
@@ -314,7 +314,7 @@ test_expect_mem_eq(
 	}
 }
 
-/* The one function Check knows: the body of the running test. */
+/* The one function that Check calls: it runs the body of the current test. */
 START_TEST(run_body)
 {
 	(void)_i;
@@ -325,7 +325,7 @@ START_TEST(run_body)
 }
 END_TEST
 
-/* The name as the sentence it is. */
+/* The name as a sentence. */
 static void
 print_name(const char *name)
 {
@@ -419,7 +419,7 @@ run(int number, struct test *test)
 	return passed;
 }
 
-/* A name as asked for: blanks stand for underscores, patterns are allowed. */
+/* A requested name: blanks stand for underscores, patterns are allowed. */
 static bool
 matches(const struct test *test, const char *asked)
 {
@@ -445,7 +445,8 @@ is_wanted(const struct test *test, int n, char **asked)
 	return false;
 }
 
-/* Every name asked for is a test's; a typing error must not pass silently. */
+/* Every requested name must be a test's; a typing error must not pass
+ * silently. */
 static bool
 all_known(int n, char **asked)
 {

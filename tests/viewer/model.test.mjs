@@ -355,7 +355,7 @@ for (const [name, theme] of Object.entries(themes)) {
 				    contrast(theme[text], theme[back]).toFixed(2));
 	});
 	for (const sight of Object.keys(SIGHT))
-		test(`colours are told apart with ${sight}, ${name} theme`, () => {
+		test(`colours are distinguishable with ${sight}, ${name} theme`, () => {
 			const slots = Array.from({ length: 9 }, (_, i) =>
 				lab(theme[`slot-${i}`], sight));
 			let worst = [Infinity];

@@ -63,7 +63,7 @@ async function reopen(tab, path, hash) {
 
 /* ---- Loading ---- */
 
-shown("the summary tells the figures of the snapshot", "training",
+shown("the summary has the figures of the snapshot", "training",
     async (tab, [answer]) => {
 	    const mib = (n) => `${(n / 2 ** 20).toFixed(n < 100 * 2 ** 20 ?
 		1 : 0)} MiB`;
@@ -222,7 +222,7 @@ shown("the bands are as high as the memory in use", "training",
 	    assert.ok(wrong <= 1, `${wrong} pixels`);
     });
 
-shown("a block under the pointer is told with its stack", "training",
+shown("a block under the pointer is described with its stack", "training",
     async (tab) => {
 	    /* The lowest band is the block that was there first. */
 	    await tab.mouse.move(...await spot(tab, 0.5, 0.97));
@@ -465,7 +465,7 @@ shown("streams have a lane each, with what waits in them", "training",
 	    assert.match(await text(tab, ".found"), /stream 9/);
     });
 
-shown("private pools are told and have colours", "training",
+shown("private pools are named and have colours", "training",
     async (tab, [answer]) => {
 	    await tab.selectOption("select[aria-label='Colour by']", "pool");
 	    await settle(tab);

@@ -549,7 +549,7 @@ TEST(i_16_a_pin_where_no_memory_is_mapped_is_found)
 	expect_healthy();
 }
 
-/* ---- How it is told ---------------------------------------------------- */
+/* ---- Reports ----------------------------------------------------------- */
 
 TEST(all_faults_are_counted_whatever_room_there_is_for_their_text)
 {

@@ -221,7 +221,7 @@ struct GatheredContext {
 	virtual ~GatheredContext() = default;
 };
 
-/* ---- Who is told ------------------------------------------------------- */
+/* ---- Observers --------------------------------------------------------- */
 
 bool memoryProfilingEnabled();
 void reportMemoryUsageToProfiler(
