@@ -51,6 +51,7 @@ struct player {
 	struct explain *explain; /* NULL without play_choices.explain */
 	struct rounds *rounds;
 	uint64_t random;
+	uint64_t behind_ns; /* rows are played so much later than their time */
 	uint64_t live_bytes;
 	uint64_t device_allocs; /* at the latest query of the driver's count */
 	uint64_t early_map_calls; /* in the first tenth of the rows */
@@ -142,7 +143,7 @@ pattern_of(const struct player *player, uint32_t i)
 static bool
 report_work(const struct player *player, weir_stream stream)
 {
-	if (!player->trace->has_work ||
+	if (!player->trace->has_work || player->choices->unreported ||
 	    weir_stream_report_work(stream) == WEIR_OK)
 		return true;
 	complain("%s", weir_last_error());
@@ -401,6 +402,27 @@ play_work(struct player *player, const struct trace_row *row)
 	    report_work(player, stream);
 }
 
+/* Let the host wait for a stream. In the program, the time of each later row
+ * follows from the end of the wait. */
+static bool
+play_host_wait(struct player *player, const struct trace_row *row)
+{
+	uint64_t due_ns = scaled_ns(player, row->time_us) + player->behind_ns;
+	weir_stream stream = player_stream(player, row->stream);
+
+	if (stream == NULL)
+		return false;
+	if (weir_stream_synchronize(stream) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	uint64_t now_ns = stage_now_ns(player->stage);
+
+	if (now_ns > due_ns)
+		player->behind_ns += now_ns - due_ns;
+	return true;
+}
+
 /* End a stream. The stream verifies its blocks now that outlive it. */
 static bool
 play_end(struct player *player, const struct trace_row *row)
@@ -430,7 +452,8 @@ play_end(struct player *player, const struct trace_row *row)
 static bool
 play_row(struct player *player, const struct trace_row *row)
 {
-	stage_wait_until(player->stage, late_ns(player, row->time_us));
+	stage_wait_until(
+	    player->stage, late_ns(player, row->time_us) + player->behind_ns);
 	switch (row->action) {
 	case 'a':
 		return play_alloc(player, row);
@@ -442,6 +465,8 @@ play_row(struct player *player, const struct trace_row *row)
 		return play_wait(player, row);
 	case 'k':
 		return play_work(player, row);
+	case 'h':
+		return play_host_wait(player, row);
 	case 'e':
 		return play_end(player, row);
 	case 'n':

@@ -17,6 +17,7 @@ struct play_choices {
 	uint64_t seed;        /* of the random delays */
 	bool check;           /* weir_check() every 1000 rows and at the end */
 	bool touch;           /* write each block, and verify it at its free */
+	bool unreported;      /* streams do not report their work */
 	bool until_oom;       /* stop at the first request that fails */
 	bool explain;         /* record how requests are served */
 	size_t costliest;     /* requests that `explain` lists */

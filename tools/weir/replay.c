@@ -43,6 +43,8 @@ static const struct argp_option flags[] = {
 	    "write to all memory, and check it every 1000 rows", 0 },
 	{ "touch", 't', NULL, 0,
 	    "write to each block, and check it at its free", 0 },
+	{ "unreported", 'u', NULL, 0,
+	    "do not report the work of streams to weir", 0 },
 	{ "explain", 'w', "N", OPTION_ARG_OPTIONAL,
 	    "print how requests were served, N costliest too", 0 },
 	{ "fit", 'f', NULL, 0,
@@ -131,6 +133,9 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 	case 't':
 		play->touch = true;
 		return 0;
+	case 'u':
+		play->unreported = true;
+		return 0;
 	case 'w':
 		play->explain = true;
 		if (value != NULL)
@@ -164,10 +169,9 @@ const struct argp argp_replay = { flags, parse_replay_flag, "TRACE...",
 	"arena.\v"
 	"A TRACE is a memory snapshot or CSV "
 	"(action,addr,size,stream,time_us), plain or compressed by xz or gzip; "
-	"- is stdin. Efficiency is peak live over peak held. Late map calls "
-	"are those after the first tenth of the rows. Exit status: 1 if a "
-	"trace could not be played or a check failed; 0 otherwise, also if "
-	"requests ran out of memory.",
+	"- is stdin. Efficiency is peak live over peak held; late map calls "
+	"come after a tenth of the rows. Exit status: 1 if a trace could not "
+	"be played or a check failed, 0 otherwise.",
 	NULL, NULL, NULL };
 
 static bool

@@ -223,7 +223,7 @@ static bool
 read_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
-	static const char actions[12] = "arfcwkenSsmu";
+	static const char actions[13] = "arfcwkhenSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
@@ -350,7 +350,7 @@ make_tables(struct reader *reader)
 		blocks += row->action == 'a';
 		trace->has_records |= row->action == 'r';
 		trace->has_work |= row->action == 'k';
-		if (strchr("arfwken", row->action) != NULL &&
+		if (strchr("arfwkhen", row->action) != NULL &&
 		    row->stream >= trace->stream_count)
 			trace->stream_count = row->stream + 1u;
 		if (row->action == 'w' && row->size >= trace->stream_count)

@@ -18,6 +18,9 @@
  *	w  wait            `stream` waits for the work that is queued on another
  *	                   stream, whose number is in the column `size`
  *	k  kernel          `stream` has work that takes `size` microseconds
+ *	h  host waits      the host waits until `stream` has done all its work;
+ *	                   rows behind it are played later by as much as it
+ *	                   ends later than its time
  *	e  end             `stream` is destroyed; later rows with this number
  *	                   are for a new stream
  *	n  next round      the allocations of `stream` from here on repeat those

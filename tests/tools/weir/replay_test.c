@@ -253,6 +253,31 @@ TEST(the_duration_ends_with_the_last_work)
 	json_decref(json);
 }
 
+/* The host is 29 ms behind after its wait, and so is the last row. */
+TEST(rows_behind_a_wait_of_the_host_are_as_late_as_it)
+{
+	json_t *json = replayed("k,0,30000,0,0\n"
+				"h,0,0,0,1000\n"
+				"k,0,10000,1,2000\n");
+
+	EXPECT_GE(number(json, "duration_us"), 41000);
+	if (simulated(json))
+		EXPECT_LT(number(json, "duration_us"), 41100);
+	json_decref(json);
+}
+
+TEST(a_wait_of_the_host_for_what_is_over_moves_no_row)
+{
+	json_t *json = replayed("k,0,3000,0,0\n"
+				"h,0,0,0,5000\n"
+				"k,0,10000,1,6000\n");
+
+	EXPECT_GE(number(json, "duration_us"), 16000);
+	if (simulated(json))
+		EXPECT_LT(number(json, "duration_us"), 16100);
+	json_decref(json);
+}
+
 /* Under this policy weir waits on the GPU where it could have grown. */
 TEST(a_wait_stalls_a_stream_and_delays_the_work_behind_it)
 {
