@@ -9,6 +9,7 @@
 
 #include "base/meta.h"
 #include "base/status.h"
+#include "streams/capture.h"
 #include "streams/event.h"
 #include "streams/stream.h"
 #include "trace/served.h"
@@ -30,6 +31,9 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
 /* Has weir ever made a stream wait? If not, no stream is late. */
 static atomic_bool begun;
+
+/* Note [Lost time]. */
+static _Atomic(uint64_t) lost_ns;
 
 /* ---- Events ------------------------------------------------------------ */
 
@@ -174,17 +178,33 @@ is_due(struct delay *delay)
 	return true;
 }
 
+/* Does only a measurement say how late the wait makes the stream? It does if
+ * the stream is late or may be, or if the other one may be later than is seen.
+ */
+static bool
+is_unsure(const struct stream *stream, const struct stream *earlier)
+{
+	return delay_is_known(&stream->delay) ||
+	    (earlier != NULL && atomic_load(&earlier->delay.open_count) > 0);
+}
+
 struct delay_wait
-delay_program_begin(CUstream handle)
+delay_program_begin(CUstream handle, CUevent event, uint64_t tick)
 {
 	struct delay_wait wait = { 0 };
+	struct stream *earlier;
 
 	if (!atomic_load_explicit(&begun, memory_order_relaxed))
 		return wait;
 	wait.stream = stream_known(handle);
-	if (wait.stream != NULL && delay_is_known(&wait.stream->delay) &&
-	    is_due(&wait.stream->delay) && can_measure(wait.stream))
+	if (wait.stream == NULL)
+		return wait;
+	earlier = tick == 0 ? NULL : order_recorded_on(event, tick);
+	if (is_unsure(wait.stream, earlier) && is_due(&wait.stream->delay) &&
+	    can_measure(wait.stream))
 		wait.before = record_in_context(wait.stream);
+	if (earlier != NULL)
+		stream_put(earlier);
 	return wait;
 }
 
@@ -365,6 +385,113 @@ delay_see(struct stream *stream)
 		bound_late(stream);
 	return late(stream);
 }
+
+/* ---- The host's waits -------------------------------------------------- */
+
+uint64_t
+delay_host_begins(void)
+{
+	return atomic_load_explicit(&begun, memory_order_relaxed) ?
+	    driver_time_ns() :
+	    0;
+}
+
+uint64_t
+delay_lost_ns(void)
+{
+	return atomic_load(&lost_ns);
+}
+
+static uint64_t
+time_since(uint64_t began_ns)
+{
+	uint64_t now = driver_time_ns();
+
+	return now < began_ns ? 0 : now - began_ns;
+}
+
+/* The host has lost the time by which the stream is late, of `most` at most.
+ * The streams have felt it for good, so felt_ns stays. */
+static uint64_t
+lose(struct stream *stream, uint64_t most)
+{
+	lock_enter(&lock);
+	uint64_t lost = lesser_ns(late(stream), most);
+	atomic_fetch_sub(&stream->delay.late_ns, lost);
+	lock_leave(&lock);
+	return lost;
+}
+
+/* The host has waited for a stream, or for all (NULL). The others are seen
+ * first, because the stream has the lateness of those that it waited for. */
+static void
+host_waited(struct stream *stream, uint64_t began_ns)
+{
+	enum { MOST = 64 };
+	struct stream *others[MOST];
+	uint64_t most = time_since(began_ns);
+	struct capture_guard guard;
+	uint64_t lost = 0;
+	unsigned n;
+
+	if (capture_enter(NULL, &guard) != WEIR_OK)
+		return;
+	n = stream_late_ones(others, MOST);
+	for (unsigned i = 0; i < n; i++)
+		if (others[i] != stream)
+			delay_see(others[i]);
+	if (stream != NULL) {
+		delay_see(stream);
+		lost = lose(stream, most);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t one = stream == NULL ? lose(others[i], most) : 0;
+
+		if (lost < one)
+			lost = one;
+		stream_put(others[i]);
+	}
+	capture_leave(&guard);
+	atomic_fetch_add(&lost_ns, lost);
+}
+
+void
+delay_host_waited(CUstream handle, uint64_t began_ns)
+{
+	struct stream *stream;
+
+	if (handle == WEIR_STREAM_ANY) {
+		delay_host_waited_all(began_ns);
+		return;
+	}
+	stream = began_ns == 0 ? NULL : stream_known(handle);
+	if (stream == NULL)
+		return;
+	host_waited(stream, began_ns);
+	stream_put(stream);
+}
+
+void
+delay_host_waited_event(CUevent event, uint64_t began_ns)
+{
+	uint64_t tick = began_ns == 0 ? 0 : order_waiting(event);
+	struct stream *stream =
+	    tick == 0 ? NULL : order_recorded_on(event, tick);
+
+	if (stream == NULL)
+		return;
+	host_waited(stream, began_ns);
+	stream_put(stream);
+}
+
+void
+delay_host_waited_all(uint64_t began_ns)
+{
+	if (began_ns != 0)
+		host_waited(NULL, began_ns);
+}
+
+/* ---- Streams without work ---------------------------------------------- */
 
 void
 delay_idle(struct stream *stream)

@@ -10,11 +10,10 @@
  * count as one.
  *
  * A stream that has nothing left to do is not late any more, because the
- * program gives it new work no later than without the waits. (A host that
- * waited for the stream gives it work later; weir does not see that.) For the
- * same reason a stream that has done all its work up to some time ago is late
- * by that time at most. Its fences and the ends of its uses show how far it has
- * come.
+ * program gives it new work no later than without the waits, unless the host
+ * has waited for it (Note [Lost time]). For the same reason a stream that has
+ * done all its work up to some time ago is late by that time at most. Its
+ * fences and the ends of its uses show how far it has come.
  *
  * The program's own waits pass lateness on, and reduce it. Suppose that a
  * stream had to wait for another one for some time. Without weir's waits it
@@ -22,7 +21,7 @@
  * stream earlier by the other's. Therefore it is now late by the sum of its
  * lateness and that time, but by no more than the other stream. A stream that
  * did not have to wait stays as late as it was. Events show whether it had to
- * wait. They are recorded only for a stream that is late or may be, and not too
+ * wait. They are recorded only if either stream is late or may be, and not too
  * often: as long as weir has made no stream wait, a wait of the program costs
  * one load. If a wait of the program is not measured, the stream counts as late
  * as the later of the two.
@@ -45,6 +44,17 @@
  * removed plus the time that the stream still had to wait. The largest slack
  * seen is kept, because programs repeat their work. A late stream that has
  * nothing left to do may have made the host wait, so its slack is set to 0.
+ *
+ * Note [Lost time]
+ *
+ * A host that waits for a late stream goes on later by that lateness, and so do
+ * all streams that it gives work to. This time is *lost*: nothing makes up for
+ * it, whereas lateness may be made up for. It is at most as long as the host
+ * waited. The stream is on time again, measured by what the host does next.
+ * Lost time is that of the program, so there is one sum.
+ *
+ * weir sees the host's waits by its own calls and by those of the preload. A
+ * program that only links weir, or PyTorch with weir installed, waits unseen.
  */
 #ifndef STREAMS_DELAY_H
 #define STREAMS_DELAY_H
@@ -101,9 +111,10 @@ struct delay_wait {
 };
 
 /* Report that the program is about to make the stream of a handle wait for an
- * event. The stream's context is current, or the driver finds it by the
- * handle. */
-struct delay_wait delay_program_begin(CUstream handle);
+ * event, for its record at `tick` (order_waiting()). The stream's context is
+ * current, or the driver finds it by the handle. */
+struct delay_wait delay_program_begin(
+    CUstream handle, CUevent event, uint64_t tick);
 
 /* Report that the program has made that wait, for the event's record at `tick`
  * (order_waiting()). 0: the record is not known, or the call has failed. */
@@ -150,6 +161,19 @@ delay_is_known(const struct delay *delay)
 	return atomic_load(&delay->late_ns) > 0 ||
 	    atomic_load(&delay->open_count) > 0;
 }
+
+/* Report that the host is about to wait for the device. Returns the time, for
+ * one of the reports below; 0 if no stream can be late. */
+uint64_t delay_host_begins(void);
+
+/* Report that the host has waited for all work of the stream of a handle, for
+ * an event, or for all work. */
+void delay_host_waited(CUstream handle, uint64_t began_ns);
+void delay_host_waited_event(CUevent event, uint64_t began_ns);
+void delay_host_waited_all(uint64_t began_ns);
+
+/* The time that the program has lost so far: Note [Lost time]. */
+uint64_t delay_lost_ns(void);
 
 /* Report that the stream has nothing left to do. Where delay_see() may be
  * called. */

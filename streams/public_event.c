@@ -178,8 +178,11 @@ weir_event_synchronize(struct weir_event *event)
 		return status;
 	observe_event(WEIR_TRACE_EVENT_SYNCHRONIZATION, event->device,
 	    event->handle, NULL);
-	return driver_status(driver_peek()->cuEventSynchronize(event->handle),
-	    "cuEventSynchronize()");
+	uint64_t began_ns = delay_host_begins();
+	CUresult code = driver_peek()->cuEventSynchronize(event->handle);
+
+	delay_host_waited_event(event->handle, began_ns);
+	return driver_status(code, "cuEventSynchronize()");
 }
 
 enum weir_status
@@ -203,7 +206,8 @@ weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 	if (status != WEIR_OK)
 		goto put;
 	uint64_t tick = order_waiting(event->handle);
-	struct delay_wait wait = delay_program_begin(stream->handle);
+	struct delay_wait wait =
+	    delay_program_begin(stream->handle, event->handle, tick);
 	status = driver_status(
 	    driver_peek()->cuStreamWaitEvent(stream->handle, event->handle, 0),
 	    "cuStreamWaitEvent(stream %p)", (void *)handle);

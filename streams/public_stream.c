@@ -279,10 +279,14 @@ ask_done(CUstream stream, void *answer)
 static CUresult
 ask_wait(CUstream stream, void *answer)
 {
+	uint64_t began_ns = delay_host_begins();
+	CUresult code = stream == WEIR_STREAM_ANY ?
+	    driver_peek()->cuCtxSynchronize() :
+	    driver_peek()->cuStreamSynchronize(stream);
+
 	(void)answer;
-	if (stream == WEIR_STREAM_ANY)
-		return driver_peek()->cuCtxSynchronize();
-	return driver_peek()->cuStreamSynchronize(stream);
+	delay_host_waited(stream, began_ns);
+	return code;
 }
 
 static CUresult
@@ -350,6 +354,8 @@ ask_copy(CUstream stream, void *answer)
 	CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult code = driver->cuStreamIsCapturing(stream, &capturing);
 
+	uint64_t began_ns = delay_host_begins();
+
 	if (code == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE)
 		code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (code == CUDA_SUCCESS)
@@ -359,7 +365,9 @@ ask_copy(CUstream stream, void *answer)
 		return code;
 	observe_stream(
 	    WEIR_TRACE_STREAM_SYNCHRONIZATION, copying->device, copying->named);
-	return driver->cuStreamSynchronize(stream);
+	code = driver->cuStreamSynchronize(stream);
+	delay_host_waited(stream, began_ns);
+	return code;
 }
 
 enum weir_status
@@ -464,7 +472,9 @@ weir_device_synchronize(int device)
 	status = driver_enter(context, &guard);
 	if (status != WEIR_OK)
 		return status;
+	uint64_t began_ns = delay_host_begins();
 	CUresult code = driver->cuCtxSynchronize();
+	delay_host_waited_all(began_ns);
 	driver_leave(&guard);
 	return driver_status(code, "cuCtxSynchronize(device %d)", device);
 }

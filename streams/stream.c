@@ -475,6 +475,23 @@ stream_orders_others(const struct stream *stream)
 	return others;
 }
 
+unsigned
+stream_late_ones(struct stream **out, unsigned most)
+{
+	unsigned n = 0;
+
+	lock_enter(&lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct stream *s = buckets[i]; s != NULL && n < most;
+		     s = s->next)
+			if (delay_is_known(&s->delay)) {
+				stream_ref(s);
+				out[n++] = s;
+			}
+	lock_leave(&lock);
+	return n;
+}
+
 /* ---- Fences ------------------------------------------------------------ */
 
 /* Is any stream of this context that weir knows being captured? */

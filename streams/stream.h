@@ -113,6 +113,10 @@ enum weir_status stream_lookup(
  * ended; else NULL. Sets no status. */
 struct stream *stream_known(weir_stream handle);
 
+/* Get up to `most` streams that are late or may be, with a reference each.
+ * Returns how many. */
+unsigned stream_late_ones(struct stream **out, unsigned most);
+
 /* Follow a stream that weir has just made or uses again. */
 enum weir_status stream_adopt(
     weir_stream handle, enum stream_origin origin, int priority);

@@ -153,6 +153,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->in_use = true;
 	arena->owners = 1;
 	arena->began_ns = driver_time_ns();
+	arena->began_lost_ns = delay_lost_ns();
 	arena->moves_paid_ns = arena->began_ns;
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->heaps);

@@ -318,6 +318,7 @@ struct arena {
 	uint64_t polled; /* `served` when streams were last polled */
 	uint64_t moves_paid_ns; /* policy_pay_moves() */
 	uint64_t began_ns;      /* when the arena was made: driver_time_ns() */
+	uint64_t began_lost_ns; /* the time that was lost by then */
 	uint64_t late_ns;       /* the largest lateness seen of a stream */
 	struct evidence evidence; /* of the cost of weir's waits */
 	size_t most_live; /* the peak of live bytes, with the request's */

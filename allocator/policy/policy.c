@@ -110,10 +110,9 @@ policy_waits(const struct request_facts *facts)
 		return WAITS_NONE;
 	if (facts->delay_percent == 0)
 		return WAITS_NONE;
-	if (facts->sees_waits && policy_is_late(facts))
-		return WAITS_NONE;
-	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
-								WAITS_FREE;
+	if (facts->is_small || (facts->sees_waits && policy_is_late(facts)))
+		return WAITS_FREE;
+	return policy_has_pressure(facts) ? WAITS_CHEAP : WAITS_FREE;
 }
 
 /* The part of the time that the program may be delayed by. */
@@ -161,10 +160,11 @@ budget_of(const struct request_facts *facts)
 {
 	double us =
 	    (double)facts->elapsed_ns / 1e3 * share_of(facts->delay_percent);
+	double lost = (double)facts->lost_ns / 1e3;
 
 	if (facts->delay_percent == 0)
 		return 0;
-	return lesser_us(us + policy.budget_us, policy.budget_most_us);
+	return lesser_us(us + policy.budget_us - lost, policy.budget_most_us);
 }
 
 /* How late the stream is beyond its slack, in us. */

@@ -32,7 +32,9 @@
  * *Lateness* is measured (streams/delay.h), so the real cost of a wait decides
  * about the next ones. Only the stream's own lateness counts, beyond the slack
  * that it was seen to have. The *budget* is half of delay_percent of the time
- * since the first request, because several waits may be under way.
+ * since the first request, because several waits may be under way, less the
+ * time that the program has lost: if the host waits for a late stream, nothing
+ * makes up for the lateness any more.
  *
  * *By place.* A stream begins its next work when all its present work is done,
  * so a wait for another stream delays it only if that stream takes longer. weir
@@ -53,12 +55,13 @@
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
  * held than the peak of live bytes, and at least 64 MiB more. A stream that is
- * later than the budget makes no wait, by either rule. If weir has seen no wait
- * of the program's on the stream or for it, the program may make such waits
- * unseen, and they may absorb the lateness that weir measures. Then lateness
- * does not restrict the rule by place. A small request makes free waits only,
- * because it would allocate 2 MiB of new memory at most. A wait in a capture is
- * made again at each replay, so there too only free waits are made.
+ * later than the budget makes free waits only, and no wait at the high price.
+ * If weir has seen no wait of the program's on the stream or for it, the
+ * program may make such waits unseen, and they may absorb the lateness that
+ * weir measures. Then lateness does not restrict the rule by place. A small
+ * request makes free waits only, because it would allocate 2 MiB of new memory
+ * at most. A wait in a capture is made again at each replay, so there too only
+ * free waits are made.
  *
  * A move costs driver calls each time, and new memory costs them only once. So
  * moves, too, may take no longer than half of delay_percent of the time: the
@@ -128,6 +131,7 @@ struct request_facts {
 	uint64_t moves_paid_ns; /* policy_pay_moves() */
 	size_t request_bytes;
 	uint64_t elapsed_ns; /* since the first request */
+	uint64_t lost_ns;    /* by the host, since the first request */
 	uint64_t late_ns;    /* the own lateness of its stream */
 	uint64_t slack_ns;   /* the slack of its stream */
 	bool sees_waits;     /* the program makes waits on its stream */

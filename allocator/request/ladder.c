@@ -173,6 +173,7 @@ facts_of(const struct request *r)
 		.request_bytes = round_up(r->rounded, arena->granularity),
 		.elapsed_ns = driver_time_ns() - arena->began_ns,
 		.late_ns = r->late_ns,
+		.lost_ns = delay_lost_ns() - arena->began_lost_ns,
 		.slack_ns = r->slack_ns,
 		.sees_waits = order_is_seen(&r->heap->stream->order),
 		.evidence = arena->evidence };

@@ -389,7 +389,9 @@ struct weir_stat3 {
  * num_gpu_waits         waits put into a stream to reuse memory
  * gpu_wait_ns           how long these waits kept streams from going on, of
  *                       those that were seen to be over
- * gpu_delay_ns          how late they made the latest stream, at most
+ * gpu_delay_ns          how late they made the program, at most: the time that
+ *                       the host lost by waiting for late streams, as far as
+ *                       weir sees it wait, and the lateness of the latest one
  * num_map_calls         physical pieces mapped into expandable segments
  * num_unmap_calls       calls that unmapped ranges of such segments
  * remapped_bytes        bytes of physical memory mapped at another address

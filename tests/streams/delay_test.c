@@ -320,6 +320,146 @@ TEST(slack_is_forgotten_by_a_stream_that_ends_its_work_late)
 	EXPECT_EQ(slack_ms(b), 0);
 }
 
+/* Make b late by 10 ms while the device has 20 ms of work for it, and let the
+ * host wait; how much it has lost, in ms. */
+static uint64_t
+lost_ms(weir_stream a, weir_stream b, void (*host_waits)(weir_stream))
+{
+	uint64_t before = delay_lost_ns();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	host_waits(b);
+	return (delay_lost_ns() - before + MS / 2) / MS;
+}
+
+static void
+wait_for_stream(weir_stream stream)
+{
+	EXPECT_OK(weir_stream_synchronize(stream));
+}
+
+static void
+wait_for_device(weir_stream stream)
+{
+	(void)stream;
+	EXPECT_OK(weir_device_synchronize(0));
+}
+
+static void
+wait_for_event(weir_stream stream)
+{
+	struct weir_event *event;
+
+	EXPECT_OK(weir_event_create(0, &event));
+	EXPECT_OK(weir_event_record(event, stream));
+	EXPECT_OK(weir_event_synchronize(event));
+	EXPECT_OK(weir_event_destroy(event));
+}
+
+static void
+wait_for_copy(weir_stream stream)
+{
+	static char to[16];
+	void *from = weir_malloc(sizeof(to), stream);
+
+	EXPECT_NOT_NULL(from);
+	EXPECT_OK(weir_copy(to, from, sizeof(to), stream));
+	weir_free(from);
+}
+
+static void
+wait_at_the_end(weir_stream stream)
+{
+	pass(28); /* 2 of 30 ms are left */
+	EXPECT_OK(weir_stream_synchronize(stream));
+}
+
+static void
+wait_when_it_is_over(weir_stream stream)
+{
+	pass(30);
+	EXPECT_OK(weir_stream_synchronize(stream));
+}
+
+TEST(a_host_that_waits_for_a_late_stream_loses_its_lateness)
+{
+	static void (*const waits[])(weir_stream) = { wait_for_stream,
+		wait_for_device, wait_for_event, wait_for_copy };
+
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		EXPECT_EQ(lost_ms(a, b, waits[i]), 10);
+		EXPECT_EQ(late_ms(b), 0);
+	}
+}
+
+TEST(a_host_loses_no_more_than_it_has_waited)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	EXPECT_EQ(lost_ms(a, b, wait_at_the_end), 2);
+	EXPECT_EQ(lost_ms(a, b, wait_when_it_is_over), 0);
+}
+
+/* All of the device's streams are late by the same wait. */
+TEST(a_wait_for_the_device_loses_the_lateness_of_the_latest_stream_once)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+	uint64_t before = delay_lost_ns();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	EXPECT_OK(weir_device_synchronize(0));
+	EXPECT_EQ((delay_lost_ns() - before + MS / 2) / MS, 10);
+}
+
+/* The host waits for a stream that waited for the late one. */
+TEST(a_host_that_waits_for_a_stream_loses_the_lateness_that_it_inherited)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+	uint64_t before = delay_lost_ns();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	EXPECT_OK(weir_stream_synchronize(c));
+	EXPECT_EQ((delay_lost_ns() - before + MS / 2) / MS, 10);
+}
+
+/* As an event that the host queries: weir cannot tell whether it waits. */
+TEST(a_host_that_looks_loses_nothing)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	uint64_t before = delay_lost_ns();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	pass(31);
+	EXPECT_OK(weir_stream_query(b));
+	EXPECT_EQ(delay_lost_ns(), before);
+}
+
 TEST(a_wait_that_no_work_follows_makes_no_stream_late)
 {
 	arrange();

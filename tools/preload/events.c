@@ -84,9 +84,9 @@ cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags)
 
 /* Only waits that weir follows are measured. */
 static struct delay_wait
-measuring(CUstream stream, uint64_t tick)
+measuring(CUstream stream, CUevent event, uint64_t tick)
 {
-	return tick != 0 ? delay_program_begin(stream) :
+	return tick != 0 ? delay_program_begin(stream, event, tick) :
 			   (struct delay_wait){ 0 };
 }
 
@@ -104,7 +104,7 @@ cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 	report_call(HOOK_cuStreamWaitEvent);
 	CUstream on = explicit_stream(stream, false);
 	uint64_t tick = waiting(event, flags);
-	struct delay_wait wait = measuring(on, tick);
+	struct delay_wait wait = measuring(on, event, tick);
 	CUresult code = REAL(cuStreamWaitEvent)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
 		stream_waited(on, event, tick);
@@ -118,7 +118,7 @@ cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags)
 	report_call(HOOK_cuStreamWaitEvent_ptsz);
 	CUstream on = explicit_stream(stream, true);
 	uint64_t tick = waiting(event, flags);
-	struct delay_wait wait = measuring(on, tick);
+	struct delay_wait wait = measuring(on, event, tick);
 	CUresult code = REAL(cuStreamWaitEvent_ptsz)(stream, event, flags);
 	if (code == CUDA_SUCCESS)
 		stream_waited(on, event, tick);

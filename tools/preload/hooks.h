@@ -208,8 +208,8 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000,    \
 	    HOOK_BOTH, (CUdevice device))
 
-/* Hooks that only observe, for a report or the history. Lookups return them
- * only if one of these is on. */
+/* Hooks that only observe: how long the host waits, for the budget of delay, a
+ * report and the history. */
 #define HOOKS_WATCH(X)                                                         \
 	X(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, HOOK_LEGACY,        \
 	    (void *to, CUdeviceptr from, size_t bytes, CUstream stream))       \
@@ -321,7 +321,6 @@ enum hook_id {
 	HOOKS(HOOK_ID)
 #undef HOOK_ID
 	    HOOK_COUNT,
-	HOOK_WATCH_FIRST = HOOK_cuMemcpyDtoHAsync_v2,
 	HOOK_CHECK_FIRST = HOOK_cuLaunchKernel
 };
 

@@ -58,10 +58,7 @@ stands_in(const struct hook *hook)
 {
 	if (hook == NULL || !gate_enabled())
 		return false;
-	if (id_of(hook) >= HOOK_CHECK_FIRST)
-		return races_wanted();
-	return id_of(hook) < HOOK_WATCH_FIRST || watch_wanted() ||
-	    races_wanted();
+	return id_of(hook) < HOOK_CHECK_FIRST || races_wanted();
 }
 
 /*

@@ -635,6 +635,7 @@ cuCtxSynchronize(void)
 
 	watch_begin(HOOK_cuCtxSynchronize);
 	code = REAL(cuCtxSynchronize)();
+	watch_lose_time();
 	watch_end(HOOK_cuCtxSynchronize);
 	watch_wait();
 	if (code == CUDA_SUCCESS) {
@@ -663,6 +664,7 @@ cuCtxSynchronize_v2(CUcontext context)
 
 	watch_begin(HOOK_cuCtxSynchronize_v2);
 	code = REAL(cuCtxSynchronize_v2)(context);
+	watch_lose_time();
 	watch_end(HOOK_cuCtxSynchronize_v2);
 	watch_wait();
 	if (code == CUDA_SUCCESS)

@@ -403,9 +403,6 @@ bool count_has_news(void);
 
 /* ---- watch.c: waits of the program ------------------------------------- */
 
-/* Does a report or the history need the calls below? */
-bool watch_wanted(void);
-
 /* Called at a free of device-scope memory: the driver would have waited. */
 void watch_free(void);
 
@@ -416,6 +413,10 @@ void watch_wait(void);
  * that is on, as a region with the name of the call. */
 void watch_begin(enum hook_id id);
 void watch_end(enum hook_id id);
+
+/* Report that the wait of watch_begin() was for all work of the device:
+ * streams/delay.h, Note [Lost time]. */
+void watch_lose_time(void);
 
 /* How many copies to the host were followed by such a free as the only wait. */
 uint64_t watch_barriers(void);

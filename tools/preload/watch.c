@@ -25,9 +25,8 @@
 
 #include <weir/trace.h>
 
-#include "allocator/options.h"
-#include "base/status.h"
 #include "streams/capture.h"
+#include "streams/delay.h"
 #include "tools/preload/preload.h"
 #include "trace/history.h"
 
@@ -40,18 +39,8 @@ static PRELOAD_THREAD struct {
 	uint64_t waits; /* the count when the copy was queued */
 } latest;
 
-bool
-watch_wanted(void)
-{
-	const struct options *options;
-
-	if (report_wanted())
-		return true;
-	status_mute();
-	bool wanted = options_get(&options) == WEIR_OK && options->history;
-	status_unmute();
-	return wanted;
-}
+/* When this thread's present wait began: delay_host_begins(). */
+static PRELOAD_THREAD uint64_t wait_began_ns;
 
 void
 watch_wait(void)
@@ -110,12 +99,40 @@ watch_begin(enum hook_id id)
 {
 	report_call(id);
 	annotate_wait(id, WEIR_STAGE_START);
+	wait_began_ns = delay_host_begins();
 }
 
 void
 watch_end(enum hook_id id)
 {
 	annotate_wait(id, WEIR_STAGE_END);
+}
+
+/* Take the beginning of this thread's wait. 0: the call was no wait, or cost no
+ * time. */
+static uint64_t
+take_began(void)
+{
+	uint64_t began_ns = wait_began_ns;
+
+	wait_began_ns = 0;
+	return began_ns;
+}
+
+static void
+lose_time(CUstream stream, bool per_thread, uint64_t began_ns)
+{
+	if (began_ns == 0)
+		return;
+	if (stream == NULL)
+		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	delay_host_waited(stream, began_ns);
+}
+
+void
+watch_lose_time(void)
+{
+	delay_host_waited_all(take_began());
 }
 
 static CUresult
@@ -134,12 +151,13 @@ ended(enum hook_id id, CUresult code)
 	return waited_with(code);
 }
 
-/* ---- For races.c ------------------------------------------------------- */
+/* ---- Known to be over -------------------------------------------------- */
 
 /* The host knows that a stream is done; that an event is met. */
 static CUresult
 over(CUstream stream, bool per_thread, CUresult code)
 {
+	lose_time(stream, per_thread, take_began());
 	if (code == CUDA_SUCCESS && races_wanted())
 		races_waited(stream, per_thread);
 	return code;
@@ -148,6 +166,7 @@ over(CUstream stream, bool per_thread, CUresult code)
 static CUresult
 met(CUevent event, CUresult code)
 {
+	delay_host_waited_event(event, take_began());
 	if (code == CUDA_SUCCESS && races_wanted())
 		races_event_waited(event);
 	return code;
@@ -164,6 +183,14 @@ used(CUdeviceptr to, CUdeviceptr from, CUstream stream, bool per_thread,
 	if (code == CUDA_SUCCESS && races_wanted())
 		races_work(stream, per_thread, "a copy", both, 2, 2);
 	return code;
+}
+
+/* A copy of two or three dimensions, on a default stream. */
+static CUresult
+copied(bool per_thread, enum hook_id id, CUresult code)
+{
+	lose_time(NULL, per_thread, take_began());
+	return ended(id, code);
 }
 
 /* ---- Copies ------------------------------------------------------------ */
@@ -184,13 +211,17 @@ kind_of(CUdeviceptr ptr)
 
 /* A copy to pageable memory is done when the call returns. */
 static CUresult
-copy_is_queued(CUdeviceptr to, CUresult code)
+copy_is_queued(CUdeviceptr to, CUstream stream, bool per_thread, CUresult code)
 {
-	if (code != CUDA_SUCCESS || !report_wanted() || capture_any())
+	uint64_t began_ns = take_began();
+
+	if (code != CUDA_SUCCESS || capture_any() ||
+	    (!report_wanted() && began_ns == 0))
 		return code;
 	switch (kind_of(to)) {
 	case PAGEABLE:
 		watch_wait();
+		lose_time(stream, per_thread, began_ns);
 		break;
 	case PINNED:
 		queued();
@@ -211,8 +242,9 @@ CUresult
 cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2);
+	wait_began_ns = delay_host_begins();
 	return used(0, from, stream, false,
-	    copy_is_queued(address_of(to),
+	    copy_is_queued(address_of(to), stream, false,
 		REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream)));
 }
 
@@ -221,8 +253,9 @@ cuMemcpyDtoHAsync_v2_ptsz(
     void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyDtoHAsync_v2_ptsz);
+	wait_began_ns = delay_host_begins();
 	return used(0, from, stream, true,
-	    copy_is_queued(address_of(to),
+	    copy_is_queued(address_of(to), stream, true,
 		REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream)));
 }
 
@@ -230,8 +263,10 @@ CUresult
 cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyAsync);
+	wait_began_ns = delay_host_begins();
 	return used(to, from, stream, false,
-	    copy_is_queued(to, REAL(cuMemcpyAsync)(to, from, bytes, stream)));
+	    copy_is_queued(to, stream, false,
+		REAL(cuMemcpyAsync)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -239,9 +274,10 @@ cuMemcpyAsync_ptsz(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	report_call(HOOK_cuMemcpyAsync_ptsz);
+	wait_began_ns = delay_host_begins();
 	return used(to, from, stream, true,
-	    copy_is_queued(
-		to, REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
+	    copy_is_queued(to, stream, true,
+		REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -287,14 +323,15 @@ CUresult
 cuMemcpy2D_v2(const void *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2);
-	return ended(HOOK_cuMemcpy2D_v2, REAL(cuMemcpy2D_v2)(copy));
+	return copied(false, HOOK_cuMemcpy2D_v2, REAL(cuMemcpy2D_v2)(copy));
 }
 
 CUresult
 cuMemcpy2D_v2_ptds(const void *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2_ptds);
-	return ended(HOOK_cuMemcpy2D_v2_ptds, REAL(cuMemcpy2D_v2_ptds)(copy));
+	return copied(
+	    true, HOOK_cuMemcpy2D_v2_ptds, REAL(cuMemcpy2D_v2_ptds)(copy));
 }
 
 CUresult
@@ -309,7 +346,7 @@ CUresult
 cuMemcpy2DUnaligned_v2_ptds(const void *copy)
 {
 	watch_begin(HOOK_cuMemcpy2DUnaligned_v2_ptds);
-	return ended(HOOK_cuMemcpy2DUnaligned_v2_ptds,
+	return copied(true, HOOK_cuMemcpy2DUnaligned_v2_ptds,
 	    REAL(cuMemcpy2DUnaligned_v2_ptds)(copy));
 }
 
@@ -317,14 +354,15 @@ CUresult
 cuMemcpy3D_v2(const void *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2);
-	return ended(HOOK_cuMemcpy3D_v2, REAL(cuMemcpy3D_v2)(copy));
+	return copied(false, HOOK_cuMemcpy3D_v2, REAL(cuMemcpy3D_v2)(copy));
 }
 
 CUresult
 cuMemcpy3D_v2_ptds(const void *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2_ptds);
-	return ended(HOOK_cuMemcpy3D_v2_ptds, REAL(cuMemcpy3D_v2_ptds)(copy));
+	return copied(
+	    true, HOOK_cuMemcpy3D_v2_ptds, REAL(cuMemcpy3D_v2_ptds)(copy));
 }
 
 /* ---- Waits ------------------------------------------------------------- */

@@ -283,8 +283,40 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
-		if (rows[i].is_late || rows[i].percent == 0)
+		if (rows[i].percent == 0)
 			EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
+		else if (rows[i].is_late)
+			EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
+	}
+}
+
+TEST(the_budget_is_less_by_the_time_that_the_host_has_lost)
+{
+	static const struct {
+		uint64_t elapsed_ms;
+		uint64_t lost_us;
+		uint64_t late_us;
+		bool is_late;
+		uint64_t any_us;
+	} rows[] = {
+		{ 1000, 1000, 0, false, 4300 },
+		{ 1000, 5300, 0, false, 0 },
+		{ 1000, 5301, 0, true, 0 },
+		{ 1000, 4000, 1000, false, 300 },
+		{ 1000, 4000, 1301, true, 0 },
+		/* The bound is of what is left. */
+		{ 100000, 250000, 0, false, 250000 },
+		{ 100000, 400300, 0, false, 100000 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts =
+		    request_where(2000, rows[i].elapsed_ms, rows[i].late_us);
+
+		facts.lost_ns = rows[i].lost_us * US;
+		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
+		    rows[i].any_us);
 	}
 }
 
@@ -321,7 +353,7 @@ TEST(where_no_wait_of_the_program_is_seen_a_late_stream_waits_by_place)
 {
 	struct request_facts facts = request_where(2000, 1000, 6000);
 
-	EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
+	EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
 	facts.sees_waits = false;
 	EXPECT_EQ(policy_waits(&facts), WAITS_CHEAP);
 	EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);

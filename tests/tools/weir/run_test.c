@@ -341,6 +341,21 @@ TEST(a_linked_program_is_served_once_in_segments_of_the_driver)
 	free(program);
 }
 
+/* streams/delay.h, Note [Lost time]. */
+TEST(what_the_host_loses_by_waiting_for_late_streams_is_counted)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_lost_time");
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--quiet", "--conf",
+	    "prefer:memory", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "delayed: yes\n");
+	command_free(&result);
+	free(program);
+}
+
 /* weir serves none of its calls, so that no call begins the preload. */
 TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
 {
