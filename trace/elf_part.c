@@ -85,7 +85,7 @@ static ElfW(Shdr) section_header(const struct elf_file *file, uint64_t index)
 }
 
 /* Read the section headers, of which the first has been read already, and the
- * names. The names may be in one of the headers, or anywhere else. */
+ * names of the sections. */
 static bool
 keep_headers(struct elf_file *file, const ElfW(Shdr) * first)
 {
