@@ -99,24 +99,16 @@ parse_replay_limit(const struct argp_state *state, const char *value)
 	return bytes;
 }
 
+/* The flags that say how a trace is played. */
 static error_t
-parse_replay_flag(int key, char *value, struct argp_state *state)
+parse_play_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 	struct play_choices *play = &choices->trial.play;
 
 	switch (key) {
-	case 'j':
-		choices->json = true;
-		return 0;
 	case 'l':
 		play->limit_bytes = parse_replay_limit(state, value);
-		return 0;
-	case 'd':
-		choices->device = parse_replay_device(state, value);
-		return 0;
-	case 'c':
-		choices->trial.conf = value;
 		return 0;
 	case 'x':
 		play->speed = parse_real(state, "--speed", value, 0.001, 1e6);
@@ -142,6 +134,26 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 			play->costliest =
 			    parse_whole(state, "--explain", value);
 		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t
+parse_replay_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case 'j':
+		choices->json = true;
+		return 0;
+	case 'd':
+		choices->device = parse_replay_device(state, value);
+		return 0;
+	case 'c':
+		choices->trial.conf = value;
+		return 0;
 	case 'f':
 		choices->fit = true;
 		return 0;
@@ -155,12 +167,13 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 		argp_error(state, "no TRACE");
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (choices->fit && play->limit_bytes != UINT64_MAX)
+		if (choices->fit &&
+		    choices->trial.play.limit_bytes != UINT64_MAX)
 			argp_error(
 			    state, "--fit finds a limit; do not set --limit");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_play_flag(key, value, state);
 	}
 }
 
