@@ -10,9 +10,9 @@
 
 #include "common/cuda.h"
 
-enum { FILLS = 300, NON_BLOCKING = 1, NO_TIMING = 2 };
+enum { FILLS = 20, NON_BLOCKING = 1, NO_TIMING = 2 };
 
-static const size_t bytes = (size_t)32 << 20;
+static const size_t bytes = (size_t)4 << 20;
 
 typedef struct event_st *event;
 
