@@ -53,6 +53,8 @@ claim(struct request *r, struct block *block, enum waits waits)
 	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
 	struct stream_heap *owner = block->pool->owner;
+	/* A wait in a capture would be made again at each replay. */
+	bool can_wait = r->view.capture == 0 || waits == WAITS_ANY;
 	struct driver_guard guard;
 	uint64_t made = 0;
 
@@ -63,7 +65,7 @@ claim(struct request *r, struct block *block, enum waits waits)
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
 	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
-	    waits >= WAITS_CHEAP ? &made : NULL);
+	    can_wait ? &made : NULL);
 	driver_leave(&guard);
 	arena->stats.num_gpu_waits += made;
 	mine->stats.num_gpu_waits += made;

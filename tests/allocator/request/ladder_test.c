@@ -619,6 +619,32 @@ TEST(an_idle_stream_waits_for_near_work)
 	expect_healthy();
 }
 
+/* Two streams are busy. The second has come further than the first, so a wait
+ * of the first for a use by the second costs nothing. */
+TEST(a_free_wait_for_a_use_is_made_while_there_is_room)
+{
+	weir_stream a;
+	weir_stream b;
+
+	two_streams(&a, &b);
+	take((size_t)640 * MIB, a);
+	busy(a, LATE_MS);
+	take(8 * MIB, a);
+	take(8 * MIB, a); /* fences the stream */
+	char *block = take(32 * MIB, a);
+	give(take(8 * MIB, b)); /* sees that the other stream is idle */
+	expect_healthy();
+	busy(b, LATE_MS);
+	record(block, b);
+	uint64_t held = reserved();
+	give(block);
+	EXPECT_EQ(take(32 * MIB, a), block);
+	EXPECT_EQ(reserved(), held);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT(!is_done(b));
+	expect_healthy();
+}
+
 /* Up to that, moves have a budget: what one request needs, and then seldom. */
 TEST(balance_moves_memory_seldom_while_there_is_room)
 {
