@@ -467,6 +467,16 @@ fences_forecast_use(const struct use *use, struct forecast *out)
 }
 
 bool
+fences_allow(const struct view *view, const struct stream_heap *other,
+    uint64_t tick, enum waits waits)
+{
+	for (unsigned i = 0; i < fences_of(other, view); i++)
+		if (other->fences[i].at >= tick)
+			return may_wait(view->mine, other, i, waits);
+	return false;
+}
+
+bool
 fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
     enum waits waits)
 {
@@ -477,44 +487,6 @@ fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
 		    may_wait(view->mine, other, i, waits))
 			return wait_for(view->mine, other, &other->fences[i]);
 	return waits == WAITS_ANY && follow_all(view, other);
-}
-
-/* The smallest block that is large enough, with a free tick up to `until`. */
-static struct block *
-find_freed(const struct stream_heap *heap, enum pool_kind kind, size_t rounded,
-    uint64_t until)
-{
-	struct block *best = NULL;
-
-	for (struct list *l = heap->freed.next; l != &heap->freed;
-	     l = l->next) {
-		struct block *block = block_of_pending(l);
-		if (block->freed_at <= until && block->pool->kind == kind &&
-		    block->size >= rounded && block->segment->expandable &&
-		    (best == NULL || block->size < best->size))
-			best = block;
-	}
-	return best;
-}
-
-struct block *
-fences_find(const struct view *view, struct stream_heap *other, size_t rounded,
-    enum waits waits)
-{
-	enum pool_kind kind = size_kind(rounded);
-	uint64_t until = view_ask(view, other);
-	struct block *block = NULL;
-
-	if (other->freed_at <= until || list_empty(&other->freed))
-		return NULL;
-	for (unsigned i = 0; i < fences_of(other, view) && block == NULL; i++)
-		if (other->fences[i].at > until &&
-		    may_wait(view->mine, other, i, waits))
-			block = find_freed(
-			    other, kind, rounded, other->fences[i].at);
-	if (block == NULL && waits == WAITS_ANY)
-		block = find_freed(other, kind, rounded, UINT64_MAX);
-	return block;
 }
 
 bool

@@ -63,16 +63,15 @@ bool fences_forecast(const struct view *view, const struct stream_heap *other,
     uint64_t tick, struct forecast *out);
 bool fences_forecast_use(const struct use *use, struct forecast *out);
 
+/* Do the wait limits allow a wait for all frees of `other` up to a tick? False:
+ * no fence covers them yet. */
+bool fences_allow(const struct view *view, const struct stream_heap *other,
+    uint64_t tick, enum waits waits);
+
 /* Order the view's stream after all frees of `other` up to a tick, by a wait on
  * the device if it is not so already. False: no allowed wait does that. */
 bool fences_follow(const struct view *view, struct stream_heap *other,
     uint64_t tick, enum waits waits);
-
-/* Find the best block for a request that becomes usable by an allowed wait for
- * the earliest possible fence of `other`; NULL: there is none. The caller waits
- * by fences_follow(). */
-struct block *fences_find(const struct view *view, struct stream_heap *other,
-    size_t rounded, enum waits waits);
 
 /*
  * Order the view's stream after the next fence of `other` beyond the tick

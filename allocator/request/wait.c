@@ -30,17 +30,19 @@ wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
-/* Do the wait limits allow a wait for all uses of a pending block? */
+/* Do the wait limits allow the waits for all uses of a pending block? */
 static bool
-may_claim(
-    const struct view *view, const struct pending *pending, enum waits waits)
+may_claim(const struct request *r, const struct block *block, enum waits waits)
 {
-	if (waits == WAITS_ANY || view->capture != 0)
+	const struct stream_heap *mine = r->heap;
+
+	if (waits == WAITS_ANY || r->view.capture != 0)
 		return true;
-	for (const struct use *u = pending->uses; u != NULL; u = u->next)
-		if (!use_is_fenced(u) ||
-		    !policy_allows(waits,
-			fences_cost(view->mine, u->queue->stream, u->at, true)))
+	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
+		if (!use_is_before(u, mine->stream) &&
+		    (!use_is_fenced(u) ||
+			!policy_allows(waits,
+			    fences_cost(mine, u->queue->stream, u->at, true))))
 			return false;
 	return true;
 }
@@ -58,7 +60,7 @@ claim(struct request *r, struct block *block, enum waits waits)
 	struct driver_guard guard;
 	uint64_t made = 0;
 
-	if (!may_claim(&r->view, &block->pending, waits) ||
+	if (!may_claim(r, block, waits) ||
 	    (owner != arena->any_heap &&
 		!fences_follow(&r->view, owner, block->freed_at, waits)))
 		return false;
@@ -122,25 +124,6 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 			status = search_all(r);
 	}
 	return status;
-}
-
-/* Wait for a fence that makes a block usable that is enough. */
-static enum weir_status
-follow_one(struct request *r, enum waits waits)
-{
-	struct arena *arena = r->heap->arena;
-
-	for (struct stream_heap *heap = heap_first_freed(arena); heap != NULL;
-	     heap = heap_next_freed(heap)) {
-		if (heap == r->heap)
-			continue;
-		struct block *block =
-		    fences_find(&r->view, heap, r->rounded, waits);
-		if (block != NULL &&
-		    fences_follow(&r->view, heap, block->freed_at, waits))
-			return search_all(r);
-	}
-	return WEIR_OK;
 }
 
 /* Claim pending blocks, the oldest first, until they serve the request. */
@@ -306,6 +289,40 @@ wait_best_fit(struct request *r)
 	return status;
 }
 
+/* Do the wait limits allow all waits that a block needs? */
+static bool
+is_allowed(void *about, const struct block *block)
+{
+	struct request *r = about;
+
+	if (!can_be_had(r, block))
+		return false;
+	const struct stream_heap *owner = block->pool->owner;
+	return (block->freed_at <= view_until(&r->view, owner) ||
+		   fences_allow(
+		       &r->view, owner, block->freed_at, r->allowed)) &&
+	    (block_state(block) == BLOCK_FREE ||
+		may_claim(r, block, r->allowed));
+}
+
+/* Serve the request from the row that fits best, behind waits of the least
+ * possible cost. */
+static enum weir_status
+wait_for_row(struct request *r, enum waits waits)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (waits == WAITS_ANY)
+		return wait_for_best(r, can_be_had);
+	for (int allowed = WAITS_FREE;
+	     allowed <= (int)waits && status == WEIR_OK && r->got == NULL;
+	     allowed++) {
+		r->allowed = (enum waits)allowed;
+		status = wait_for_best(r, is_allowed);
+	}
+	return status;
+}
+
 enum weir_status
 wait_on_device(struct request *r, enum waits waits)
 {
@@ -314,14 +331,16 @@ wait_on_device(struct request *r, enum waits waits)
 	if (wait_idle_bytes(r->heap->arena, r->kind) < r->rounded ||
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
+	bool captured = r->view.capture != 0;
 	status_mute();
 	/* First try blocks that need one wait only. */
 	status = claim_one(r, true, waits);
 	if (status == WEIR_OK && r->got == NULL)
 		status = claim_one(r, false, waits);
-	if (status == WEIR_OK && r->got == NULL)
-		status = follow_one(r, waits);
-	if (status == WEIR_OK && r->got == NULL)
+	if (status == WEIR_OK && r->got == NULL && !captured)
+		status = wait_for_row(r, waits);
+	if (status == WEIR_OK && r->got == NULL &&
+	    (captured || waits == WAITS_ANY))
 		status = claim_pending(r, true, waits);
 	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
 		status = claim_pending(r, false, waits);

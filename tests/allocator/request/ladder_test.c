@@ -645,6 +645,35 @@ TEST(a_free_wait_for_a_use_is_made_while_there_is_room)
 	expect_healthy();
 }
 
+TEST(memory_freed_by_a_stream_that_is_ahead_is_joined_behind_a_free_wait)
+{
+	weir_stream a;
+	weir_stream b;
+
+	two_streams(&a, &b);
+	take((size_t)640 * MIB, a);
+	char *first = take(32 * MIB, b);
+	give(first);
+	EXPECT_EQ(take(16 * MIB, b), first);
+	char *second = take(16 * MIB, b);
+	EXPECT_EQ(second, first + 16 * MIB);
+	busy(a, LATE_MS);
+	take(8 * MIB, a);
+	take(8 * MIB, a); /* fences the stream */
+	give(take(8 * MIB, b));
+	expect_healthy(); /* sees that the stream is idle */
+	busy(b, LATE_MS);
+	give(first);
+	take(512, b);
+	give(second);
+	uint64_t held = reserved();
+	EXPECT_EQ(take(32 * MIB, a), first);
+	EXPECT_EQ(reserved(), held);
+	EXPECT_EQ(gpu_waits(), 1);
+	EXPECT(!is_done(b));
+	expect_healthy();
+}
+
 /* Up to that, moves have a budget: what one request needs, and then seldom. */
 TEST(balance_moves_memory_seldom_while_there_is_room)
 {
