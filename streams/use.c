@@ -40,7 +40,7 @@ waiting_init(struct waiting *waiting)
 /* ---- Queues ------------------------------------------------------------ */
 
 static struct use_queue *
-queue_find(struct waiting *waiting, const struct stream *stream)
+queue_find(const struct waiting *waiting, const struct stream *stream)
 {
 	for (struct list *l = waiting->queues.next; l != &waiting->queues;
 	     l = l->next) {
@@ -782,6 +782,14 @@ use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns)
 	*ns = carrier->ns;
 	*oldest_ns = use->queue->first->ns;
 	return true;
+}
+
+const struct use *
+use_first_open(const struct waiting *waiting, const struct stream *stream)
+{
+	const struct use_queue *queue = queue_find(waiting, stream);
+
+	return queue != NULL ? queue->first : NULL;
 }
 
 bool

@@ -215,6 +215,11 @@ bool use_is_before(const struct use *use, const struct stream *later);
  * or the use is of WEIR_STREAM_ANY, whose times are not kept. */
 bool use_times(const struct use *use, uint64_t *ns, uint64_t *oldest_ns);
 
+/* Find the oldest use by a stream that carries an event; NULL: there is none.
+ * The event was not met when it was last asked. */
+const struct use *use_first_open(
+    const struct waiting *waiting, const struct stream *stream);
+
 /* Does an event cover an unmet use? */
 bool use_is_fenced(const struct use *use);
 

@@ -391,14 +391,35 @@ follow_all(const struct view *view, struct stream_heap *other)
 	    wait_for(view->mine, other, &other->fences[other->fence_count - 1]);
 }
 
+uint64_t
+fences_see_busy(struct view *view)
+{
+	const struct stream_heap *mine = view->mine;
+	const struct use *use =
+	    use_first_open(&mine->arena->waiting, mine->stream);
+
+	view->busy_since = 0;
+	if (mine->fence_count > 0) {
+		view->busy_since = mine->fences[0].at;
+		view->busy_since_ns = mine->fences[0].ns;
+	}
+	if (use != NULL &&
+	    (view->busy_since == 0 || use->tick < view->busy_since)) {
+		view->busy_since = use->tick;
+		view->busy_since_ns = use->ns;
+	}
+	return view->busy_since > 0 ? driver_time_ns() - view->busy_since_ns :
+				      0;
+}
+
 enum wait_cost
-fences_cost(const struct stream_heap *mine, const struct stream *other,
-    uint64_t tick, bool is_use)
+fences_cost(const struct view *view, const struct stream *other, uint64_t tick,
+    bool is_use)
 {
 	uint64_t now = order_now();
 	struct wait_facts facts = { .left = stream_left(other, tick),
 		.age = now > tick ? now - tick : 0,
-		.busy = mine->fence_count > 0 ? now - mine->fences[0].at : 0,
+		.busy = view->busy_since > 0 ? now - view->busy_since : 0,
 		.is_use = is_use };
 
 	return policy_wait_cost(&facts);
@@ -406,12 +427,12 @@ fences_cost(const struct stream_heap *mine, const struct stream *other,
 
 /* Do the wait limits allow a wait for the fence `i` of `other`? */
 static bool
-may_wait(const struct stream_heap *mine, const struct stream_heap *other,
-    unsigned i, enum waits waits)
+may_wait(const struct view *view, const struct stream_heap *other, unsigned i,
+    enum waits waits)
 {
 	return waits == WAITS_ANY ||
 	    policy_allows(waits,
-		fences_cost(mine, other->stream, other->fences[i].at, false));
+		fences_cost(view, other->stream, other->fences[i].at, false));
 }
 
 /* How many fences of a stream the request can wait for: in a capture, none. */
@@ -432,13 +453,6 @@ forecast_of(const struct stream *stream, uint64_t ns, uint64_t oldest_ns)
 	return (struct forecast){ .ns = policy_forecast(
 				      latency, now - oldest_ns, now - ns),
 		.age_ns = now - ns };
-}
-
-uint64_t
-fences_busy_ns(const struct stream_heap *heap)
-{
-	return heap->fence_count > 0 ? driver_time_ns() - heap->fences[0].ns :
-				       0;
 }
 
 bool
@@ -472,7 +486,7 @@ fences_allow(const struct view *view, const struct stream_heap *other,
 {
 	for (unsigned i = 0; i < fences_of(other, view); i++)
 		if (other->fences[i].at >= tick)
-			return may_wait(view->mine, other, i, waits);
+			return may_wait(view, other, i, waits);
 	return false;
 }
 
@@ -484,7 +498,7 @@ fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
 		return true;
 	for (unsigned i = 0; i < fences_of(other, view); i++)
 		if (other->fences[i].at >= tick &&
-		    may_wait(view->mine, other, i, waits))
+		    may_wait(view, other, i, waits))
 			return wait_for(view->mine, other, &other->fences[i]);
 	return waits == WAITS_ANY && follow_all(view, other);
 }
@@ -501,7 +515,7 @@ fences_follow_next(const struct view *view, struct stream_heap *other,
 		return false;
 	for (unsigned i = 0; i < fences_of(other, view); i++)
 		if (other->fences[i].at > until &&
-		    may_wait(view->mine, other, i, waits)) {
+		    may_wait(view, other, i, waits)) {
 			*followed_until = other->fences[i].at;
 			return wait_for(view->mine, other, &other->fences[i]);
 		}

@@ -49,13 +49,16 @@ uint64_t fences_see_late(struct stream_heap *heap);
  * tick. */
 bool fences_ask(struct stream_heap *heap);
 
-/* The cost of a wait of `mine` for all work up to a tick of another stream.
- * `is_use`: the wait is for a use, else for frees. */
-enum wait_cost fences_cost(const struct stream_heap *mine,
-    const struct stream *other, uint64_t tick, bool is_use);
+/* Find since when the view's stream has been busy: since the record of its
+ * oldest fence or use that is not met. Returns the age of that, in ns; 0: it
+ * has none. */
+uint64_t fences_see_busy(struct view *view);
 
-/* The age of a stream's oldest fence that is not met, in ns; 0: it has none. */
-uint64_t fences_busy_ns(const struct stream_heap *heap);
+/* The cost of a wait of the view's stream for all work up to a tick of another
+ * stream, after fences_see_busy(). `is_use`: the wait is for a use, else for
+ * frees. */
+enum wait_cost fences_cost(const struct view *view, const struct stream *other,
+    uint64_t tick, bool is_use);
 
 /* Forecast a wait for all frees of `other` up to a tick, or for an unmet use.
  * False: no event covers them yet. */

@@ -64,6 +64,7 @@ view_begin(struct view *view, struct stream_heap *mine)
 	view->mine = mine;
 	view->ordered = false;
 	view->capture = 0;
+	view->busy_since = 0;
 	view_renew(view);
 }
 

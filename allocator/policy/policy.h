@@ -18,8 +18,8 @@
  * long it delays the stream at most. The device takes at most the longest time
  * that it lately took to come to an event of the other stream, less the age of
  * the awaited event. The stream comes to the wait only when its present work is
- * done, so half the age of its oldest fence that is not met is subtracted too.
- * A wait is worth its price
+ * done, so half the age of its oldest fence or use that is not met is
+ * subtracted too. A wait is worth its price
  *
  *   - at the low price of memory, if it is *near*: the event is at least as
  *     old as the forecast is long
@@ -41,7 +41,8 @@
  * knows how far each stream has come: to the latest fence or use that was seen
  * to be met. Ticks (streams/order.h) stand for time here. The other stream's
  * work *left* is the ticks from there to the awaited place. The request's
- * stream has been *busy* for the ticks since its oldest fence that is not met.
+ * stream has been *busy* for the ticks since its oldest fence or use that is
+ * not met.
  *
  *   FREE   no work is left, or no more than the request's stream is busy for
  *   CHEAP  the other stream has come at least half the way since the place was
@@ -54,7 +55,8 @@
  *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
- * held than the peak of live bytes, and at least 64 MiB more. A stream that is
+ * held than the peak of live bytes, and at least 64 MiB more. A request takes
+ * the row of blocks that fits best behind the cheapest waits. A stream that is
  * later than the budget makes free waits only, and no wait at the high price.
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
@@ -94,8 +96,8 @@ enum waits { WAITS_NONE, WAITS_FREE, WAITS_CHEAP, WAITS_ANY };
 struct wait_facts {
 	uint64_t left; /* work of the other stream up to the awaited place */
 	uint64_t age;  /* since that place was made */
-	uint64_t busy; /* since the oldest open fence of the request's stream;
-			* 0: it has none */
+	uint64_t busy; /* since the oldest fence or use of the request's stream
+			* that is not met; 0: it has none */
 	bool is_use;   /* the wait is for a use of a pending block */
 };
 
@@ -181,7 +183,7 @@ uint64_t policy_forecast(
     uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
 
 /* How long a wait delays a stream if the device takes `forecast_ns`. `busy_ns`
- * is the age of the stream's own oldest fence that is not met, or 0. */
+ * is the age of the stream's own oldest fence or use that is not met, or 0. */
 uint64_t policy_delay(uint64_t forecast_ns, uint64_t busy_ns);
 
 /* May memory be moved together for the request? */

@@ -74,7 +74,7 @@ price_wait(struct request *r)
 	    r->view.capture != 0)
 		return WEIR_OK;
 	r->level_ns = most;
-	r->busy_ns = fences_busy_ns(r->heap);
+	r->busy_ns = fences_see_busy(&r->view);
 	view_renew(&r->view);
 	if (!search_find_span(r, is_worth, &span))
 		return WEIR_OK;

@@ -34,15 +34,14 @@ wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 static bool
 may_claim(const struct request *r, const struct block *block, enum waits waits)
 {
-	const struct stream_heap *mine = r->heap;
-
 	if (waits == WAITS_ANY || r->view.capture != 0)
 		return true;
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
-		if (!use_is_before(u, mine->stream) &&
+		if (!use_is_before(u, r->heap->stream) &&
 		    (!use_is_fenced(u) ||
 			!policy_allows(waits,
-			    fences_cost(mine, u->queue->stream, u->at, true))))
+			    fences_cost(
+				&r->view, u->queue->stream, u->at, true))))
 			return false;
 	return true;
 }
@@ -332,6 +331,7 @@ wait_on_device(struct request *r, enum waits waits)
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
 	bool captured = r->view.capture != 0;
+	fences_see_busy(&r->view);
 	status_mute();
 	/* First try blocks that need one wait only. */
 	status = claim_one(r, true, waits);

@@ -57,6 +57,7 @@ view_of(struct stream_heap *mine)
 
 	view_begin(&view, mine);
 	view_can_wait(&view);
+	fences_see_busy(&view);
 	return view;
 }
 
@@ -271,7 +272,32 @@ TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
 		EXPECT_OK(weir_free_async(take(8 * MIB, a), b));
 		take(512, a);
 	}
-	EXPECT_GT(fences_busy_ns(of_a), 0);
+	EXPECT_EQ(view_of(of_a).busy_since, of_a->fences[0].at);
+	expect_healthy();
+}
+
+TEST(a_stream_is_busy_since_its_oldest_use)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	struct stream_heap *of_a = heap_of(a);
+	char *used = take(8 * MIB, b);
+	busy(a, LATE_MS);
+	record(used, a);
+	uint64_t before = order_now();
+	give(used);
+	free_some(a, 64 * MIB); /* records the use */
+	uint64_t after = order_now();
+	take(512, a);
+	EXPECT_EQ(of_a->fence_count, 1);
+	struct view view = view_of(of_a);
+	EXPECT_GE(view.busy_since, before);
+	EXPECT_LE(view.busy_since, after);
+	finish(a);
+	take(128 * MIB, b); /* sees that the use and the fence are met */
+	EXPECT_EQ(view_of(of_a).busy_since, 0);
 	expect_healthy();
 }
 
@@ -564,10 +590,12 @@ TEST(fences_that_a_stream_has_come_half_the_way_to_are_followed)
 }
 
 static enum wait_cost
-cost(const struct stream_heap *mine, const struct stream_heap *other,
-    unsigned fence)
+cost(struct stream_heap *mine, const struct stream_heap *other, unsigned fence)
 {
-	return fences_cost(mine, other->stream, other->fences[fence].at, false);
+	struct view view = view_of(mine);
+
+	return fences_cost(
+	    &view, other->stream, other->fences[fence].at, false);
 }
 
 TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
@@ -612,7 +640,8 @@ TEST(an_idle_stream_does_not_wait_for_distant_work)
 	EXPECT(!follow(of_b, of_a, of_a->fences[last].at, WAITS_CHEAP));
 	finish(a);
 	poll(of_b);
-	EXPECT_EQ(fences_cost(of_b, of_a->stream, of_a->completed_at, false),
+	struct view view = view_of(of_b);
+	EXPECT_EQ(fences_cost(&view, of_a->stream, of_a->completed_at, false),
 	    WAIT_FREE);
 	expect_healthy();
 }
