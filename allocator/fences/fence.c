@@ -28,6 +28,8 @@
  */
 #include "allocator/fences/fence.h"
 
+#include <string.h>
+
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/promote.h"
@@ -55,13 +57,16 @@ can_fence(const struct stream_heap *heap)
 	    stream->thread == 0 && !stream_orders_others(stream);
 }
 
+/* Drop `n` fences from the fence `i` on. */
 static void
-drop_fence(struct stream_heap *heap, unsigned i)
+drop_fences(struct stream_heap *heap, unsigned i, unsigned n)
 {
-	event_release(heap->stream->context, heap->fences[i].event);
-	heap->fence_count--;
-	for (; i < heap->fence_count; i++)
-		heap->fences[i] = heap->fences[i + 1];
+	struct fence *first = &heap->fences[i];
+
+	for (unsigned k = 0; k < n; k++)
+		event_release(heap->stream->context, first[k].event);
+	heap->fence_count -= n;
+	memmove(first, first + n, (heap->fence_count - i) * sizeof(*first));
 }
 
 /* Drop a fence between the oldest and the latest: the one whose neighbours are
@@ -76,7 +81,7 @@ drop_closest(struct stream_heap *heap)
 		if (fences[i + 1].at - fences[i - 1].at <
 		    fences[closest + 1].at - fences[closest - 1].at)
 			closest = i;
-	drop_fence(heap, closest);
+	drop_fences(heap, closest, 1);
 }
 
 static uint64_t
@@ -119,17 +124,20 @@ static void
 poll_fences(struct stream_heap *heap)
 {
 	struct capture_guard guard;
+	unsigned met = 0;
 
 	if (heap->fence_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
-	while (heap->fence_count > 0 &&
-	    event_met(heap->stream->context, heap->fences[0].event)) {
-		if (heap->completed_at < heap->fences[0].at)
-			heap->completed_at = heap->fences[0].at;
-		stream_met(heap->stream, heap->fences[0].at);
-		stream_took(heap->stream, heap->fences[0].ns);
-		drop_fence(heap, 0);
+	while (met < heap->fence_count &&
+	    event_met(heap->stream->context, heap->fences[met].event)) {
+		const struct fence *fence = &heap->fences[met++];
+
+		if (heap->completed_at < fence->at)
+			heap->completed_at = fence->at;
+		stream_met(heap->stream, fence->at);
+		stream_took(heap->stream, fence->ns);
 	}
+	drop_fences(heap, 0, met);
 	capture_leave(&guard);
 }
 
@@ -301,7 +309,6 @@ fences_poll(struct stream_heap *mine)
 		n++;
 		poll_fences(heap);
 		if (heap->completed_at > heap->freed_at ||
-		    heap->fence_count == FENCES ||
 		    (heap->fence_count == 0 && ask(heap, &questions)))
 			continue;
 		record_fence(heap, heap->freed_at);
@@ -442,6 +449,25 @@ fences_of(const struct stream_heap *other, const struct view *view)
 	return view->capture == 0 ? other->fence_count : 0;
 }
 
+/* The first fence that covers all frees of a stream up to a tick; fences_of()
+ * if none does. */
+static unsigned
+fence_from(
+    const struct view *view, const struct stream_heap *other, uint64_t tick)
+{
+	unsigned from = 0;
+	unsigned to = fences_of(other, view);
+
+	while (from < to) {
+		unsigned middle = (from + to) / 2;
+		if (other->fences[middle].at >= tick)
+			to = middle;
+		else
+			from = middle + 1;
+	}
+	return from;
+}
+
 /* Make a forecast from the times of an event and of the stream's oldest
  * event. */
 static struct forecast
@@ -459,13 +485,13 @@ bool
 fences_forecast(const struct view *view, const struct stream_heap *other,
     uint64_t tick, struct forecast *out)
 {
-	for (unsigned i = 0; i < fences_of(other, view); i++)
-		if (other->fences[i].at >= tick) {
-			*out = forecast_of(other->stream, other->fences[i].ns,
-			    other->fences[0].ns);
-			return true;
-		}
-	return false;
+	unsigned i = fence_from(view, other, tick);
+
+	if (i == fences_of(other, view))
+		return false;
+	*out = forecast_of(
+	    other->stream, other->fences[i].ns, other->fences[0].ns);
+	return true;
 }
 
 bool
@@ -484,10 +510,9 @@ bool
 fences_allow(const struct view *view, const struct stream_heap *other,
     uint64_t tick, enum waits waits)
 {
-	for (unsigned i = 0; i < fences_of(other, view); i++)
-		if (other->fences[i].at >= tick)
-			return may_wait(view, other, i, waits);
-	return false;
+	unsigned i = fence_from(view, other, tick);
+
+	return i < fences_of(other, view) && may_wait(view, other, i, waits);
 }
 
 bool
@@ -496,16 +521,15 @@ fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
 {
 	if (tick <= view_ask(view, other))
 		return true;
-	for (unsigned i = 0; i < fences_of(other, view); i++)
-		if (other->fences[i].at >= tick &&
-		    may_wait(view, other, i, waits))
-			return wait_for(view->mine, other, &other->fences[i]);
+	unsigned i = fence_from(view, other, tick);
+	if (i < fences_of(other, view) && may_wait(view, other, i, waits))
+		return wait_for(view->mine, other, &other->fences[i]);
 	return waits == WAITS_ANY && follow_all(view, other);
 }
 
 bool
 fences_follow_next(const struct view *view, struct stream_heap *other,
-    uint64_t *followed_until, enum waits waits)
+    uint64_t *followed_until)
 {
 	uint64_t until = view_ask(view, other);
 
@@ -513,12 +537,11 @@ fences_follow_next(const struct view *view, struct stream_heap *other,
 		until = *followed_until;
 	if (other->freed_at <= until)
 		return false;
-	for (unsigned i = 0; i < fences_of(other, view); i++)
-		if (other->fences[i].at > until &&
-		    may_wait(view, other, i, waits)) {
-			*followed_until = other->fences[i].at;
-			return wait_for(view->mine, other, &other->fences[i]);
-		}
+	unsigned i = fence_from(view, other, until + 1);
+	if (i < fences_of(other, view)) {
+		*followed_until = other->fences[i].at;
+		return wait_for(view->mine, other, &other->fences[i]);
+	}
 	*followed_until = other->freed_at;
-	return waits == WAITS_ANY && follow_all(view, other);
+	return follow_all(view, other);
 }

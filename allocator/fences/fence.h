@@ -84,6 +84,6 @@ bool fences_follow(const struct view *view, struct stream_heap *other,
  * could come again.
  */
 bool fences_follow_next(const struct view *view, struct stream_heap *other,
-    uint64_t *followed_until, enum waits waits);
+    uint64_t *followed_until);
 
 #endif

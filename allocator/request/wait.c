@@ -157,7 +157,7 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 /* Order the stream after other streams, from fence to fence; in a capture,
  * after all their captured work. */
 static enum weir_status
-follow_others(struct request *r, enum waits waits)
+follow_others(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_OK;
@@ -172,7 +172,7 @@ follow_others(struct request *r, enum waits waits)
 			continue;
 		while (status == WEIR_OK && r->got == NULL &&
 		    heap->pool[r->kind].free.count > 0 &&
-		    fences_follow_next(&r->view, heap, &until, waits))
+		    fences_follow_next(&r->view, heap, &until))
 			status = search_all(r);
 	}
 	return status;
@@ -345,7 +345,7 @@ wait_on_device(struct request *r, enum waits waits)
 	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
 		status = claim_pending(r, false, waits);
 	if (status == WEIR_OK && r->got == NULL && waits == WAITS_ANY)
-		status = follow_others(r, waits);
+		status = follow_others(r);
 	if (status != WEIR_OK)
 		return status_unmute_and_report();
 	status_unmute();
@@ -414,8 +414,7 @@ wait_for_some(struct request *r)
 		if (heap->index > r->follows)
 			r->followed_until = 0;
 		r->follows = heap->index;
-		if (fences_follow_next(
-			&r->view, heap, &r->followed_until, WAITS_ANY))
+		if (fences_follow_next(&r->view, heap, &r->followed_until))
 			return true;
 	}
 	return false;

@@ -62,14 +62,13 @@ view_of(struct stream_heap *mine)
 }
 
 static bool
-follow_next(
-    struct stream_heap *mine, struct stream_heap *other, enum waits waits)
+follow_next(struct stream_heap *mine, struct stream_heap *other)
 {
 	uint64_t until = 0;
 
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
-	bool done = fences_follow_next(&view, other, &until, waits);
+	bool done = fences_follow_next(&view, other, &until);
 	lock_leave(&arena()->lock);
 	return done;
 }
@@ -303,7 +302,7 @@ TEST(a_stream_is_busy_since_its_oldest_use)
 
 TEST(fences_that_are_too_many_are_thinned_out_evenly)
 {
-	enum { FREES = 200 };
+	enum { FREES = 3 * FENCES };
 	weir_stream a = new_stream();
 
 	conf("tcache:0");
@@ -350,7 +349,7 @@ expect_unfenced(weir_stream stream)
 	free_some(stream, 2 * MIB);
 	poll(of_b);
 	EXPECT_EQ(heap->fence_count, 0);
-	EXPECT(!follow_next(of_b, heap, WAITS_ANY));
+	EXPECT(!follow_next(of_b, heap));
 	EXPECT_EQ(gpu_waits(), 0);
 }
 
@@ -507,12 +506,11 @@ TEST(streams_are_followed_from_fence_to_fence)
 	struct stream_heap *of_a = fenced(a, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		EXPECT(!usable(of_b, of_a));
-		EXPECT(follow_next(of_b, of_a, WAITS_ANY));
+		EXPECT(follow_next(of_b, of_a));
 		EXPECT_EQ(gpu_waits(), i + 1);
 	}
 	EXPECT(usable(of_b, of_a));
-	EXPECT(!follow_next(
-	    of_b, of_a, WAITS_ANY)); /* no work is left to wait for */
+	EXPECT(!follow_next(of_b, of_a)); /* no work is left to wait for */
 	EXPECT_EQ(gpu_waits(), 3);
 	EXPECT(!is_done(a));
 	finish(b);
@@ -529,8 +527,7 @@ follow_each(struct stream_heap *mine, struct stream_heap **others,
 	lock_enter(&arena()->lock);
 	struct view view = view_of(mine);
 	for (unsigned i = 0; i < STREAMS; i++)
-		done[i] =
-		    fences_follow_next(&view, others[i], &until[i], WAITS_ANY);
+		done[i] = fences_follow_next(&view, others[i], &until[i]);
 	lock_leave(&arena()->lock);
 }
 
@@ -629,7 +626,7 @@ TEST(an_idle_stream_does_not_wait_for_distant_work)
 	struct stream_heap *of_b = heap_of(b);
 	struct stream_heap *of_a = fenced(a, 2);
 	EXPECT_EQ(cost(of_b, of_a, 0), WAIT_DEAR);
-	EXPECT(follow_next(of_b, of_a, WAITS_ANY));
+	EXPECT(follow_next(of_b, of_a));
 	for (int i = 0; i < 100; i++)
 		free_some(a, 8 * MIB);
 	take(512, a);
@@ -744,7 +741,7 @@ TEST(a_known_order_costs_no_wait)
 	EXPECT_OK(weir_stream_wait_stream(b, a));
 	EXPECT(usable(of_b, of_a));
 	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
-	EXPECT(!follow_next(of_b, of_a, WAITS_ANY));
+	EXPECT(!follow_next(of_b, of_a));
 	/* It passes on. */
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	EXPECT(usable(of_c, of_a));
@@ -822,10 +819,10 @@ TEST(a_wait_that_the_driver_refuses_does_not_count)
 	struct stream_heap *of_a = fenced(a, 1);
 	EXPECT_EQ(
 	    sim()->fail("cuStreamWaitEvent", 1, 1, CUDA_ERROR_UNKNOWN), 0);
-	EXPECT(!follow_next(of_b, of_a, WAITS_ANY));
+	EXPECT(!follow_next(of_b, of_a));
 	EXPECT(!usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 0);
-	EXPECT(follow_next(of_b, of_a, WAITS_ANY));
+	EXPECT(follow_next(of_b, of_a));
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
 }
