@@ -353,7 +353,6 @@ ask_copy(CUstream stream, void *answer)
 	const struct copying *copying = answer;
 	CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult code = driver->cuStreamIsCapturing(stream, &capturing);
-
 	uint64_t began_ns = delay_host_begins();
 
 	if (code == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE)

@@ -144,6 +144,12 @@ heap_drop(struct stream_heap *heap)
 	meta_free(heap, sizeof(*heap));
 }
 
+uint64_t
+arena_lost_ns(const struct arena *arena)
+{
+	return delay_lost_ns() - arena->began_lost_ns;
+}
+
 /* ---- A new arena ------------------------------------------------------- */
 
 enum weir_status

@@ -206,7 +206,7 @@ TEST(a_program_whose_host_waits_at_each_step_is_delayed_little)
 		EXPECT_GT(number(json, "gpu_waits"), 0);
 		EXPECT_LT(number(json, "duration_us"), least + least / 40);
 		EXPECT_LE(number(json, "peak_held_bytes"),
-		    number(speed, "peak_held_bytes"));
+		    number(speed, "peak_held_bytes") / 5 * 4);
 		json_decref(json);
 		json_decref(speed);
 		free(path);
