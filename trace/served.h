@@ -76,8 +76,8 @@ const char *served_tried(const struct served *served, char text[SERVED_TEXT]);
 
 struct served_request {
 	struct served served;
-	bool told;    /* `served` belongs to the next history event */
-	uint64_t tag; /* tag of the waits that are made; 0: none */
+	bool has_event; /* `served` belongs to the next history event */
+	uint64_t tag;   /* tag of the waits that are made; 0: none */
 };
 #pragma GCC visibility push(hidden)
 extern _Thread_local struct served_request served_here;
@@ -88,7 +88,7 @@ static inline void
 served_begin(void)
 {
 	served_here.served = (struct served){ 0 };
-	served_here.told = false;
+	served_here.has_event = false;
 }
 
 static inline void
@@ -97,12 +97,12 @@ served_try(enum served_by by)
 	served_here.served.tried |= 1u << by;
 }
 
-/* End the request. `told`: its history event follows. */
+/* End the request. `has_event`: its history event follows. */
 static inline void
-served_end(enum served_by by, bool told)
+served_end(enum served_by by, bool has_event)
 {
 	served_here.served.by = by;
-	served_here.told = told;
+	served_here.has_event = has_event;
 }
 
 /* Count a wait of the request's stream for the stream with this handle. */

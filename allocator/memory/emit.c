@@ -84,7 +84,7 @@ add_event(const struct arena *arena, struct history_ring *ring,
 	event->pool = arena->pool;
 	event->granules = of->granules;
 	event->stack = of->stack;
-	if (action == TRACE_alloc && served_here.told)
+	if (action == TRACE_alloc && served_here.has_event)
 		history_add_served(event);
 }
 
@@ -168,7 +168,7 @@ void
 emit_alloc_slow(struct block *block)
 {
 	block->stack = emit_block(block, CALLS, TRACE_alloc, TRACE_alloc);
-	served_here.told = false;
+	served_here.has_event = false;
 }
 
 void

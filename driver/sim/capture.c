@@ -484,11 +484,11 @@ static const CUgraphNode *
 deps_handles(struct stream *stream)
 {
 	for (size_t i = 0; i < stream->n_deps; i++) {
-		stream->told = sim_grow(stream->told, i, &stream->told_capacity,
-		    sizeof(*stream->told));
-		stream->told[i] = handle_pointer(stream->deps[i]->handle);
+		stream->returned = sim_grow(stream->returned, i,
+		    &stream->returned_capacity, sizeof(*stream->returned));
+		stream->returned[i] = handle_pointer(stream->deps[i]->handle);
 	}
-	return stream->told;
+	return stream->returned;
 }
 
 static CUresult

@@ -442,8 +442,9 @@ struct stream {
 	struct capture *capture; /* the capture that it is in, or NULL */
 	struct node **deps;      /* deps of the next captured node */
 	size_t n_deps, deps_capacity;
-	CUgraphNode *told; /* handles of deps, as last returned to the caller */
-	size_t told_capacity;
+	CUgraphNode
+	    *returned; /* handles of deps, as last returned to the caller */
+	size_t returned_capacity;
 };
 
 /* The stream that a handle names; or NULL, with the reason in *why. */

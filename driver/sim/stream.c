@@ -45,7 +45,7 @@ stream_drop(struct stream *stream)
 		return;
 	mark_drop(stream->blocker);
 	free(stream->deps);
-	free(stream->told);
+	free(stream->returned);
 	free(stream);
 }
 

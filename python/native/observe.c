@@ -244,7 +244,7 @@ PyDoc_STRVAR(add_trace_doc,
     "'stream_creation', 'device_synchronization', 'stream_synchronization' or\n"
     "'event_synchronization'. Deletions, deallocations and synchronisations "
     "are\n"
-    "told before they happen, the others after.\n\n"
+    "reported before they happen, the others after.\n\n"
     "It runs on the thread that met the event, with no lock of weir held, and\n"
     "may call weir. What it raises is printed and goes no further.");
 PyDoc_STRVAR(remove_trace_doc,

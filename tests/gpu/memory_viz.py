@@ -1,4 +1,4 @@
-"""What PyTorch's own reader makes of snapshots that weir has written.
+"""Reads snapshots of weir with PyTorch's own reader.
 
     python3 tests/gpu/memory_viz.py FILE...
 
@@ -17,12 +17,12 @@ from torch.cuda import _memory_viz as viz
 
 
 def folded(text):
-    """The sum of a flame graph's input lines."""
+    """Sum up a flame graph's input lines."""
     return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines())
 
 
 def page_data(page):
-    """The snapshot inside a page."""
+    """Read the snapshot out of a page."""
     found = re.search(r'"base64": "([A-Za-z0-9+/=]+)"', page)
     return pickle.loads(base64.b64decode(found[1]))
 

@@ -1,4 +1,4 @@
-"""NCCL uses memory of weir that is registered with it, on all GPUs there are.
+"""Registers weir's memory with NCCL, on all GPUs of the machine.
 
     nccl_register.py
 
@@ -84,7 +84,7 @@ class View:
 
 
 def each(nccl, ranks, act):
-    """Calls of all ranks, as one group: they may wait for each other."""
+    """Make a call for each rank, as one group, because they may wait for each other."""
     nccl.GroupStart()
     for rank in ranks:
         with weir.device(rank.device):

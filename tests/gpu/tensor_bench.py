@@ -1,4 +1,4 @@
-"""Copies and files of weir's tensors beside PyTorch's, in one process.
+"""Measures copies and files of weir's tensors and of PyTorch's, in one process.
 
     WEIR_LIB=build/release/lib/libweir.so python3 tests/gpu/tensor_bench.py
 
@@ -59,7 +59,7 @@ class Named(c.Structure):
 
 
 def wrap(tensor, stream):
-    """A weir tensor over a torch tensor's memory."""
+    """Make a weir tensor of a torch tensor's memory."""
     storage = tensor.untyped_storage()
     foreign = Foreign(c.sizeof(Foreign), storage.data_ptr(), storage.nbytes(),
                       0 if tensor.is_cuda else 2, 0, False, True, stream)
@@ -98,7 +98,7 @@ def same(a, b):
 
 
 def straight(size, stream):
-    """cuMemcpyDtoDAsync of `size` bytes: the memory's bandwidth, GB/s."""
+    """Copy `size` bytes with cuMemcpyDtoDAsync; the bandwidth in GB/s."""
     a = torch.empty(size, dtype=torch.uint8, device="cuda")
     b = torch.empty_like(a)
     copy = lambda: cuda.cuMemcpyDtoDAsync_v2(
@@ -180,7 +180,7 @@ def bench(stream):
 
 
 def read_plain(path):
-    """A safetensors file, by the format's words."""
+    """Read a safetensors file as its format is specified."""
     with open(path, "rb") as file:
         length, = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

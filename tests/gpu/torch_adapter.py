@@ -1,4 +1,4 @@
-"""PyTorch on weir's adapter, function by function.
+"""Checks each function of PyTorch's allocator on weir's adapter.
 
     torch_adapter.py [--native] [--list] [NAME...]
 
@@ -1009,7 +1009,7 @@ def a_tensor_is_shared_with_a_process():
 
 
 def check_with_two(function):
-    """A check that is left out where there is one device."""
+    """Mark a check that needs two devices."""
     return check(function) if torch.cuda.device_count() > 1 else function
 
 

@@ -1,4 +1,4 @@
-"""What an allocation and its free cost, through PyTorch.
+"""Measures an allocation and its free through PyTorch.
 
     torch_bench.py [--native]
 

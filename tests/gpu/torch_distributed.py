@@ -1,4 +1,5 @@
-"""DDP, FSDP2 and registered memory over NCCL, on weir or on PyTorch's own.
+"""Trains with DDP and FSDP2 and registers memory with NCCL, on weir or on PyTorch's
+own allocator.
 
     torchrun --nproc-per-node 2 tests/gpu/torch_distributed.py [--native] [DIR]
 
@@ -63,7 +64,7 @@ def fsdp(rank):
 
 
 def registered(rank):
-    """A MemPool whose memory NCCL has registered; gradients would be there."""
+    """Reduce memory of a MemPool that NCCL has registered, as gradients would be."""
     backend = dist.group.WORLD._get_backend(torch.device("cuda"))
     pool = torch.cuda.MemPool()
     reduce_in(pool, backend, rank)
@@ -71,7 +72,7 @@ def registered(rank):
 
 
 def registered_of_nccl(rank):
-    """As above, with memory that NCCL allocates; it does not on every GPU."""
+    """Do so with memory that NCCL allocates, which it does not on every GPU."""
     backend = dist.group.WORLD._get_backend(torch.device("cuda"))
     pool = torch.cuda.MemPool(backend.mem_allocator)
     reduce_in(pool, backend, rank)

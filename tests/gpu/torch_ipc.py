@@ -1,4 +1,4 @@
-"""Memory that real PyTorch and weir share between two processes.
+"""Shares memory of PyTorch and weir between two processes.
 
     PYTHONPATH=build/release/python python3 tests/gpu/torch_ipc.py [DEVICE]
 

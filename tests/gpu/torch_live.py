@@ -1,4 +1,4 @@
-"""Device memory that live PyTorch programs hold, seen from outside.
+"""Measures from outside how much device memory live PyTorch programs hold.
 
     torch_live.py [MODE...]        native, expandable, async, weir, prefer, run,
                                    run-async

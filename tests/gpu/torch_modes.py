@@ -1,4 +1,4 @@
-"""One model trained in the ways PyTorch has, on weir or on its own allocator.
+"""Trains one model in each of PyTorch's modes, on weir or on its own allocator.
 
     torch_modes.py [--native] [MODE...]    eager, amp, compile, overhead, graphed
 
@@ -45,7 +45,7 @@ def network(depth=4, width=512):
 
 
 def recorded(counts):
-    """Count what CUDA-graph trees do."""
+    """Count the recordings and warm-ups of CUDA-graph trees."""
     from torch._inductor import cudagraph_trees as trees
 
     manager = trees.CUDAGraphTreeManager

@@ -250,7 +250,7 @@ play_own_captures(struct run *run)
 			on, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
 			continue;
 		void *block = allocate(run, 3 * MEGABYTE, on);
-		bool told =
+		bool is_registered =
 		    i == 1 && TRY(run, weir_graph_register(graph, on, NULL));
 		release(run, allocate(run, 1000, on));
 		made = NULL;
@@ -259,7 +259,7 @@ play_own_captures(struct run *run)
 		if (made != NULL &&
 		    driver->cuGraphDestroy(made) != CUDA_SUCCESS)
 			driver->cuGraphDestroy(made);
-		if (told)
+		if (is_registered)
 			TRY(run, weir_graph_capture_end(graph));
 		TRY(run, weir_trim(0, 0, NULL));
 		TRY(run, weir_graph_reset(graph));
@@ -440,7 +440,8 @@ play_register(struct run *run)
 	    TRY(run, weir_pool_create(0, NULL, 0, &pool)) &&
 	    driver->cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_RELAXED) ==
 		CUDA_SUCCESS) {
-		bool told = TRY(run, weir_graph_register(graph, on, pool));
+		bool is_registered =
+		    TRY(run, weir_graph_register(graph, on, pool));
 		release(run, allocate(run, 3 * MEGABYTE, on));
 		release(run, allocate(run, 1000, on));
 		if (driver->cuStreamEndCapture(on, &made) != CUDA_SUCCESS)
@@ -448,7 +449,7 @@ play_register(struct run *run)
 		if (made != NULL &&
 		    driver->cuGraphDestroy(made) != CUDA_SUCCESS)
 			driver->cuGraphDestroy(made);
-		if (told)
+		if (is_registered)
 			TRY(run, weir_graph_capture_end(graph));
 	}
 	destroy(graph);

@@ -57,10 +57,10 @@ def test_an_array_of_no_bytes_takes_no_memory():
 
 def test_out_of_memory_is_cupys_error_and_weirs():
     with pytest.raises(cupy.cuda.memory.OutOfMemoryError,
-                       match="Tried to allocate") as told:
+                       match="Tried to allocate") as raised:
         cupy.empty(1 << 50, "u1")
-    assert isinstance(told.value, weir.OutOfMemoryError)
-    assert told.value.status == "WEIR_ENOMEM"
+    assert isinstance(raised.value, weir.OutOfMemoryError)
+    assert raised.value.status == "WEIR_ENOMEM"
 
 
 def test_pinned_memory_is_weirs():

@@ -1,4 +1,4 @@
-"""The programs of examples/python do what they say they do."""
+"""Runs the programs of examples/python."""
 
 import os
 import pickle

@@ -1,6 +1,6 @@
 """Python's frames of allocations made while the GIL is released: by ctypes, as
 by CuPy, Numba and whoever calls C. ctypes.PyDLL keeps the GIL and CDLL does not,
-so the two must tell the same."""
+so the two must have the same frames."""
 
 import ctypes
 import os
@@ -49,7 +49,7 @@ def use(call, size=512):
 
 
 def expect_same(n=1):
-    """n allocations with each of the two, which alternate."""
+    """Allocate n times with each of the two in turn."""
     found = stacks()
     assert len(found) == 2 * n
     for with_gil, without in zip(found[::2], found[1::2]):

@@ -21,7 +21,7 @@ DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8",
 
 
 def need(name):
-    """A framework that can use the device, or the test is skipped."""
+    """Import a framework that can use the device, or skip the test."""
     module = pytest.importorskip(name)
     if name == "torch" and not module.cuda.is_available():
         pytest.skip("this PyTorch has no CUDA")

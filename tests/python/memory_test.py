@@ -12,7 +12,7 @@ import weir
 
 @pytest.fixture(autouse=True)
 def health():
-    """Nothing is left behind, and all invariants hold."""
+    """Check that nothing is left allocated and that all invariants hold."""
     before = weir.stats()["allocated_bytes.all.current"]
     yield
     gc.collect()

@@ -1,4 +1,4 @@
-"""The package as such: importing, typing, forking, building."""
+"""Importing, typing, forking and building the package."""
 
 import ast
 import inspect

@@ -1,6 +1,6 @@
-"""weir.onnxruntime and weir.triton: what ONNX Runtime and Triton call. Neither
-is here; their side is done by ctypes, and by a double of triton.set_allocator()
-as it is documented."""
+"""weir.onnxruntime and weir.triton: what ONNX Runtime and Triton call. Neither is
+installed: ctypes stands for them, and a double of triton.set_allocator() that
+was written from its documentation."""
 
 import contextvars
 import ctypes

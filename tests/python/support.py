@@ -1,4 +1,4 @@
-"""What the tests of the Python package share.
+"""Support for the tests of the Python package.
 
 Each X_test.py is run by a program of the build folder that calls main(): pytest
 runs the tests of the file, and their results are printed as TAP, which

@@ -22,7 +22,7 @@ PLACES = ("cuda", "pinned", "cpu")
 
 @pytest.fixture(autouse=True)
 def health():
-    """Nothing is left behind, and all invariants hold."""
+    """Check that nothing is left allocated and that all invariants hold."""
     weir.synchronize()
     before = allocated()
     yield
@@ -443,7 +443,7 @@ def test_what_has_no_array_interface():
 
 
 class Foreign:
-    """An object with the interface, and what it says."""
+    """An object that has the interface, with given contents."""
 
     def __init__(self, tensor, **changes):
         self.owner = tensor

@@ -13,7 +13,7 @@ KINDS = ("event_creation", "event_deletion", "event_record", "event_wait",
          "event_synchronization")
 
 
-class Told:
+class Collector:
     """Collects the events of some kinds for a block."""
 
     def __init__(self, *kinds):
@@ -35,7 +35,7 @@ class Told:
 
 def test_an_allocation_and_a_free_are_reported_with_their_address():
     stream = weir.Stream()
-    with Told("memory_allocation", "memory_deallocation") as events:
+    with Collector("memory_allocation", "memory_deallocation") as events:
         block = weir.malloc(1000, stream)
         address = block.address
         del block
@@ -47,7 +47,7 @@ def test_an_allocation_and_a_free_are_reported_with_their_address():
 
 def test_the_life_of_an_event_is_reported():
     stream = weir.Stream()
-    with Told("event_creation", "event_record", "event_wait",
+    with Collector("event_creation", "event_record", "event_wait",
               "event_synchronization", "event_deletion") as events:
         event = weir.Event()
         event.record(stream)
@@ -63,14 +63,14 @@ def test_the_life_of_an_event_is_reported():
 
 
 def test_the_creation_of_a_stream_is_reported():
-    with Told("stream_creation") as events:
+    with Collector("stream_creation") as events:
         streams = [weir.Stream() for _ in range(3)]
     assert [e.stream for e in events] == [s.handle for s in streams]
 
 
 def test_waits_of_the_host_are_reported_before_them():
     stream = weir.Stream()
-    with Told("device_synchronization", "stream_synchronization") as events:
+    with Collector("device_synchronization", "stream_synchronization") as events:
         weir.synchronize()
         stream.synchronize()
         block = weir.malloc(8, stream)
@@ -82,7 +82,7 @@ def test_waits_of_the_host_are_reported_before_them():
 
 
 def test_all_callbacks_of_a_kind_are_called():
-    first, second = Told("memory_allocation"), Told("memory_allocation")
+    first, second = Collector("memory_allocation"), Collector("memory_allocation")
     with first as one, second as two:
         weir.malloc(1)
     assert len(one) == len(two) == 1
@@ -90,12 +90,12 @@ def test_all_callbacks_of_a_kind_are_called():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_can_be_listened_to(kind):
-    told = Told(kind)
-    with told:
+    reported = Collector(kind)
+    with reported:
         with pytest.raises(ValueError, match="there already"):
-            weir.add_trace_callback(kind, told)
+            weir.add_trace_callback(kind, reported)
     with pytest.raises(ValueError, match="not there"):
-        weir.remove_trace_callback(kind, told)
+        weir.remove_trace_callback(kind, reported)
 
 
 def test_wrong_kinds_and_callbacks_are_refused():
@@ -108,11 +108,11 @@ def test_wrong_kinds_and_callbacks_are_refused():
 
 
 def test_a_callback_may_call_weir():
-    seen, told = [], []
+    seen, reported = [], []
 
     def callback(event):
-        told.append(event)
-        if len(told) <= 3:
+        reported.append(event)
+        if len(reported) <= 3:
             seen.append(weir.malloc(event.size))
 
     weir.add_trace_callback("memory_allocation", callback)

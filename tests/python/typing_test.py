@@ -1,4 +1,4 @@
-"""The stubs, as a type checker reads them."""
+"""Reads the stubs with a type checker."""
 
 import os
 import subprocess

@@ -22,17 +22,17 @@ use_tool(void)
 }
 
 static const char *
-told(void)
+calls_made(void)
 {
 	void *library = dlopen(path, RTLD_NOW);
 	void *symbol;
-	const char *(*nvtx_told)(void);
+	const char *(*nvtx_calls)(void);
 
 	EXPECT_NOT_NULL(library);
-	symbol = dlsym(library, "nvtx_told");
+	symbol = dlsym(library, "nvtx_calls");
 	EXPECT_NOT_NULL(symbol);
-	memcpy(&nvtx_told, &symbol, sizeof(nvtx_told));
-	return nvtx_told();
+	memcpy(&nvtx_calls, &symbol, sizeof(nvtx_calls));
+	return nvtx_calls();
 }
 
 TEST(without_a_tool_nothing_happens)
@@ -63,7 +63,7 @@ TEST(ranges_and_marks_are_emitted)
 	weir_nvtx_range_end(0);
 	weir_nvtx_mark(NULL);
 	EXPECT(weir_nvtx_active());
-	EXPECT_STR_EQ(told(),
+	EXPECT_STR_EQ(calls_made(),
 	    "push outer\npush inner\nmark here\npop\npop\nstart long\n"
 	    "end 77\n");
 }
@@ -84,7 +84,7 @@ TEST(streams_threads_and_memory_are_named)
 	    "resource %p version 3 size 32 type 10001 id abc000 weights\n"
 	    "destroy it\n",
 	    (void *)0x1234, (void *)0);
-	EXPECT_STR_EQ(told(), text);
+	EXPECT_STR_EQ(calls_made(), text);
 }
 
 TEST(a_tool_that_knows_the_runtimes_streams_gets_their_names)
@@ -92,7 +92,7 @@ TEST(a_tool_that_knows_the_runtimes_streams_gets_their_names)
 	setenv("NVTX_TOOL_RUNTIME", "1", 1);
 	use_tool();
 	weir_nvtx_name_stream((weir_stream)0x10, "s");
-	EXPECT_STR_EQ(told(), "stream 0x10 s\n");
+	EXPECT_STR_EQ(calls_made(), "stream 0x10 s\n");
 }
 
 TEST(a_tool_that_refuses_or_is_not_there_is_no_tool)
@@ -101,7 +101,7 @@ TEST(a_tool_that_refuses_or_is_not_there_is_no_tool)
 	use_tool();
 	EXPECT(!weir_nvtx_active());
 	weir_nvtx_mark("x");
-	EXPECT_STR_EQ(told(), "");
+	EXPECT_STR_EQ(calls_made(), "");
 }
 
 TEST(a_library_that_is_no_tool_is_left_alone)

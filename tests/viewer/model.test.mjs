@@ -154,7 +154,7 @@ test("page-locked memory is a device behind the others", async () => {
 	assert.equal(snap.deviceName(1), "pinned memory of device 0");
 	const device = await buildModel(snap, 0);
 	const pinned = await buildModel(snap, 1);
-	/* The device is as it is without. */
+	/* The device is unchanged. */
 	assert.equal(device.finalSegments.reduce((a, s) => a + s.size, 0),
 	    answer.held);
 	assert.deepEqual(pinned.finalSegments.map((s) => [s.size, s.free]),
@@ -204,7 +204,7 @@ test("a state without a history is there all along", async () => {
 	assert.ok(model.active.max > 0 && model.reserved.max >= model.active.max);
 });
 
-/* A snapshot of columns alone, for what no allocator would write. */
+/* A snapshot of given columns, which no allocator would write. */
 function made(events, blocks = []) {
 	const names = ["alloc", "free_requested", "free_completed",
 		"segment_alloc", "segment_free", "segment_map", "segment_unmap"];

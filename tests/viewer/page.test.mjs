@@ -1,7 +1,7 @@
 /*
- * The page in a browser: what it shows is what the snapshot says, gestures and
- * keys do what they are said to, nothing of a snapshot is taken for HTML, and
- * nothing leaves the page.
+ * Tests the page in a browser: it shows what the snapshot has, gestures and keys
+ * work as documented, no text of a snapshot is read as HTML, and the page sends
+ * nothing.
  */
 import { after, test } from "node:test";
 import assert from "node:assert/strict";
@@ -13,7 +13,7 @@ import { close, colours, difference, open, page, pixels, settle, snapshot,
 
 after(close);
 
-/* Runs `f` on an open page, and sees that nothing was complained of. */
+/* Run `f` on an open page, and check that there were no complaints. */
 function shown(name, kind, f, { events, flags = [], options, refused } = {}) {
 	test(name, async () => {
 		const { path, answers } = page(kind, events, ...flags);
@@ -34,15 +34,15 @@ async function press(tab, ...keys) {
 		await tab.keyboard.press(key);
 	await settle(tab);
 }
-/* Where a fraction of the shown picture is, in pixels of the page. */
+/* The place of a fraction of the shown picture, in pixels of the page. */
 async function spot(tab, fx, fy) {
 	const box = await tab.locator(".stage .plot").boundingBox();
 	const inner = await tab.evaluate(() => weir.view.plot.inner);
 	const left = await tab.evaluate(() => weir.view.plot.px(weir.x0));
 	return [box.x + left + fx * inner, box.y + fy * box.height];
 }
-/* Look for a text. It comes at once, as if pasted: the page looks for what is
- * there when nothing was typed for a moment, however slow the typing is. */
+/* Search for a text. It is entered at once, as if pasted, because the page
+ * searches when nothing was typed for a moment. */
 async function lookFor(tab, wanted) {
 	await press(tab, "/");
 	await tab.keyboard.insertText(wanted);
@@ -53,8 +53,8 @@ async function showView(tab, id) {
 	await tab.click(`#tab-${id}`);
 	await settle(tab);
 }
-/* Load the page anew with another end of its address, by way of an empty page:
- * one that is open writes its own state there a moment after it was drawn. */
+/* Load the page anew with another state in its address. An empty page comes
+ * first, because an open one writes its own state there soon after it is drawn. */
 async function reopen(tab, path, hash) {
 	await tab.goto("about:blank");
 	await tab.goto(`file://${path}${hash}`);
@@ -146,8 +146,8 @@ for (const theme of ["light", "dark"])
 
 /*
  * The map must show the state that the model computes. For each point of a grid
- * the model says block of a colour, held memory, or nothing; this is compared
- * with the pixels of a screenshot.
+ * the model has a block of a colour, held memory, or nothing. The test compares
+ * that with the pixels of a screenshot.
  */
 shown("the address map shows what was where", "training", async (tab) => {
 	await showView(tab, "map");
@@ -190,7 +190,7 @@ shown("the address map shows what was where", "training", async (tab) => {
 	let right = 0, blocks = 0;
 	for (const { x, y, want } of points.out) {
 		blocks += Array.isArray(want);
-		/* Between blocks is a line of one pixel. */
+		/* A line of one pixel separates blocks. */
 		right += [0, -1, 1].some((dx) => [0, -1, 1].some((dy) =>
 			fits(at(x + dx, y + dy), want)));
 	}
@@ -443,7 +443,7 @@ test("the address of the page holds the view", async () => {
 	assert.deepEqual(await shownNow(), ["map", "size", 100, 400, 250, "layer"]);
 	await showView(first.tab, "flame");
 	await first.tab.waitForFunction(() => location.hash.includes("view=flame"));
-	/* Nonsense is passed over. */
+	/* Invalid parts are ignored. */
 	await reopen(first.tab, path,
 	    "#view=__proto__&from=x&to=-4&mark=1e99&colour=<b>&device=77");
 	assert.deepEqual((await shownNow()).slice(0, 2), ["memory", "site"]);
@@ -527,7 +527,8 @@ shown("names that are HTML are text", "hostile", async (tab) => {
 	await lookFor(tab, "</script>");
 	assert.match(await text(tab, ".hits"), /allocations/);
 	await tab.click("header button[aria-label=Help]");
-	/* One heading; the data's element is gone, the page's script is there. */
+	/* There is one heading. The data's element is gone, and the page's script is
+	 * there. */
 	assert.deepEqual(await count(), [null, 1, 1]);
 	assert.match(await tab.locator(".legend").innerText(),
 	    /<\/script><script>window\.b|<img src=x onerror/);
@@ -627,7 +628,7 @@ for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
 		const stage = await tab.locator(".stage .plot").boundingBox();
 		assert.ok(stage.height >= 150, `${stage.height}`);
 		assert.ok(colours(await pixels(tab, ".stage .plot")) > 12);
-		/* Each picture is drawn, and does not grow with each drawing. */
+		/* Each picture is drawn and keeps its size when it is drawn again. */
 		for (const id of ["map", "streams", "flame"]) {
 			await showView(tab, id);
 			await settle(tab);
@@ -645,7 +646,7 @@ for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
 /* ---- A million events ---- */
 
 /* A function that gives the milliseconds that the page's thread has worked
- * since: what other programs take meanwhile is not among them. */
+ * since, without the time of other programs. */
 async function clock(tab) {
 	const devtools = await tab.context().newCDPSession(tab);
 	await devtools.send("Performance.enable");
@@ -718,7 +719,7 @@ shown("two snapshots are compared by call site", "training",
 	    await settle(tab);
 	    assert.match(await text(tab, ".found .headline"), /^[+−]/);
 	    assert.match(await text(tab, ".found"), /Before/);
-	    /* A search leaves what it finds. */
+	    /* A search hides all that it does not find. */
 	    await lookFor(tab, "cache.fill");
 	    assert.equal(await tab.locator(".compare .body .row").count(), 1);
     }, { flags: ["--compare", snapshot("training", 1700).path] });
@@ -729,7 +730,7 @@ shown("a page of one snapshot has no comparison", "training", async (tab) => {
 	assert.equal(await tab.evaluate(() => weir.view.id), "memory");
 });
 
-/* ---- What is kept ---- */
+/* ---- Kept blocks ---- */
 
 /* By the events alone: allocated in [p0, p1) and not freed before p1. */
 const keptBetween = (tab, p0, p1) => tab.evaluate(([from, to]) => {
@@ -788,7 +789,7 @@ test("kept blocks are in the address of the page", async () => {
 	await tab.close();
 });
 
-/* ---- What is taken along ---- */
+/* ---- Copies and pictures ---- */
 
 shown("a stack is copied as text", "training", async (tab) => {
 	await tab.evaluate(() => Object.defineProperty(navigator, "clipboard", {

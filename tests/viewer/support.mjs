@@ -1,6 +1,6 @@
 /*
  * Support for the tests: snapshots, pages made of them by the weir command, and
- * a browser. scripts/test-viewer says where things are.
+ * a browser. scripts/test-viewer sets their places.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
@@ -9,12 +9,12 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-/* Files of tests may run at once: each makes its snapshots for itself. */
+/* Files of tests may run at the same time, so each makes its own snapshots. */
 export const work = mkdtempSync(join(process.env.VIEWER_WORK, "files-"));
 export const source = join(here, "../../tools/viewer/src");
 const weir = process.env.WEIR_BIN;
 
-/* A snapshot of a kind, and what a reader must find in it. */
+/* Make a snapshot of a kind. Returns also what a reader must find in it. */
 export function snapshot(kind, events = 3000) {
 	const path = join(work, `${kind}-${events}.pickle`);
 	if (!existsSync(`${path}.json`))
@@ -39,8 +39,8 @@ export async function data(kind, events) {
 	return { snap: new Snapshot(await unpack(text)), answers };
 }
 
-/* On a machine that does much else a browser takes its time. What never
- * happens is a failure all the same. */
+/* A browser may be slow on a busy machine. Something that never happens still
+ * fails. */
 const patience = 180000;
 
 let browser = null;
@@ -51,7 +51,7 @@ export async function browse() {
 		const { chromium } = require("playwright-core");
 		browser = await chromium.launch({
 			executablePath: process.env.CHROMIUM,
-			/* Its sandbox needs rights that root in a container has not. */
+			/* Its sandbox needs rights that root lacks in a container. */
 			args: ["--no-sandbox", "--force-color-profile=srgb"],
 			timeout: patience,
 		});
@@ -63,8 +63,8 @@ export async function close() {
 	await browser?.close();
 }
 
-/* Open a page and wait until it is drawn; `complaints` collects what must
- * not happen: errors, refused content, requests. */
+/* Open a page and wait until it is drawn; `complaints` collects errors, refused
+ * content and requests, none of which may happen. */
 export async function open(path, options = {}) {
 	const tab = await (await browse()).newPage({
 		viewport: { width: 1280, height: 860 }, ...options,
@@ -86,7 +86,7 @@ export async function open(path, options = {}) {
 	return { tab, complaints };
 }
 
-/* Two frames later everything that was asked for is drawn. */
+/* Wait for two frames, after which all is drawn. */
 export async function settle(tab) {
 	await tab.evaluate(() => new Promise((done) =>
 		requestAnimationFrame(() => requestAnimationFrame(() =>
@@ -115,7 +115,7 @@ export async function pixels(tab, selector) {
 	return { ...out, rgba: Buffer.from(out.rgba, "base64") };
 }
 
-/* How many colours a picture has: a blank one has one. */
+/* The number of colours of a picture; 1: it is blank. */
 export function colours({ rgba }) {
 	const seen = new Set();
 	for (let i = 0; i < rgba.length; i += 4)

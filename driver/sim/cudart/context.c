@@ -102,7 +102,7 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
     unsigned version, unsigned long long flags,
     enum cudaDriverEntryPointQueryResult *status)
 {
-	int told = 0;
+	int result = 0;
 	CUresult code;
 	cudaError_t error = runtime_load();
 
@@ -110,9 +110,9 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
 		return error;
 	if (symbol == NULL || function == NULL)
 		return runtime_error(cudaErrorInvalidValue);
-	code = query(symbol, function, (int)version, flags, &told);
+	code = query(symbol, function, (int)version, flags, &result);
 	if (status != NULL)
-		*status = (enum cudaDriverEntryPointQueryResult)told;
+		*status = (enum cudaDriverEntryPointQueryResult)result;
 	/* A missing entry is a result, not an error. */
 	if (code == CUDA_ERROR_NOT_FOUND) {
 		*function = NULL;

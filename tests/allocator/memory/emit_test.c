@@ -179,7 +179,7 @@ TEST(either_event_of_a_cached_free_may_be_skipped)
 {
 	static const char *const skips[] = { "free_requested", "free_completed",
 		"free_requested,free_completed", "alloc" };
-	static const char *const told[] = { "alloc free_completed",
+	static const char *const left[] = { "alloc free_completed",
 		"alloc free_requested", "alloc",
 		"free_requested free_completed" };
 	weir_stream stream = new_stream();
@@ -194,7 +194,7 @@ TEST(either_event_of_a_cached_free_may_be_skipped)
 		give(take(4096, stream)); /* the thread gets a new cache */
 		read_events();
 		give(take(4096, stream));
-		expect_events(told[i]);
+		expect_events(left[i]);
 	}
 	expect_healthy();
 }
@@ -433,16 +433,16 @@ TEST(starting_a_history_leaves_the_driver_alone)
 
 /* ---- Callbacks --------------------------------------------------------- */
 
-static struct weir_trace told[8];
-static size_t told_count;
+static struct weir_trace seen[8];
+static size_t seen_count;
 
 static void
 note(const struct weir_trace *trace, void *user)
 {
 	(void)user;
 	EXPECT(lock_none_held());
-	EXPECT_LT(told_count, 8);
-	told[told_count++] = *trace;
+	EXPECT_LT(seen_count, 8);
+	seen[seen_count++] = *trace;
 }
 
 static void
@@ -456,16 +456,16 @@ listen(void)
 
 /* One call, of this kind, about this block. */
 static void
-expect_told(enum weir_trace_kind kind, const void *block, size_t size,
+expect_call(enum weir_trace_kind kind, const void *block, size_t size,
     weir_stream stream)
 {
-	EXPECT_EQ(told_count, 1);
-	EXPECT_EQ(told[0].kind, kind);
-	EXPECT_EQ(told[0].device, 0);
-	EXPECT_EQ(told[0].address, block);
-	EXPECT_EQ(told[0].size, size);
-	EXPECT_EQ(told[0].stream, stream);
-	told_count = 0;
+	EXPECT_EQ(seen_count, 1);
+	EXPECT_EQ(seen[0].kind, kind);
+	EXPECT_EQ(seen[0].device, 0);
+	EXPECT_EQ(seen[0].address, block);
+	EXPECT_EQ(seen[0].size, size);
+	EXPECT_EQ(seen[0].stream, stream);
+	seen_count = 0;
 }
 
 TEST(callbacks_are_called_once_for_each_allocation_and_free)
@@ -477,21 +477,21 @@ TEST(callbacks_are_called_once_for_each_allocation_and_free)
 		/* From the pool, then from the cache. */
 		for (int k = 0; k < 3; k++) {
 			void *block = take(1000, streams[i]);
-			expect_told(WEIR_TRACE_MEMORY_ALLOCATION, block, 1000,
+			expect_call(WEIR_TRACE_MEMORY_ALLOCATION, block, 1000,
 			    streams[i]);
 			give(block);
-			expect_told(WEIR_TRACE_MEMORY_DEALLOCATION, block, 1000,
+			expect_call(WEIR_TRACE_MEMORY_DEALLOCATION, block, 1000,
 			    streams[i]);
 		}
 	}
 	void *block = take(3 * MIB, streams[1]);
-	told_count = 0;
+	seen_count = 0;
 	EXPECT_OK(weir_free_async(block, streams[1]));
-	expect_told(WEIR_TRACE_MEMORY_DEALLOCATION, block, 3 * MIB, streams[1]);
+	expect_call(WEIR_TRACE_MEMORY_DEALLOCATION, block, 3 * MIB, streams[1]);
 	EXPECT_STATUS(weir_free(block), WEIR_EINVAL);
 	EXPECT_NO_MEMORY(weir_malloc(0, NULL), WEIR_EINVAL);
 	EXPECT_OK(weir_free(NULL));
-	EXPECT_EQ(told_count, 0);
+	EXPECT_EQ(seen_count, 0);
 	expect_healthy();
 }
 
@@ -501,16 +501,16 @@ TEST(callbacks_that_are_removed_are_not_called)
 
 	listen();
 	give(take(1000, stream));
-	EXPECT_EQ(told_count, 2);
+	EXPECT_EQ(seen_count, 2);
 	EXPECT_OK(weir_trace_callback_remove(
 	    WEIR_TRACE_MEMORY_ALLOCATION, note, NULL));
 	give(take(1000, stream));
-	EXPECT_EQ(told_count, 3);
+	EXPECT_EQ(seen_count, 3);
 	EXPECT_OK(weir_trace_callback_remove(
 	    WEIR_TRACE_MEMORY_DEALLOCATION, note, NULL));
 	give(take(1000, stream));
 	give(take(1000, stream));
-	EXPECT_EQ(told_count, 3);
+	EXPECT_EQ(seen_count, 3);
 	EXPECT(!emit_is_wanted());
 }
 

@@ -1,6 +1,6 @@
 /*
  * A tool's library, as NVTX_INJECTION64_PATH names it: it writes down each
- * call, one a line, and nvtx_told() returns the lines.
+ * call, one a line, and nvtx_calls() returns the lines.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,84 +31,84 @@ struct resource {
 	const char *message;
 };
 
-static char told[4096];
+static char calls[4096];
 static int level;
 
 static void
-tell(const char *format, ...)
+note(const char *format, ...)
 {
-	size_t at = strlen(told);
+	size_t at = strlen(calls);
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(told + at, sizeof(told) - at, format, args);
+	vsnprintf(calls + at, sizeof(calls) - at, format, args);
 	va_end(args);
 }
 
 SHOWN const char *
-nvtx_told(void)
+nvtx_calls(void)
 {
-	return told;
+	return calls;
 }
 
 static void
 mark(const char *text)
 {
-	tell("mark %s\n", text);
+	note("mark %s\n", text);
 }
 
 static int
 push(const char *text)
 {
-	tell("push %s\n", text);
+	note("push %s\n", text);
 	return level++;
 }
 
 static int
 pop(void)
 {
-	tell("pop\n");
+	note("pop\n");
 	return --level;
 }
 
 static uint64_t
 start(const char *text)
 {
-	tell("start %s\n", text);
+	note("start %s\n", text);
 	return 77;
 }
 
 static void
 end(uint64_t range)
 {
-	tell("end %llu\n", (unsigned long long)range);
+	note("end %llu\n", (unsigned long long)range);
 }
 
 static void
 name_thread(uint32_t thread, const char *name)
 {
-	tell("thread %s %s\n", thread != 0 ? "some" : "none", name);
+	note("thread %s %s\n", thread != 0 ? "some" : "none", name);
 }
 
 static void
 name_stream(void *stream, const char *name)
 {
-	tell("stream %p %s\n", stream, name);
+	note("stream %p %s\n", stream, name);
 }
 
 static void *
 create(void *domain, const struct resource *resource)
 {
-	tell("resource %p version %d size %d type %x id %llx %s\n", domain,
+	note("resource %p version %d size %d type %x id %llx %s\n", domain,
 	    resource->version, resource->size, (unsigned)resource->type,
 	    (unsigned long long)resource->identifier, resource->message);
-	return told;
+	return calls;
 }
 
 static void
 destroy(void *resource)
 {
-	tell("destroy %s\n", resource == told ? "it" : "another");
+	note("destroy %s\n", resource == calls ? "it" : "another");
 }
 
 static void
