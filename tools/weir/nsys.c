@@ -7,7 +7,9 @@
  * to 47.
  *
  * Any table or column may be missing: a table exists only if something of its
- * kind was recorded, and columns differ between versions. A graph is one row of
+ * kind was recorded, and columns differ between versions. PROCESSES and
+ * ThreadNames have a row for each process and thread of the machine, so only
+ * those with events get a name. A graph is one row of
  * CUPTI_ACTIVITY_KIND_GRAPH_TRACE. With --cuda-graph-trace=node, the nodes of a
  * graph are rows of the other tables instead.
  */
@@ -52,6 +54,9 @@ struct nsys {
 	uint64_t ranges;         /* the number of the next START_END range */
 	int64_t named[NAMED][2]; /* device and stream; stream -1: the device */
 	size_t named_count;
+	int64_t *threads; /* with events; sorted up to the last ones */
+	size_t thread_count;
+	size_t thread_capacity;
 	bool no_memory;
 };
 
@@ -107,22 +112,129 @@ compare_name_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void
-out_name(struct nsys *nsys, const struct sqlite_value *id, const char *other)
+static const struct name *
+find_name(const struct nsys *nsys, const struct sqlite_value *id)
 {
 	struct name key = { .id = id->integer };
-	const struct name *found =
-	    id->kind != SQLITE_INTEGER || nsys->name_count == 0 ?
+
+	return id->kind != SQLITE_INTEGER || nsys->name_count == 0 ?
 	    NULL :
 	    bsearch(&key, nsys->names, nsys->name_count, sizeof(key),
 		compare_name_ids);
+}
 
+static void
+out_text(struct nsys *nsys, const char *text, size_t length)
+{
 	putc('"', nsys->out);
-	if (found != NULL)
-		json_escaped(found->text, found->length, nsys->out);
+	json_escaped(text, length, nsys->out);
+	putc('"', nsys->out);
+}
+
+static void
+out_name(struct nsys *nsys, const struct sqlite_value *id, const char *other)
+{
+	const struct name *name = find_name(nsys, id);
+
+	if (name != NULL)
+		out_text(nsys, name->text, name->length);
 	else
-		json_escaped(other, strlen(other), nsys->out);
-	putc('"', nsys->out);
+		out_text(nsys, other, strlen(other));
+}
+
+/* The length of the name of a call without the version of the runtime at its
+ * end: cudaMalloc_v3020. Names of the driver's calls have one digit there,
+ * which is part of the name: cuMemAlloc_v2. */
+static size_t
+call_name_length(const struct name *name)
+{
+	size_t at = name->length;
+
+	while (at > 0 && name->text[at - 1] >= '0' && name->text[at - 1] <= '9')
+		at--;
+	return at > 2 && name->length - at >= 4 &&
+		memcmp(name->text + at - 2, "_v", 2) == 0 ?
+	    at - 2 :
+	    name->length;
+}
+
+/* ---- Threads with events ------------------------------------------------- */
+
+static int
+compare_threads(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a;
+	int64_t y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int
+compare_processes(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a >> 24;
+	int64_t y = *(const int64_t *)b >> 24;
+
+	return (x > y) - (x < y);
+}
+
+/* Sort the threads, and keep each once. */
+static void
+sort_threads(struct nsys *nsys)
+{
+	size_t kept = 0;
+
+	if (nsys->thread_count == 0)
+		return;
+	qsort(nsys->threads, nsys->thread_count, sizeof(*nsys->threads),
+	    compare_threads);
+	for (size_t i = 1; i < nsys->thread_count; i++)
+		if (nsys->threads[i] != nsys->threads[kept])
+			nsys->threads[++kept] = nsys->threads[i];
+	nsys->thread_count = kept + 1;
+}
+
+/* Make room for one more thread. The array grows only if sorting it frees less
+ * than half of it, so it takes twice the memory of the threads at most. */
+static bool
+reserve_thread(struct nsys *nsys)
+{
+	size_t capacity = nsys->thread_capacity;
+	int64_t *threads;
+
+	if (nsys->thread_count < capacity)
+		return true;
+	sort_threads(nsys);
+	if (nsys->thread_count < capacity / 2)
+		return true;
+	capacity = capacity == 0 ? 64 : 2 * capacity;
+	threads = realloc(nsys->threads, capacity * sizeof(*threads));
+	if (threads == NULL)
+		return false;
+	nsys->threads = threads;
+	nsys->thread_capacity = capacity;
+	return true;
+}
+
+static void
+add_thread(struct nsys *nsys, int64_t thread)
+{
+	if (nsys->thread_count > 0 &&
+	    nsys->threads[nsys->thread_count - 1] == thread)
+		return;
+	if (reserve_thread(nsys))
+		nsys->threads[nsys->thread_count++] = thread;
+	else
+		nsys->no_memory = true;
+}
+
+static bool
+has_events(const struct nsys *nsys, int64_t thread,
+    int (*compare)(const void *, const void *))
+{
+	return nsys->thread_count > 0 &&
+	    bsearch(&thread, nsys->threads, nsys->thread_count, sizeof(thread),
+		compare) != NULL;
 }
 
 /* ---- Events -------------------------------------------------------------- */
@@ -174,6 +286,15 @@ static int64_t
 thread_of(const struct sqlite_value *thread)
 {
 	return integer_of(thread) & 0xffffff;
+}
+
+/* Begin an event of a thread, which then gets a name. */
+static void
+begin_thread_event(
+    struct nsys *nsys, char phase, const struct sqlite_value *thread)
+{
+	add_thread(nsys, integer_of(thread));
+	begin_event(nsys, phase, process_of_thread(thread), thread_of(thread));
 }
 
 /* Write the name of a device (stream -1) or of a stream, unless it has been
@@ -300,16 +421,19 @@ static void
 write_nsys_call(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
+	const struct name *name = find_name(nsys, &values[3]);
 
 	if (!is_time(&values[0]) || !is_time(&values[1]))
 		return;
-	begin_event(
-	    nsys, 'X', process_of_thread(&values[2]), thread_of(&values[2]));
+	begin_thread_event(nsys, 'X', &values[2]);
 	out_times(nsys, values[0].integer, values[1].integer);
 	fprintf(nsys->out, ", \"cat\": \"%s\", \"name\": ",
 	    integer_of(&values[5]) == CLASS_DRIVER ? "cuda_driver" :
 						     "cuda_runtime");
-	out_name(nsys, &values[3], "call");
+	if (name != NULL)
+		out_text(nsys, name->text, call_name_length(name));
+	else
+		out_text(nsys, "call", strlen("call"));
 	fprintf(nsys->out, ", \"args\": {\"correlation\": %" PRId64 "}}",
 	    integer_of(&values[4]));
 }
@@ -324,9 +448,7 @@ out_nvtx_name(struct nsys *nsys, const struct sqlite_value *values)
 		out_name(nsys, &values[5], "range");
 		return;
 	}
-	putc('"', nsys->out);
-	json_escaped(values[4].text, values[4].length, nsys->out);
-	putc('"', nsys->out);
+	out_text(nsys, values[4].text, values[4].length);
 }
 
 /* Write a range or a mark. Ranges that are pushed and popped are nested in
@@ -337,23 +459,21 @@ write_nsys_nvtx(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 	int64_t type = integer_of(&values[2]);
-	int64_t process = process_of_thread(&values[3]);
-	int64_t thread = thread_of(&values[3]);
 
 	if (!is_time(&values[0]) || (type != NVTX_MARK && !is_time(&values[1])))
 		return;
 	if (type == NVTX_PUSH_POP) {
-		begin_event(nsys, 'X', process, thread);
+		begin_thread_event(nsys, 'X', &values[3]);
 		out_times(nsys, values[0].integer, values[1].integer);
 		out_nvtx_name(nsys, values);
 	} else if (type == NVTX_MARK) {
-		begin_event(nsys, 'i', process, thread);
+		begin_thread_event(nsys, 'i', &values[3]);
 		fputs(", \"s\": \"t\", \"ts\": ", nsys->out);
 		out_us(nsys, values[0].integer);
 		out_nvtx_name(nsys, values);
 	} else if (type == NVTX_START_END) {
 		for (int end = 0; end < 2; end++) {
-			begin_event(nsys, end ? 'e' : 'b', process, thread);
+			begin_thread_event(nsys, end ? 'e' : 'b', &values[3]);
 			fprintf(nsys->out,
 			    ", \"id\": \"nvtx-%" PRIu64 "\", \"ts\": ",
 			    nsys->ranges);
@@ -375,13 +495,13 @@ write_nsys_process(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
-	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT)
+	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT ||
+	    !has_events(nsys, values[0].integer, compare_processes))
 		return;
 	begin_event(nsys, 'M', process_of_thread(&values[0]), 0);
-	fputs(
-	    ", \"name\": \"process_name\", \"args\": {\"name\": \"", nsys->out);
-	json_escaped(values[1].text, values[1].length, nsys->out);
-	fputs("\"}}", nsys->out);
+	fputs(", \"name\": \"process_name\", \"args\": {\"name\": ", nsys->out);
+	out_text(nsys, values[1].text, values[1].length);
+	fputs("}}", nsys->out);
 }
 
 static void
@@ -389,7 +509,8 @@ write_nsys_thread(void *argument, const struct sqlite_value *values)
 {
 	struct nsys *nsys = argument;
 
-	if (values[0].kind != SQLITE_INTEGER)
+	if (values[0].kind != SQLITE_INTEGER ||
+	    !has_events(nsys, values[0].integer, compare_threads))
 		return;
 	begin_event(
 	    nsys, 'M', process_of_thread(&values[0]), thread_of(&values[0]));
@@ -424,6 +545,9 @@ static const struct sqlite_query event_queries[] = {
 	{ "NVTX_EVENTS",
 	    { "start", "end", "eventType", "globalTid", "text", "textId" },
 	    write_nsys_nvtx, NULL },
+};
+
+static const struct sqlite_query name_queries[] = {
 	{ "PROCESSES", { "globalPid", "name" }, write_nsys_process, NULL },
 	{ "ThreadNames", { "globalTid", "nameId" }, write_nsys_thread, NULL },
 };
@@ -435,6 +559,15 @@ read_table(struct nsys *nsys, const struct sqlite_query *query)
 
 	own.argument = nsys;
 	return sqlite_read(&nsys->db, &own);
+}
+
+static bool
+read_tables(struct nsys *nsys, const struct sqlite_query *queries, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!read_table(nsys, &queries[i]))
+			return false;
+	return true;
 }
 
 static const char *
@@ -468,10 +601,12 @@ write_nsys_events(struct nsys *nsys, char **text, size_t *length)
 	fprintf(nsys->out,
 	    "{\"baseTimeNanoseconds\": %" PRId64 ", \"traceEvents\": [",
 	    nsys->start_ns);
-	for (size_t i = 0; i < sizeof(event_queries) / sizeof(event_queries[0]);
-	     i++)
-		if (!read_table(nsys, &event_queries[i]))
-			break;
+	if (read_tables(nsys, event_queries,
+		sizeof(event_queries) / sizeof(event_queries[0]))) {
+		sort_threads(nsys);
+		read_tables(nsys, name_queries,
+		    sizeof(name_queries) / sizeof(name_queries[0]));
+	}
 	fputs("]}\n", nsys->out);
 	if (fclose(nsys->out) != 0)
 		return "out of memory";
@@ -493,6 +628,7 @@ nsys_to_chrome(const void *database, size_t bytes, char **text, size_t *length)
 	for (size_t i = 0; i < nsys.name_count; i++)
 		free(nsys.names[i].text);
 	free(nsys.names);
+	free(nsys.threads);
 	if (why == NULL && !nsys.no_memory)
 		return NULL;
 	free(*text);

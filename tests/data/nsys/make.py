@@ -17,7 +17,10 @@ THREAD = PROCESS << 24 | 4712
 # A name that is longer than a page.
 LONG = "void gemm<" + ", ".join(f"tile<{i}, {i}>" for i in range(200)) + ">()"
 STRINGS = {1: "gemm", 2: LONG, 3: "cudaLaunchKernel_v7000", 4: "a \"step\"",
-           5: "cudaMalloc_v3020", 6: "loader"}
+           5: "cudaMalloc_v3020", 6: "loader", 7: "cuMemAlloc_v2"}
+# An export names each process and thread of the machine, recorded or not.
+OTHER = 99 << 24 | 99
+IDLE = PROCESS << 24 | 4713
 
 # Columns that say nothing here, and may not be NULL.
 KERNEL = dict.fromkeys(
@@ -110,9 +113,12 @@ def main(folder):
     db.executescript(SCHEMA)
     insert(db, "StringIds",
            [{"id": i, "value": value} for i, value in STRINGS.items()])
-    insert(db, "ThreadNames", [{"nameId": 6, "globalTid": THREAD}])
-    insert(db, "PROCESSES", [{"globalPid": PROCESS << 24, "pid": PROCESS,
-                              "name": "/usr/bin/train"}])
+    insert(db, "ThreadNames", [{"nameId": 6, "globalTid": thread}
+                               for thread in (OTHER, THREAD, IDLE)])
+    insert(db, "PROCESSES", [{"globalPid": thread >> 24 << 24,
+                              "pid": thread >> 24, "name": name}
+                             for thread, name in ((OTHER, "systemd"),
+                                                  (THREAD, "/usr/bin/train"))])
     insert(db, "TARGET_INFO_SESSION_START_TIME", [{
         "utcEpochNs": SESSION_NS, "utcTime": "2023-11-14 22:13:19",
         "localTime": "2023-11-14 22:13:19"}])
@@ -136,7 +142,7 @@ def main(folder):
     insert(db, "CUPTI_ACTIVITY_KIND_RUNTIME",
            [{"start": 900_000 + i, "end": 900_001 + i, "eventClass": i // 101,
              "globalTid": THREAD, "correlationId": 100 + i,
-             "nameId": 3 if i < 100 else 5, "returnValue": 0}
+             "nameId": 3 if i < 100 else 5 if i < 101 else 7, "returnValue": 0}
             for i in range(102)])
     insert(db, "NVTX_EVENTS", [
         {"start": 0, "end": 2_000_000, "eventType": 59, "textId": 4,

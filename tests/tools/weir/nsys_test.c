@@ -149,7 +149,7 @@ TEST(calls_and_ranges_stand_on_their_thread)
 	const json_t *call = event_at(events, "cuda_runtime", 100);
 	const json_t *range = event_at(events, "nvtx", 0);
 
-	EXPECT_STR_EQ(text_of(call, "name"), "cudaMalloc_v3020");
+	EXPECT_STR_EQ(text_of(call, "name"), "cudaMalloc");
 	EXPECT_EQ(number_of(call, "pid"), 4711);
 	EXPECT_EQ(number_of(call, "tid"), 4712);
 	EXPECT_STR_EQ(text_of(range, "name"), "a \"step\"");
@@ -228,8 +228,23 @@ TEST(processes_threads_and_the_driver_s_calls_are_named)
 	    name_of(events, "process_name", 4711, 0), "/usr/bin/train");
 	EXPECT_STR_EQ(name_of(events, "thread_name", 4711, 4712), "loader");
 	EXPECT_STR_EQ(text_of(event_at(events, "cuda_driver", 0), "name"),
-	    "cudaMalloc_v3020");
+	    "cuMemAlloc_v2");
 	EXPECT_NULL(event_at(events, "cuda_driver", 1));
+	json_decref(events);
+	free(bytes);
+}
+
+/* An export names all processes of the machine. A viewer shows a row for each
+ * name. */
+TEST(only_processes_and_threads_with_events_are_named)
+{
+	size_t length;
+	char *bytes = database(&length);
+	json_t *events = events_of(bytes, length);
+
+	EXPECT_STR_EQ(name_of(events, "process_name", 99, 0), "");
+	EXPECT_STR_EQ(name_of(events, "thread_name", 99, 99), "");
+	EXPECT_STR_EQ(name_of(events, "thread_name", 4711, 4713), "");
 	json_decref(events);
 	free(bytes);
 }
