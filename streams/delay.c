@@ -24,8 +24,15 @@ enum { NO_WAIT_NS = 5000 };
 enum { LOOKS_FIRST = 64, LOOK_EVERY_NS = 2000000 };
 
 /* CAPACITY_FIRST: the first capacity of a stream's ring. CLOSED_AT_ONCE: the
- * waits that are copied to the stack, which may be small, in one go. */
-enum { CAPACITY_FIRST = 16, CLOSED_AT_ONCE = 32 };
+ * waits that are copied to the stack, which may be small, in one go.
+ * STREAMS_AT_ONCE: the streams there. STREAMS_DEEP: the streams in a chain,
+ * each of which has waited for the next. */
+enum {
+	CAPACITY_FIRST = 16,
+	CLOSED_AT_ONCE = 32,
+	STREAMS_AT_ONCE = 64,
+	STREAMS_DEEP = 16
+};
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
@@ -319,44 +326,117 @@ count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
 	delay->undecided_ns = 0;
 }
 
-/* Remove the oldest wait from the ring if it is over. */
+/* Waits that are over and have been removed from their rings. They are released
+ * without the lock, and in this order: a wait of the program's has a reference
+ * to the stream of the waits that were closed for it. */
+struct closed {
+	unsigned n;
+	unsigned depth; /* of the chain of streams */
+	struct {
+		struct stream *stream;
+		struct stall stall;
+	} waits[CLOSED_AT_ONCE];
+};
+
+/* Has the first event completed no later than the second? True if the driver
+ * does not say. Both have completed. */
 static bool
-close_first(struct stream *stream, struct stall *out) HOLDS(lock)
+is_before(CUevent first, CUevent second)
+{
+	float ms = 0;
+
+	return driver_peek()->cuEventElapsedTime(&ms, first, second) !=
+	    CUDA_SUCCESS ||
+	    ms >= 0;
+}
+
+static bool close_first(
+    struct stream *stream, CUevent until, struct closed *out) HOLDS(lock);
+
+/* Account for the waits of a stream that ended before an event; NULL: for all
+ * that are over. False if there is no room for more. */
+static bool
+close_until(struct stream *stream, CUevent until, struct closed *out)
+    HOLDS(lock)
+{
+	struct delay *delay = &stream->delay;
+
+	if (delay->is_closing || atomic_load(&stream->gone) ||
+	    out->depth == STREAMS_DEEP)
+		return true;
+	delay->is_closing = true;
+	out->depth++;
+	while (close_first(stream, until, out))
+		;
+	out->depth--;
+	delay->is_closing = false;
+	return out->n < CLOSED_AT_ONCE;
+}
+
+/* Remove the oldest wait from the ring if it ended before an event and there is
+ * room for it. What the other stream had waited for until then counts first, so
+ * that it is as late as it was. */
+static bool
+close_first(struct stream *stream, CUevent until, struct closed *out)
 {
 	struct delay *delay = &stream->delay;
 	unsigned n = atomic_load(&delay->open_count);
+	struct stall stall;
 
-	if (n == 0 || !event_met(stream->context, stall_at(delay, 0)->after))
+	if (n == 0 || out->n == CLOSED_AT_ONCE)
 		return false;
-	*out = *stall_at(delay, 0);
+	stall = *stall_at(delay, 0);
+	if (!event_met(stream->context, stall.after) ||
+	    (until != NULL && !is_before(stall.after, until)))
+		return false;
+	if (stall.earlier != NULL &&
+	    !close_until(stall.earlier, stall.after, out))
+		return false;
 	delay->first = (delay->first + 1) % delay->capacity;
 	atomic_store(&delay->open_count, n - 1);
-	uint64_t ns = time_between(out->before, out->after);
-	if (out->earlier == NULL)
-		count_own(stream, out, ns);
+	uint64_t ns = time_between(stall.before, stall.after);
+	if (stall.earlier == NULL)
+		count_own(stream, &stall, ns);
 	else
-		count_program(stream, out, ns);
-	if (delay->undecided_ns > 0 && !is_followed(stream, out)) {
+		count_program(stream, &stall, ns);
+	if (delay->undecided_ns > 0 && !is_followed(stream, &stall)) {
 		set_late(stream, late(stream) + delay->undecided_ns);
 		delay->undecided_ns = 0;
 	}
+	out->waits[out->n].stream = stream;
+	out->waits[out->n++].stall = stall;
 	return true;
 }
 
-/* Close up to CLOSED_AT_ONCE waits that are over; returns how many. */
-static unsigned
-close_some(struct stream *stream)
+/* Account for the waits of a stream that are over. */
+static void
+close_all(struct stream *stream)
 {
-	struct stall closed[CLOSED_AT_ONCE];
-	unsigned n = 0;
+	struct closed closed = { .depth = 0 };
 
-	lock_enter(&lock);
-	while (n < CLOSED_AT_ONCE && close_first(stream, &closed[n]))
-		n++;
-	lock_leave(&lock);
-	for (unsigned i = 0; i < n; i++)
-		release_stall(stream, &closed[i]);
-	return n;
+	do {
+		closed.n = 0;
+		lock_enter(&lock);
+		close_until(stream, NULL, &closed);
+		lock_leave(&lock);
+		for (unsigned i = 0; i < closed.n; i++)
+			release_stall(
+			    closed.waits[i].stream, &closed.waits[i].stall);
+	} while (closed.n == CLOSED_AT_ONCE);
+}
+
+/* Account for the waits that are over on all streams, before a stream's
+ * lateness is dropped: others may have waited for it until now. */
+static void
+close_everywhere(void)
+{
+	struct stream *streams[STREAMS_AT_ONCE];
+	unsigned n = stream_late_ones(streams, STREAMS_AT_ONCE);
+
+	for (unsigned i = 0; i < n; i++) {
+		close_all(streams[i]);
+		stream_put(streams[i]);
+	}
 }
 
 /* Bound the lateness: a stream that has done all work up to some time ago is
@@ -369,6 +449,7 @@ bound_late(struct stream *stream)
 
 	if (met == 0 || late(stream) <= now - met)
 		return;
+	close_everywhere();
 	lock_enter(&lock);
 	set_late(stream, now - met);
 	lock_leave(&lock);
@@ -377,10 +458,8 @@ bound_late(struct stream *stream)
 uint64_t
 delay_see(struct stream *stream)
 {
-	if (atomic_load(&stream->delay.open_count) > 0 &&
-	    !atomic_load(&stream->gone))
-		while (close_some(stream) == CLOSED_AT_ONCE)
-			;
+	if (atomic_load(&stream->delay.open_count) > 0)
+		close_all(stream);
 	if (late(stream) > 0)
 		bound_late(stream);
 	return late(stream);
@@ -422,34 +501,41 @@ lose(struct stream *stream, uint64_t most)
 	return lost;
 }
 
-/* The host has waited for a stream, or for all (NULL). The others are seen
- * first, because the stream has the lateness of those that it waited for. */
-static void
-host_waited(struct stream *stream, uint64_t began_ns)
+/* The host has waited for all streams: the latest one decides. */
+static uint64_t
+lose_latest(uint64_t most)
 {
-	enum { MOST = 64 };
-	struct stream *others[MOST];
-	uint64_t most = time_since(began_ns);
-	struct capture_guard guard;
+	struct stream *streams[STREAMS_AT_ONCE];
+	unsigned n = stream_late_ones(streams, STREAMS_AT_ONCE);
 	uint64_t lost = 0;
-	unsigned n;
 
-	if (capture_enter(NULL, &guard) != WEIR_OK)
-		return;
-	n = stream_late_ones(others, MOST);
-	for (unsigned i = 0; i < n; i++)
-		if (others[i] != stream)
-			delay_see(others[i]);
-	if (stream != NULL) {
-		delay_see(stream);
-		lost = lose(stream, most);
-	}
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t one = stream == NULL ? lose(others[i], most) : 0;
+		delay_see(streams[i]);
+		uint64_t one = lose(streams[i], most);
 
 		if (lost < one)
 			lost = one;
-		stream_put(others[i]);
+		stream_put(streams[i]);
+	}
+	return lost;
+}
+
+/* The host has waited for a stream, or for all (NULL). */
+static void
+host_waited(struct stream *stream, uint64_t began_ns)
+{
+	uint64_t most = time_since(began_ns);
+	struct capture_guard guard;
+	uint64_t lost;
+
+	if (capture_enter(NULL, &guard) != WEIR_OK)
+		return;
+	close_everywhere();
+	if (stream != NULL) {
+		delay_see(stream);
+		lost = lose(stream, most);
+	} else {
+		lost = lose_latest(most);
 	}
 	capture_leave(&guard);
 	atomic_fetch_add(&lost_ns, lost);
@@ -497,6 +583,8 @@ void
 delay_idle(struct stream *stream)
 {
 	delay_see(stream);
+	if (late(stream) > 0)
+		close_everywhere();
 	lock_enter(&lock);
 	if (late(stream) > 0)
 		atomic_store(&stream->delay.slack_ns, 0);

@@ -21,10 +21,12 @@
  * stream earlier by the other's. Therefore it is now late by the sum of its
  * lateness and that time, but by no more than the other stream. A stream that
  * did not have to wait stays as late as it was. Events show whether it had to
- * wait. They are recorded only if either stream is late or may be, and not too
- * often: as long as weir has made no stream wait, a wait of the program costs
- * one load. If a wait of the program is not measured, the stream counts as late
- * as the later of the two.
+ * wait. Waits count in the order in which they ended, so that the other stream
+ * is as late as it was at that time. Events of the program's waits are recorded
+ * only if either stream is late or may be, and not too often: as long as weir
+ * has made no stream wait, a wait of the program costs one load. If a wait of
+ * the program is not measured, the stream counts as late as the later of the
+ * two.
  *
  * Some waits cannot be measured and are left out: a wait in a capture, a wait
  * on a stream on which a record would order other streams, a wait for which the
@@ -82,6 +84,7 @@ struct delay {
 	struct stall *open;    /* a ring; NULL: none was ever needed */
 	unsigned capacity;     /* of the ring */
 	unsigned first;        /* its oldest */
+	bool is_closing;       /* its waits are being accounted for */
 	uint64_t undecided_ns; /* of waits that are over and directly followed
 				  by one that is not */
 	_Atomic(unsigned) open_count;

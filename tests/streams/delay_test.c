@@ -292,6 +292,83 @@ TEST(lateness_that_was_passed_on_does_not_come_back_as_the_other_s)
 	EXPECT_EQ(own_ms(b), 10);
 }
 
+/* Nobody has asked how late b is. */
+TEST(a_stream_inherits_lateness_that_is_not_seen_yet)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	pass(31);
+	EXPECT_EQ(late_ms(c), 10);
+	EXPECT_EQ(own_ms(c), 0);
+}
+
+TEST(a_stream_inherits_only_what_the_other_was_late_by_then)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	EXPECT_OK(weir_stream_wait_stream(c, b)); /* until 30 ms */
+	busy(c, 50);
+	busy(a, 40);
+	wait_of_weir(b, a); /* until 50 */
+	busy(b, 50);
+	pass(60);
+	EXPECT_EQ(late_ms(c), 10);
+	EXPECT_EQ(late_ms(b), 30);
+}
+
+TEST(a_stream_that_ends_its_work_has_passed_its_lateness_on)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	busy(b, 20);
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	busy(c, 30);
+	pass(40);
+	delay_idle(of(b));
+	EXPECT_EQ(late_ms(b), 0);
+	EXPECT_EQ(late_ms(c), 10);
+}
+
+/* Each wait ends when the other does. */
+TEST(streams_that_wait_for_each_other_at_once_are_seen)
+{
+	arrange();
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	busy(a, 10);
+	wait_of_weir(b, a);
+	wait_of_weir(c, a);
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	EXPECT_OK(weir_stream_wait_stream(c, b));
+	EXPECT_OK(weir_stream_wait_stream(b, c));
+	busy(b, 10);
+	busy(c, 10);
+	pass(15);
+	EXPECT_EQ(late_ms(b), 10);
+	EXPECT_EQ(late_ms(c), 10);
+}
+
 TEST(slack_is_forgotten_by_a_stream_that_ends_its_work_late)
 {
 	arrange();
