@@ -398,25 +398,17 @@ follow_all(const struct view *view, struct stream_heap *other)
 	    wait_for(view->mine, other, &other->fences[other->fence_count - 1]);
 }
 
-uint64_t
+void
 fences_see_busy(struct view *view)
 {
 	const struct stream_heap *mine = view->mine;
 	const struct use *use =
 	    use_first_open(&mine->arena->waiting, mine->stream);
 
-	view->busy_since = 0;
-	if (mine->fence_count > 0) {
-		view->busy_since = mine->fences[0].at;
-		view->busy_since_ns = mine->fences[0].ns;
-	}
+	view->busy_since = mine->fence_count > 0 ? mine->fences[0].at : 0;
 	if (use != NULL &&
-	    (view->busy_since == 0 || use->tick < view->busy_since)) {
+	    (view->busy_since == 0 || use->tick < view->busy_since))
 		view->busy_since = use->tick;
-		view->busy_since_ns = use->ns;
-	}
-	return view->busy_since > 0 ? driver_time_ns() - view->busy_since_ns :
-				      0;
 }
 
 enum wait_cost

@@ -50,9 +50,8 @@ uint64_t fences_see_late(struct stream_heap *heap);
 bool fences_ask(struct stream_heap *heap);
 
 /* Find since when the view's stream has been busy: since the record of its
- * oldest fence or use that is not met. Returns the age of that, in ns; 0: it
- * has none. */
-uint64_t fences_see_busy(struct view *view);
+ * oldest fence or use that is not met. */
+void fences_see_busy(struct view *view);
 
 /* The cost of a wait of the view's stream for all work up to a tick of another
  * stream, after fences_see_busy(). `is_use`: the wait is for a use, else for

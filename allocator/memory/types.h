@@ -389,10 +389,9 @@ struct view {
 	struct stream_heap *mine;
 	bool ordered;     /* the stream's order may be relied on */
 	uint64_t capture; /* the capture that the request is in; 0: none */
-	/* The record of the stream's oldest event that is not met, set by
-	 * fences_see_busy(): its tick, or 0, and its time. */
+	/* The tick of the record of the stream's oldest fence or use that is
+	 * not met, set by fences_see_busy(); 0: it has none. */
 	uint64_t busy_since;
-	uint64_t busy_since_ns;
 	unsigned asked; /* places of kept[] that are in use, a bit each */
 	struct {
 		const struct stream_heap *heap;

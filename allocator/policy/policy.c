@@ -3,6 +3,8 @@
  */
 #include "allocator/policy/policy.h"
 
+#include <float.h>
+
 /*
  * All numbers that decide how much is held and which waits are made.
  * docs/adr/0009 has the experiments that set them. Times are in us.
@@ -20,59 +22,36 @@ static const struct {
 	uint64_t near_ticks;
 	uint64_t use_times;
 
-	/* The price of new memory: a driver call, and mib_us for each MiB. If
-	 * twice the peak of live bytes is held, each MiB costs this much more:
-	 * for near waits, for any wait within the budget, and for any wait if
-	 * waits were harmless. */
-	double call_us;
-	double mib_us;
-	double dear_near_us;
-	double dear_any_us;
-	double dear_harmless_us;
-
-	/* The budget of lateness at first, and at most. */
-	double budget_us;
-	double budget_most_us;
+	/* The price of a MiB of new memory if twice the peak of live bytes is
+	 * held. */
+	double dear_us;
 
 	/* Waits were harmless if they took evidence_us in all, and streams are
 	 * late by less than one part in harmless_share of that. */
 	double evidence_us;
 	uint64_t harmless_share;
 
-	/* Evidence of more waits than this is halved, so that recent waits
-	 * count most. */
-	uint64_t evidence_most_ns;
-
 	/* The least latency that a forecast assumes. */
 	double latency_us;
 
-	/* A stream that has been busy for some time has one part in busy_share
-	 * of that time still before it. */
-	uint64_t busy_share;
-
-	/* The cost of a handle that is moved; and the time whose share of moves
-	 * may be made at once. */
+	/* The cost of a handle that is moved. */
 	double move_us;
-	double earned_most_us;
+
+	/* What is longer ago counts no more: a program that has neither waited
+	 * nor moved for a while may spend the share of this time at once, and
+	 * evidence of longer waits is halved. */
+	double recent_us;
 } policy = {
 	.pressure_share = 5,
 	.pressure_least = (size_t)64 << 20,
 	.near_ticks = 64,
 	.use_times = 3,
-	.call_us = 70,
-	.mib_us = 10,
-	.dear_near_us = 1e4,
-	.dear_any_us = 1e6,
-	.dear_harmless_us = 1e8,
-	.budget_us = 300,
-	.budget_most_us = 250e3,
+	.dear_us = 1e6,
 	.evidence_us = 60e3,
 	.harmless_share = 500,
-	.evidence_most_ns = 1000000000,
 	.latency_us = 1e3,
-	.busy_share = 2,
 	.move_us = 60,
-	.earned_most_us = 1e6,
+	.recent_us = 1e6,
 };
 
 enum wait_cost
@@ -137,7 +116,7 @@ policy_pay_moves(uint64_t paid_ns, const struct move_facts *facts)
 {
 	double share = share_of(facts->delay_percent);
 	double cost_ns = policy.move_us * 1e3 * (double)facts->handles;
-	uint64_t earlier = (uint64_t)(policy.earned_most_us * 1e3);
+	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
 
 	if (share == 0)
 		return paid_ns;
@@ -154,17 +133,22 @@ lesser_us(double a, double b)
 	return a < b ? a : b;
 }
 
-/* How late a stream may be, in us. */
+/* How late a stream may be at most, in us. */
+static double
+most_late_us(const struct request_facts *facts)
+{
+	return policy.recent_us * share_of(facts->delay_percent);
+}
+
+/* How late a stream may be now, in us. */
 static double
 budget_of(const struct request_facts *facts)
 {
 	double us =
 	    (double)facts->elapsed_ns / 1e3 * share_of(facts->delay_percent);
-	double lost = (double)facts->lost_ns / 1e3;
 
-	if (facts->delay_percent == 0)
-		return 0;
-	return lesser_us(us + policy.budget_us - lost, policy.budget_most_us);
+	return lesser_us(
+	    us - (double)facts->lost_ns / 1e3, most_late_us(facts));
 }
 
 /* How late the stream is beyond its slack, in us. */
@@ -172,7 +156,7 @@ static double
 late_of(const struct request_facts *facts)
 {
 	double slack =
-	    lesser_us((double)facts->slack_ns / 1e3, policy.budget_most_us);
+	    lesser_us((double)facts->slack_ns / 1e3, most_late_us(facts));
 	double late = (double)facts->late_ns / 1e3 - slack;
 
 	return late > 0 ? late : 0;
@@ -217,35 +201,32 @@ as_ns(double us)
 	return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
-/* The longest wait that is worth as much as new memory for the request, in
+/* The longest wait that costs no more than new memory for the request, in
  * us. */
 static double
-worth_of(const struct request_facts *facts, double dear)
+worth_of(const struct request_facts *facts)
 {
 	double mib = (double)facts->request_bytes / (1 << 20);
 
-	return policy.call_us + mib * (policy.mib_us + dear);
+	return mib * policy.dear_us * dearness(facts);
 }
 
 struct wait_prices
 policy_wait_prices(const struct request_facts *facts)
 {
-	double dear = dearness(facts);
 	double left = budget_of(facts) - late_of(facts);
-	double low = worth_of(facts, policy.dear_near_us * dear);
-	double high = worth_of(facts, policy.dear_any_us * dear);
-	bool on_time = left > 0;
-	double any = lesser_us(high, left);
+	double near = worth_of(facts);
+	double any = lesser_us(near, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
 	    facts->is_small || facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
-	if (is_harmless(facts))
-		any = on_time ?
-		    worth_of(facts, policy.dear_harmless_us * dear) :
-		    0;
-	return (struct wait_prices){ .near_ns = as_ns(on_time ? high : low),
-		.any_ns = as_ns(any) };
+	if (left <= 0)
+		near = lesser_us(near, most_late_us(facts));
+	else if (is_harmless(facts))
+		any = DBL_MAX;
+	return (
+	    struct wait_prices){ .near_ns = as_ns(near), .any_ns = as_ns(any) };
 }
 
 void
@@ -256,7 +237,7 @@ policy_add_evidence(
 
 	evidence->waited_ns += waited_ns;
 	evidence->felt_ns = felt > 0 ? (uint64_t)felt : 0;
-	if (evidence->waited_ns > policy.evidence_most_ns) {
+	if (evidence->waited_ns > (uint64_t)(policy.recent_us * 1e3)) {
 		evidence->waited_ns /= 2;
 		evidence->felt_ns /= 2;
 	}
@@ -272,12 +253,4 @@ policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 	if (longest < oldest_ns)
 		longest = oldest_ns;
 	return longest > age_ns ? longest - age_ns : 0;
-}
-
-uint64_t
-policy_delay(uint64_t forecast_ns, uint64_t busy_ns)
-{
-	uint64_t sure = busy_ns / policy.busy_share;
-
-	return forecast_ns > sure ? forecast_ns - sure : 0;
 }

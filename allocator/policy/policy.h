@@ -15,26 +15,25 @@
  * more is held, the more it is worth not to hold another MiB: the price of a
  * MiB rises with the sixth power of the part that is held beyond the peak of
  * live bytes, the request included. The price of a wait is a forecast of how
- * long it delays the stream at most. The device takes at most the longest time
- * that it lately took to come to an event of the other stream, less the age of
- * the awaited event. The stream comes to the wait only when its present work is
- * done, so half the age of its oldest fence or use that is not met is
- * subtracted too. A wait is worth its price
+ * long it delays the stream at most: the longest time that the device lately
+ * took to come to an event of the other stream, less the age of the awaited
+ * event. A request makes a wait that costs no more than its memory if
  *
- *   - at the low price of memory, if it is *near*: the event is at least as
- *     old as the forecast is long
- *   - at the high price, if the lateness of the stream and the forecast are
- *     together within the budget; for a wait that is near, the lateness alone
- *   - at the highest price, if the waits of all streams were harmless so far
- *     (they took long and made no stream late) and the lateness is within the
- *     budget
+ *   - the lateness of its stream and the forecast are together within the
+ *     budget; or
+ *   - its stream's lateness is within the budget, and the waits of all streams
+ *     were harmless so far: they took long and made no stream late. Then the
+ *     forecast does not matter; or
+ *   - the wait is *near*: the event is at least as old as the forecast is long.
+ *     If its stream is too late, such a wait may take no longer than the
+ *     largest budget
  *
  * *Lateness* is measured (streams/delay.h), so the real cost of a wait decides
  * about the next ones. Only the stream's own lateness counts, beyond the slack
  * that it was seen to have. The *budget* is half of delay_percent of the time
  * since the first request, because several waits may be under way, less the
  * time that the program has lost: if the host waits for a late stream, nothing
- * makes up for the lateness any more.
+ * makes up for the lateness any more. The largest budget is that of one second.
  *
  * *By place.* A stream begins its next work when all its present work is done,
  * so a wait for another stream delays it only if that stream takes longer. weir
@@ -57,7 +56,7 @@
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
  * held than the peak of live bytes, and at least 64 MiB more. A request takes
  * the row of blocks that fits best behind the cheapest waits. A stream that is
- * later than the budget makes free waits only, and no wait at the high price.
+ * later than the budget makes free waits only.
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
  * weir measures. Then lateness does not restrict the rule by place. A small
@@ -67,10 +66,10 @@
  *
  * A move costs driver calls each time, and new memory costs them only once. So
  * moves, too, may take no longer than half of delay_percent of the time: the
- * moves so far must be *paid* by the time since. What a program earns while it
- * moves nothing is bounded, so that a busy phase after a quiet one does not
- * spend it all. A program that does little but allocate, again and again, thus
- * moves hardly anything, and grows until it need not. With `prefer:memory`
+ * moves so far must be *paid* by the time since. A program that moves nothing
+ * earns that of one second at most, so that a busy phase after a quiet one does
+ * not spend it all. A program that does little but allocate, again and again,
+ * thus moves hardly anything, and grows until it need not. With `prefer:memory`
  * moves are not rationed if a twelfth more would be held than the peak of live
  * bytes.
  *
@@ -181,10 +180,6 @@ struct forecast {
  */
 uint64_t policy_forecast(
     uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
-
-/* How long a wait delays a stream if the device takes `forecast_ns`. `busy_ns`
- * is the age of the stream's own oldest fence or use that is not met, or 0. */
-uint64_t policy_delay(uint64_t forecast_ns, uint64_t busy_ns);
 
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts);

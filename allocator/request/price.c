@@ -20,12 +20,8 @@ enum { LEVEL_NS = 15000 };
 static bool
 is_within(const struct request *r, bool known, const struct forecast *forecast)
 {
-	if (!known)
-		return false;
-	uint64_t delay_ns = policy_delay(forecast->ns, r->busy_ns);
-
-	return delay_ns <= r->level_ns &&
-	    policy_is_worth(&r->prices, delay_ns, forecast->age_ns);
+	return known && forecast->ns <= r->level_ns &&
+	    policy_is_worth(&r->prices, forecast->ns, forecast->age_ns);
 }
 
 /* Are the waits for all uses of a pending block worth their price? */
@@ -74,7 +70,6 @@ price_wait(struct request *r)
 	    r->view.capture != 0)
 		return WEIR_OK;
 	r->level_ns = most;
-	r->busy_ns = fences_see_busy(&r->view);
 	view_renew(&r->view);
 	if (!search_find_span(r, is_worth, &span))
 		return WEIR_OK;

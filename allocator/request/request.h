@@ -27,7 +27,6 @@ struct request {
 	struct wait_prices prices;
 	enum waits allowed; /* wait_on_device(): for the search under way */
 	uint64_t level_ns;  /* price_wait(): the longest delay */
-	uint64_t busy_ns;   /* price_wait(): fences_see_busy() */
 	/* wait_for_some(): the index of the heap whose fences it follows, and
 	 * the tick of the latest fence. */
 	uint64_t follows;

@@ -217,16 +217,15 @@ TEST(the_worth_of_a_wait_rises_with_the_held_bytes)
 		uint64_t near_us;
 		uint64_t any_us;
 	} rows[] = {
-		/* 70 us, and 10 for each MiB. */
-		{ 900, 1070, 1070 },
-		{ 1000, 1070, 1070 },
-		{ 1064, 1070, 1070 },
-		/* And 10^6 for each MiB by the sixth power of 0.1, of 0.2. */
-		{ 1100, 1170, 1170 },
-		{ 1200, 7470, 7470 },
+		{ 900, 0, 0 },
+		{ 1000, 0, 0 },
+		{ 1064, 0, 0 },
+		/* 10^6 us for each MiB by the sixth power of 0.1, of 0.2. */
+		{ 1100, 100, 100 },
+		{ 1200, 6400, 5000 },
 		/* All of it is within the budget, unless the wait is near. */
-		{ 1400, 410670, 25300 },
-		{ 2000, 100001070, 25300 },
+		{ 1400, 409600, 5000 },
+		{ 2000, 100000000, 5000 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -251,7 +250,29 @@ TEST(the_dearest_memory_has_a_price_too)
 		facts.most_live_bytes = most_live[i];
 		struct wait_prices prices = policy_wait_prices(&facts);
 		EXPECT_EQ(prices.near_ns, UINT64_MAX / 4);
-		EXPECT_EQ((prices.any_ns + US / 2) / US, 25300);
+		EXPECT_EQ((prices.any_ns + US / 2) / US, 5000);
+	}
+}
+
+TEST(a_near_wait_of_a_late_stream_takes_at_most_the_largest_budget)
+{
+	static const struct {
+		size_t held_mb;
+		uint64_t late_us;
+		uint64_t near_us;
+	} rows[] = {
+		{ 1300, 4999, 72900 },
+		{ 1300, 5000, 5000 },
+		{ 1300, 90000, 5000 },
+		{ 1100, 90000, 100 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts =
+		    request_where(rows[i].held_mb, 5000, rows[i].late_us);
+
+		EXPECT_EQ((policy_wait_prices(&facts).near_ns + US / 2) / US,
+		    rows[i].near_us);
 	}
 }
 
@@ -264,13 +285,15 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 		bool is_late;
 		uint64_t any_us;
 	} rows[] = {
-		{ 1, 0, 0, false, 300 },
-		{ 1, 0, 301, true, 0 },
-		{ 1, 1000, 0, false, 5300 },
-		{ 1, 1000, 5000, false, 300 },
-		{ 1, 1000, 5301, true, 0 },
-		{ 4, 1000, 5301, false, 14999 },
-		{ 1, 1000000, 0, false, 250000 },
+		{ 1, 0, 0, false, 0 },
+		{ 1, 0, 1, true, 0 },
+		{ 1, 500, 0, false, 2500 },
+		{ 1, 500, 2200, false, 300 },
+		{ 1, 500, 2501, true, 0 },
+		{ 4, 500, 2501, false, 7499 },
+		/* It is that of a second at most. */
+		{ 1, 1000000, 0, false, 5000 },
+		{ 4, 1000000, 0, false, 20000 },
 		{ 0, 1000, 0, false, 0 },
 		{ 0, 1000, 1, true, 0 },
 	};
@@ -299,14 +322,14 @@ TEST(the_budget_is_less_by_the_time_that_the_host_has_lost)
 		bool is_late;
 		uint64_t any_us;
 	} rows[] = {
-		{ 1000, 1000, 0, false, 4300 },
-		{ 1000, 5300, 0, false, 0 },
-		{ 1000, 5301, 0, true, 0 },
-		{ 1000, 4000, 1000, false, 300 },
-		{ 1000, 4000, 1301, true, 0 },
+		{ 1000, 1000, 0, false, 4000 },
+		{ 1000, 5000, 0, false, 0 },
+		{ 1000, 5001, 0, true, 0 },
+		{ 1000, 4000, 700, false, 300 },
+		{ 1000, 4000, 1001, true, 0 },
 		/* The bound is of what is left. */
-		{ 100000, 250000, 0, false, 250000 },
-		{ 100000, 400300, 0, false, 100000 },
+		{ 100000, 250000, 0, false, 5000 },
+		{ 100000, 497000, 0, false, 3000 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -329,13 +352,13 @@ TEST(lateness_within_the_slack_does_not_count)
 		uint64_t any_us;
 	} rows[] = {
 		{ 6000, 0, true, 0 },
-		{ 6000, 700, false, 0 },
-		{ 6000, 2000, false, 1300 },
-		{ 6000, 6000, false, 5300 },
-		{ 6000, 90000, false, 5300 },
+		{ 6000, 1000, false, 0 },
+		{ 6000, 2000, false, 1000 },
+		{ 5000, 5000, false, 5000 },
 		/* It is credited up to the largest budget. */
-		{ 255300, 250000, false, 0 },
-		{ 255301, 900000, true, 0 },
+		{ 6000, 90000, false, 4000 },
+		{ 10000, 5000, false, 0 },
+		{ 10001, 90000, true, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -366,13 +389,13 @@ TEST(where_waits_were_harmless_forecasts_do_not_count)
 	static const struct {
 		uint64_t waited_ms;
 		uint64_t felt_us;
-		uint64_t any_us;
+		bool is_harmless;
 	} rows[] = {
-		{ 59, 0, 5300 },
-		{ 61, 0, 10000001070 },
-		{ 500, 999, 10000001070 },
-		{ 500, 1000, 5300 },
-		{ 500, 400000, 5300 },
+		{ 59, 0, false },
+		{ 61, 0, true },
+		{ 500, 999, true },
+		{ 500, 1000, false },
+		{ 500, 400000, false },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -380,9 +403,9 @@ TEST(where_waits_were_harmless_forecasts_do_not_count)
 
 		facts.evidence.waited_ns = rows[i].waited_ms * MS;
 		facts.evidence.felt_ns = rows[i].felt_us * US;
-		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
-		    rows[i].any_us);
-		facts.late_ns = 5301 * US; /* later than the budget */
+		EXPECT_EQ(policy_wait_prices(&facts).any_ns,
+		    rows[i].is_harmless ? UINT64_MAX / 4 : 5000 * US);
+		facts.late_ns = 5001 * US; /* later than the budget */
 		EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
 	}
 }
@@ -433,15 +456,6 @@ TEST(a_wait_is_worth_its_price_at_once_or_near_its_end)
 	EXPECT(policy_is_worth(&prices, 3 * MS, 3 * MS));
 	EXPECT(policy_is_worth(&prices, 10 * MS, 20 * MS));
 	EXPECT(!policy_is_worth(&prices, 10 * MS + 1, 20 * MS));
-}
-
-TEST(a_stream_that_is_busy_is_kept_for_less)
-{
-	EXPECT_EQ(policy_delay(10 * MS, 0), 10 * MS);
-	EXPECT_EQ(policy_delay(10 * MS, 8 * MS), 6 * MS);
-	EXPECT_EQ(policy_delay(10 * MS, 20 * MS), 0);
-	EXPECT_EQ(policy_delay(10 * MS, 90 * MS), 0);
-	EXPECT_EQ(policy_delay(0, MS), 0);
 }
 
 TEST(a_forecast_is_the_longest_latency_less_the_age)
