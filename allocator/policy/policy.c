@@ -26,11 +26,6 @@ static const struct {
 	 * held. */
 	double dear_us;
 
-	/* Waits were harmless if they took evidence_us in all, and streams are
-	 * late by less than one part in harmless_share of that. */
-	double evidence_us;
-	uint64_t harmless_share;
-
 	/* The least latency that a forecast assumes. */
 	double latency_us;
 
@@ -47,11 +42,9 @@ static const struct {
 	.near_ticks = 64,
 	.use_times = 3,
 	.dear_us = 1e6,
-	.evidence_us = 60e3,
-	.harmless_share = 500,
 	.latency_us = 1e3,
 	.move_us = 60,
-	.recent_us = 1e6,
+	.recent_us = 10e6,
 };
 
 enum wait_cost
@@ -182,13 +175,16 @@ dearness(const struct request_facts *facts)
 	return more * more * more * more * more * more;
 }
 
+/* Did the waits take longer than a stream may be late, and make streams late by
+ * less than the share of that time? */
 static bool
 is_harmless(const struct request_facts *facts)
 {
-	const struct evidence *evidence = &facts->evidence;
+	double waited = (double)facts->evidence.waited_ns;
 
-	return (double)evidence->waited_ns / 1e3 > policy.evidence_us &&
-	    evidence->felt_ns < evidence->waited_ns / policy.harmless_share;
+	return waited / 1e3 > most_late_us(facts) &&
+	    (double)facts->evidence.felt_ns <
+	    waited * share_of(facts->delay_percent);
 }
 
 static uint64_t

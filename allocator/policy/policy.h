@@ -21,9 +21,10 @@
  *
  *   - the lateness of its stream and the forecast are together within the
  *     budget; or
- *   - its stream's lateness is within the budget, and the waits of all streams
- *     were harmless so far: they took long and made no stream late. Then the
- *     forecast does not matter; or
+ *   - its stream's lateness is within the budget, and the recent waits of all
+ *     streams were harmless: they took more time than the largest budget, and
+ *     made streams late by less than half of delay_percent of it. Then neither
+ *     the forecast nor the price matters; or
  *   - the wait is *near*: the event is at least as old as the forecast is long.
  *     If its stream is too late, such a wait may take no longer than the
  *     largest budget
@@ -33,7 +34,8 @@
  * that it was seen to have. The *budget* is half of delay_percent of the time
  * since the first request, because several waits may be under way, less the
  * time that the program has lost: if the host waits for a late stream, nothing
- * makes up for the lateness any more. The largest budget is that of one second.
+ * makes up for the lateness any more. The largest budget is that of ten
+ * seconds.
  *
  * *By place.* A stream begins its next work when all its present work is done,
  * so a wait for another stream delays it only if that stream takes longer. weir
@@ -67,11 +69,11 @@
  * A move costs driver calls each time, and new memory costs them only once. So
  * moves, too, may take no longer than half of delay_percent of the time: the
  * moves so far must be *paid* by the time since. A program that moves nothing
- * earns that of one second at most, so that a busy phase after a quiet one does
- * not spend it all. A program that does little but allocate, again and again,
- * thus moves hardly anything, and grows until it need not. With `prefer:memory`
- * moves are not rationed if a twelfth more would be held than the peak of live
- * bytes.
+ * earns that of ten seconds at most, so that a busy phase after a quiet one
+ * does not spend it all. A program that does little but allocate, again and
+ * again, thus moves hardly anything, and grows until it need not. With
+ * `prefer:memory` moves are not rationed if a twelfth more would be held than
+ * the peak of live bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */

@@ -177,7 +177,7 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 		/* Debts add up, and credit is bounded. */
 		{ 6000000, 5000000, 1, 1, 6000000 + 60 * 200 },
 		{ 4500000, 5000000, 1, 1, 4500000 + 60 * 200 },
-		{ 1, 5000000, 1, 1, 4000000 + 60 * 200 },
+		{ 1, 50000000, 1, 1, 40000000 + 60 * 200 },
 		{ 0, 500000, 1, 1, 60 * 200 },
 		{ 5000000, 5000000, 1, 0, 5000000 },
 	};
@@ -222,10 +222,10 @@ TEST(the_worth_of_a_wait_rises_with_the_held_bytes)
 		{ 1064, 0, 0 },
 		/* 10^6 us for each MiB by the sixth power of 0.1, of 0.2. */
 		{ 1100, 100, 100 },
-		{ 1200, 6400, 5000 },
+		{ 1200, 6400, 6400 },
 		/* All of it is within the budget, unless the wait is near. */
-		{ 1400, 409600, 5000 },
-		{ 2000, 100000000, 5000 },
+		{ 1400, 409600, 25000 },
+		{ 2000, 100000000, 25000 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -250,7 +250,7 @@ TEST(the_dearest_memory_has_a_price_too)
 		facts.most_live_bytes = most_live[i];
 		struct wait_prices prices = policy_wait_prices(&facts);
 		EXPECT_EQ(prices.near_ns, UINT64_MAX / 4);
-		EXPECT_EQ((prices.any_ns + US / 2) / US, 5000);
+		EXPECT_EQ((prices.any_ns + US / 2) / US, 25000);
 	}
 }
 
@@ -261,9 +261,9 @@ TEST(a_near_wait_of_a_late_stream_takes_at_most_the_largest_budget)
 		uint64_t late_us;
 		uint64_t near_us;
 	} rows[] = {
-		{ 1300, 4999, 72900 },
-		{ 1300, 5000, 5000 },
-		{ 1300, 90000, 5000 },
+		{ 1300, 24999, 72900 },
+		{ 1300, 25000, 50000 },
+		{ 1300, 90000, 50000 },
 		{ 1100, 90000, 100 },
 	};
 
@@ -291,9 +291,9 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 		{ 1, 500, 2200, false, 300 },
 		{ 1, 500, 2501, true, 0 },
 		{ 4, 500, 2501, false, 7499 },
-		/* It is that of a second at most. */
-		{ 1, 1000000, 0, false, 5000 },
-		{ 4, 1000000, 0, false, 20000 },
+		/* It is that of ten seconds at most. */
+		{ 1, 1000000, 0, false, 50000 },
+		{ 4, 1000000, 0, false, 200000 },
 		{ 0, 1000, 0, false, 0 },
 		{ 0, 1000, 1, true, 0 },
 	};
@@ -328,7 +328,7 @@ TEST(the_budget_is_less_by_the_time_that_the_host_has_lost)
 		{ 1000, 4000, 700, false, 300 },
 		{ 1000, 4000, 1001, true, 0 },
 		/* The bound is of what is left. */
-		{ 100000, 250000, 0, false, 5000 },
+		{ 100000, 250000, 0, false, 50000 },
 		{ 100000, 497000, 0, false, 3000 },
 	};
 
@@ -356,9 +356,9 @@ TEST(lateness_within_the_slack_does_not_count)
 		{ 6000, 2000, false, 1000 },
 		{ 5000, 5000, false, 5000 },
 		/* It is credited up to the largest budget. */
-		{ 6000, 90000, false, 4000 },
-		{ 10000, 5000, false, 0 },
-		{ 10001, 90000, true, 0 },
+		{ 6000, 90000, false, 5000 },
+		{ 55000, 90000, false, 0 },
+		{ 55001, 90000, true, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -384,6 +384,8 @@ TEST(where_no_wait_of_the_program_is_seen_a_late_stream_waits_by_place)
 	EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
 }
 
+/* They took longer than the largest budget, 50 ms, and made streams late by
+ * less than one part in 200 of that. */
 TEST(where_waits_were_harmless_forecasts_do_not_count)
 {
 	static const struct {
@@ -391,10 +393,10 @@ TEST(where_waits_were_harmless_forecasts_do_not_count)
 		uint64_t felt_us;
 		bool is_harmless;
 	} rows[] = {
-		{ 59, 0, false },
-		{ 61, 0, true },
-		{ 500, 999, true },
-		{ 500, 1000, false },
+		{ 50, 0, false },
+		{ 51, 0, true },
+		{ 500, 2499, true },
+		{ 500, 2500, false },
 		{ 500, 400000, false },
 	};
 
@@ -414,14 +416,14 @@ TEST(evidence_adds_up_and_old_evidence_counts_half)
 {
 	struct evidence evidence = { 0 };
 
-	policy_add_evidence(&evidence, 600 * MS, 5 * MS);
-	policy_add_evidence(&evidence, 400 * MS, -2 * MS);
-	EXPECT_EQ(evidence.waited_ns, 1000 * MS);
+	policy_add_evidence(&evidence, 6000LL * MS, 5 * MS);
+	policy_add_evidence(&evidence, 4000LL * MS, -2 * MS);
+	EXPECT_EQ(evidence.waited_ns, 10000LL * MS);
 	EXPECT_EQ(evidence.felt_ns, 3 * MS);
 	policy_add_evidence(&evidence, 0, -4 * MS);
 	EXPECT_EQ(evidence.felt_ns, 0);
 	policy_add_evidence(&evidence, 2 * MS, 6 * MS);
-	EXPECT_EQ(evidence.waited_ns, 501 * MS);
+	EXPECT_EQ(evidence.waited_ns, 5001LL * MS);
 	EXPECT_EQ(evidence.felt_ns, 3 * MS);
 }
 
