@@ -32,8 +32,8 @@ static const struct {
 	/* The cost of a handle that is moved. */
 	double move_us;
 
-	/* What is longer ago counts no more: a program that has neither waited
-	 * nor moved for a while may spend the share of this time at once, and
+	/* The time that counts as recent. A program that has neither waited nor
+	 * moved for a while may spend the share of this time at once, and
 	 * evidence of longer waits is halved. */
 	double recent_us;
 } policy = {
