@@ -10,51 +10,23 @@
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/request/search.h"
 #include "allocator/request/wait.h"
 #include "base/status.h"
 
 /* The first level. */
 enum { LEVEL_NS = 15000 };
 
+/* Is a wait worth its price? */
 static bool
-is_within(const struct request *r, bool known, const struct forecast *forecast)
-{
-	return known && forecast->ns <= r->level_ns &&
-	    policy_is_worth(&r->prices, forecast->ns, forecast->age_ns);
-}
-
-/* Are the waits for all uses of a pending block worth their price? */
-static bool
-are_uses_within(const struct request *r, const struct block *block)
+is_worth(struct request *r, const struct block *block, const struct use *use)
 {
 	struct forecast forecast;
+	bool known = use != NULL ? fences_forecast_use(use, &forecast) :
+				   fences_forecast(&r->view, block->pool->owner,
+				       block->freed_at, &forecast);
 
-	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
-		if (!use_is_before(u, r->heap->stream) &&
-		    !is_within(r, fences_forecast_use(u, &forecast), &forecast))
-			return false;
-	return true;
-}
-
-/* Are all waits that a block needs worth their price? */
-static bool
-is_worth(void *about, const struct block *block)
-{
-	struct request *r = about;
-	struct forecast forecast;
-
-	if (block == NULL ||
-	    (block_state(block) != BLOCK_FREE &&
-		block_state(block) != BLOCK_PENDING))
-		return false;
-	const struct stream_heap *owner = block->pool->owner;
-	if (block->freed_at > view_until(&r->view, owner) &&
-	    !is_within(r,
-		fences_forecast(&r->view, owner, block->freed_at, &forecast),
-		&forecast))
-		return false;
-	return block_state(block) == BLOCK_FREE || are_uses_within(r, block);
+	return known && forecast.ns <= r->level_ns &&
+	    policy_is_worth(&r->prices, forecast.ns, forecast.age_ns);
 }
 
 enum weir_status
@@ -69,14 +41,14 @@ price_wait(struct request *r)
 	if (r->heap == r->heap->arena->any_heap || !view_can_wait(&r->view) ||
 	    r->view.capture != 0)
 		return WEIR_OK;
+	r->is_good = is_worth;
 	r->level_ns = most;
-	view_renew(&r->view);
-	if (!search_find_span(r, is_worth, &span))
+	if (!wait_find_best(r, &span))
 		return WEIR_OK;
 	for (uint64_t level = LEVEL_NS; status == WEIR_OK && r->got == NULL;
 	     level *= 2) {
 		r->level_ns = level < most ? level : most;
-		status = wait_for_best(r, is_worth);
+		status = wait_for_best(r);
 		if (level >= most)
 			break;
 	}

@@ -25,7 +25,11 @@ struct request {
 	uint64_t slack_ns;
 	enum waits waits;
 	struct wait_prices prices;
-	enum waits allowed; /* wait_on_device(): for the search under way */
+	/* For the search under way: may the request make the wait for a use of
+	 * a block, or, if `use` is NULL, for its free? NULL: any wait. */
+	bool (*is_good)(struct request *r, const struct block *block,
+	    const struct use *use);
+	enum waits allowed; /* wait_on_device(): the limits of is_good() */
 	uint64_t level_ns;  /* price_wait(): the longest delay */
 	/* wait_for_some(): the index of the heap whose fences it follows, and
 	 * the tick of the latest fence. */

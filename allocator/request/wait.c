@@ -30,18 +30,15 @@ wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
-/* Do the wait limits allow the waits for all uses of a pending block? */
+/* Are the waits for all uses of a pending block good? */
 static bool
-may_claim(const struct request *r, const struct block *block, enum waits waits)
+are_uses_good(struct request *r, const struct block *block)
 {
-	if (waits == WAITS_ANY || r->view.capture != 0)
+	if (r->is_good == NULL)
 		return true;
 	for (const struct use *u = block->pending.uses; u != NULL; u = u->next)
 		if (!use_is_before(u, r->heap->stream) &&
-		    (!use_is_fenced(u) ||
-			!policy_allows(waits,
-			    fences_cost(
-				&r->view, u->queue->stream, u->at, true))))
+		    !r->is_good(r, block, u))
 			return false;
 	return true;
 }
@@ -59,9 +56,8 @@ claim(struct request *r, struct block *block, enum waits waits)
 	struct driver_guard guard;
 	uint64_t made = 0;
 
-	if (!may_claim(r, block, waits) ||
-	    (owner != arena->any_heap &&
-		!fences_follow(&r->view, owner, block->freed_at, waits)))
+	if (owner != arena->any_heap &&
+	    !fences_follow(&r->view, owner, block->freed_at, waits))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
 		return false;
@@ -119,7 +115,7 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 		    block->pool->kind == r->kind &&
 		    (block->pool->owner == r->heap || !only_mine) &&
 		    run_around(r, block) >= r->rounded &&
-		    claim(r, block, waits))
+		    are_uses_good(r, block) && claim(r, block, waits))
 			status = search_all(r);
 	}
 	return status;
@@ -180,13 +176,21 @@ follow_others(struct request *r)
 
 /* ---- Best fit everywhere ----------------------------------------------- */
 
+/* Are all waits good that a block needs? */
 static bool
-can_be_had(void *about, const struct block *block)
+is_block_good(void *about, const struct block *block)
 {
-	(void)about;
-	return block != NULL &&
-	    (block_state(block) == BLOCK_FREE ||
-		block_state(block) == BLOCK_PENDING);
+	struct request *r = about;
+
+	if (block == NULL ||
+	    (block_state(block) != BLOCK_FREE &&
+		block_state(block) != BLOCK_PENDING))
+		return false;
+	if (r->is_good != NULL &&
+	    block->freed_at > view_until(&r->view, block->pool->owner) &&
+	    !r->is_good(r, block, NULL))
+		return false;
+	return block_state(block) == BLOCK_FREE || are_uses_good(r, block);
 }
 
 /* The latest free tick of the blocks of a heap in a span. */
@@ -256,15 +260,20 @@ looks_everywhere(struct request *r)
 	return own == NULL || own->run > r->rounded;
 }
 
+bool
+wait_find_best(struct request *r, struct span *span)
+{
+	view_renew(&r->view);
+	return search_find_span(r, is_block_good, span);
+}
+
 enum weir_status
-wait_for_best(struct request *r, bool (*is_good)(void *r, const struct block *))
+wait_for_best(struct request *r)
 {
 	struct span span;
 
-	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
-		view_renew(&r->view);
-		if (!search_find_span(r, is_good, &span))
-			return WEIR_OK;
+	for (unsigned n = 0; n < REQUEST_TRIES && wait_find_best(r, &span);
+	     n++) {
 		span.last = search_last_needed(r, &span);
 		enum readiness readiness = wait_for_span(r, &span);
 		if (readiness == READY)
@@ -282,26 +291,23 @@ wait_best_fit(struct request *r)
 	served_begin();
 	if (!looks_everywhere(r))
 		return WEIR_OK;
-	enum weir_status status = wait_for_best(r, can_be_had);
+	r->is_good = NULL;
+	enum weir_status status = wait_for_best(r);
 	if (r->got != NULL)
 		search_count_served(r, SERVED_anywhere);
 	return status;
 }
 
-/* Do the wait limits allow all waits that a block needs? */
+/* Do the wait limits allow a wait? */
 static bool
-is_allowed(void *about, const struct block *block)
+is_allowed(struct request *r, const struct block *block, const struct use *use)
 {
-	struct request *r = about;
-
-	if (!can_be_had(r, block))
-		return false;
-	const struct stream_heap *owner = block->pool->owner;
-	return (block->freed_at <= view_until(&r->view, owner) ||
-		   fences_allow(
-		       &r->view, owner, block->freed_at, r->allowed)) &&
-	    (block_state(block) == BLOCK_FREE ||
-		may_claim(r, block, r->allowed));
+	if (use == NULL)
+		return fences_allow(
+		    &r->view, block->pool->owner, block->freed_at, r->allowed);
+	return use_is_fenced(use) &&
+	    policy_allows(r->allowed,
+		fences_cost(&r->view, use->queue->stream, use->at, true));
 }
 
 /* Serve the request from the row that fits best, behind waits of the least
@@ -312,12 +318,12 @@ wait_for_row(struct request *r, enum waits waits)
 	enum weir_status status = WEIR_OK;
 
 	if (waits == WAITS_ANY)
-		return wait_for_best(r, can_be_had);
+		return wait_for_best(r);
 	for (int allowed = WAITS_FREE;
 	     allowed <= (int)waits && status == WEIR_OK && r->got == NULL;
 	     allowed++) {
 		r->allowed = (enum waits)allowed;
-		status = wait_for_best(r, is_allowed);
+		status = wait_for_best(r);
 	}
 	return status;
 }
@@ -331,6 +337,8 @@ wait_on_device(struct request *r, enum waits waits)
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
 	bool captured = r->view.capture != 0;
+	r->is_good = captured || waits == WAITS_ANY ? NULL : is_allowed;
+	r->allowed = waits;
 	fences_see_busy(&r->view);
 	status_mute();
 	/* First try blocks that need one wait only. */

@@ -6,10 +6,13 @@
 
 #include "allocator/request/request.h"
 
-/* Serve the request from the row of good blocks that fits best, with all waits
- * that it needs. Does not serve it if there is no row or a wait is refused. */
-enum weir_status wait_for_best(
-    struct request *r, bool (*is_good)(void *r, const struct block *));
+/* Find the row of neighbouring blocks that fits best among those that need only
+ * good waits, as the request's is_good() says. False if there is none. */
+bool wait_find_best(struct request *r, struct span *span);
+
+/* Serve the request from that row, behind all waits that it needs. Does not
+ * serve it if there is no row or a wait is refused. */
+enum weir_status wait_for_best(struct request *r);
 
 /* Bytes of a kind that are held and not live: the most that searches and waits
  * can bring. */
