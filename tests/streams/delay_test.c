@@ -43,6 +43,16 @@ wait_of_weir(weir_stream later, weir_stream earlier)
 	driver_leave(&guard);
 }
 
+/* Make a stream late by 10 ms, by a wait for another one: its work lasts until 30
+ * ms, instead of 20. */
+static void
+make_late(weir_stream later, weir_stream earlier)
+{
+	busy(earlier, 10);
+	wait_of_weir(later, earlier);
+	busy(later, 20);
+}
+
 /* Milliseconds, rounded. */
 static uint64_t
 late_ms(weir_stream stream)
@@ -134,9 +144,7 @@ TEST(a_stream_that_waits_for_a_late_one_is_as_late)
 	weir_stream b = new_stream();
 	weir_stream c = new_stream();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	pass(11);
 	EXPECT_EQ(late_ms(b), 10);
 	EXPECT_OK(weir_stream_wait_stream(c, b));
@@ -188,9 +196,7 @@ TEST(a_stream_inherits_at_most_the_lateness_that_it_waited_for)
 	weir_stream b = new_stream();
 	weir_stream c = new_stream();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20); /* until 30 ms, instead of 20 */
+	make_late(b, a);
 	busy(c, 27);
 	wait_of_weir(c, a); /* no wait, but c is measured from now on */
 	EXPECT_OK(weir_stream_wait_stream(c, b));
@@ -300,9 +306,7 @@ TEST(a_stream_inherits_lateness_that_is_not_seen_yet)
 	weir_stream b = new_stream();
 	weir_stream c = new_stream();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	pass(31);
@@ -317,9 +321,7 @@ TEST(a_stream_inherits_only_what_the_other_was_late_by_then)
 	weir_stream b = new_stream();
 	weir_stream c = new_stream();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	EXPECT_OK(weir_stream_wait_stream(c, b)); /* until 30 ms */
 	busy(c, 50);
 	busy(a, 40);
@@ -337,9 +339,7 @@ TEST(a_stream_that_ends_its_work_has_passed_its_lateness_on)
 	weir_stream b = new_stream();
 	weir_stream c = new_stream();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	pass(40);
@@ -397,16 +397,14 @@ TEST(slack_is_forgotten_by_a_stream_that_ends_its_work_late)
 	EXPECT_EQ(slack_ms(b), 0);
 }
 
-/* Make b late by 10 ms while the device has 20 ms of work for it, and let the
- * host wait; how much it has lost, in ms. */
+/* Make b late by 10 ms, and let the host wait. Returns the ms that the host has
+ * lost. */
 static uint64_t
 lost_ms(weir_stream a, weir_stream b, void (*host_waits)(weir_stream))
 {
 	uint64_t before = delay_lost_ns();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	host_waits(b);
 	return (delay_lost_ns() - before + MS / 2) / MS;
 }
@@ -494,9 +492,7 @@ TEST(a_wait_for_the_device_loses_the_lateness_of_the_latest_stream_once)
 	weir_stream c = new_stream();
 	uint64_t before = delay_lost_ns();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	EXPECT_OK(weir_device_synchronize(0));
@@ -512,9 +508,7 @@ TEST(a_host_that_waits_for_a_stream_loses_the_lateness_that_it_inherited)
 	weir_stream c = new_stream();
 	uint64_t before = delay_lost_ns();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	EXPECT_OK(weir_stream_wait_stream(c, b));
 	busy(c, 30);
 	EXPECT_OK(weir_stream_synchronize(c));
@@ -529,9 +523,7 @@ TEST(a_host_that_looks_loses_nothing)
 	weir_stream b = new_stream();
 	uint64_t before = delay_lost_ns();
 
-	busy(a, 10);
-	wait_of_weir(b, a);
-	busy(b, 20);
+	make_late(b, a);
 	pass(31);
 	EXPECT_OK(weir_stream_query(b));
 	EXPECT_EQ(delay_lost_ns(), before);

@@ -619,8 +619,19 @@ TEST(an_idle_stream_waits_for_near_work)
 	expect_healthy();
 }
 
-/* Two streams are busy. The second has come further than the first, so a wait
- * of the first for a use by the second costs nothing. */
+/* Make two streams busy, the first for longer than the second, and let weir see
+ * that. Then a wait of the first for the second costs nothing. */
+static void
+make_first_busy_longer(weir_stream first, weir_stream second)
+{
+	busy(first, LATE_MS);
+	take(8 * MIB, first);
+	take(8 * MIB, first); /* fences the stream */
+	give(take(8 * MIB, second));
+	expect_healthy(); /* sees that the stream is idle */
+	busy(second, LATE_MS);
+}
+
 TEST(a_free_wait_for_a_use_is_made_while_there_is_room)
 {
 	weir_stream a;
@@ -628,13 +639,8 @@ TEST(a_free_wait_for_a_use_is_made_while_there_is_room)
 
 	two_streams(&a, &b);
 	take((size_t)640 * MIB, a);
-	busy(a, LATE_MS);
-	take(8 * MIB, a);
-	take(8 * MIB, a); /* fences the stream */
+	make_first_busy_longer(a, b);
 	char *block = take(32 * MIB, a);
-	give(take(8 * MIB, b)); /* sees that the other stream is idle */
-	expect_healthy();
-	busy(b, LATE_MS);
 	record(block, b);
 	uint64_t held = reserved();
 	give(block);
@@ -657,12 +663,7 @@ TEST(memory_freed_by_a_stream_that_is_ahead_is_joined_behind_a_free_wait)
 	EXPECT_EQ(take(16 * MIB, b), first);
 	char *second = take(16 * MIB, b);
 	EXPECT_EQ(second, first + 16 * MIB);
-	busy(a, LATE_MS);
-	take(8 * MIB, a);
-	take(8 * MIB, a); /* fences the stream */
-	give(take(8 * MIB, b));
-	expect_healthy(); /* sees that the stream is idle */
-	busy(b, LATE_MS);
+	make_first_busy_longer(a, b);
 	give(first);
 	take(512, b);
 	give(second);
