@@ -43,8 +43,8 @@ wait_of_weir(weir_stream later, weir_stream earlier)
 	driver_leave(&guard);
 }
 
-/* Make a stream late by 10 ms, by a wait for another one: its work lasts until 30
- * ms, instead of 20. */
+/* Make a stream late by 10 ms, by a wait for another one: its work lasts until
+ * 30 ms, instead of 20. */
 static void
 make_late(weir_stream later, weir_stream earlier)
 {

@@ -26,6 +26,9 @@
 /* A time above a hundred days is invalid. */
 #define MOST_NS INT64_C(8640000000000000)
 
+/* The bits of a thread's number by which the threads of a process differ. */
+#define THREAD_BITS INT64_C(0xffffff)
+
 /* The event types of NVTX_EVENTS. */
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
 
@@ -38,7 +41,7 @@ enum { CLASS_DRIVER = 1 };
 enum { NAMED = 512 };
 
 struct name {
-	int64_t id;
+	int64_t id; /* the first field: compare_ids() */
 	char *text;
 	size_t length;
 };
@@ -103,11 +106,12 @@ read_nsys_name(void *argument, const struct sqlite_value *values)
 	nsys->name_count++;
 }
 
+/* Compare two numbers, or two names by their ids. */
 static int
-compare_name_ids(const void *a, const void *b)
+compare_ids(const void *a, const void *b)
 {
-	int64_t x = ((const struct name *)a)->id;
-	int64_t y = ((const struct name *)b)->id;
+	int64_t x = *(const int64_t *)a;
+	int64_t y = *(const int64_t *)b;
 
 	return (x > y) - (x < y);
 }
@@ -119,8 +123,8 @@ find_name(const struct nsys *nsys, const struct sqlite_value *id)
 
 	return id->kind != SQLITE_INTEGER || nsys->name_count == 0 ?
 	    NULL :
-	    bsearch(&key, nsys->names, nsys->name_count, sizeof(key),
-		compare_name_ids);
+	    bsearch(
+		&key, nsys->names, nsys->name_count, sizeof(key), compare_ids);
 }
 
 static void
@@ -160,24 +164,6 @@ call_name_length(const struct name *name)
 
 /* ---- Threads with events ------------------------------------------------- */
 
-static int
-compare_threads(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a;
-	int64_t y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static int
-compare_processes(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a >> 24;
-	int64_t y = *(const int64_t *)b >> 24;
-
-	return (x > y) - (x < y);
-}
-
 /* Sort the threads, and keep each once. */
 static void
 sort_threads(struct nsys *nsys)
@@ -187,7 +173,7 @@ sort_threads(struct nsys *nsys)
 	if (nsys->thread_count == 0)
 		return;
 	qsort(nsys->threads, nsys->thread_count, sizeof(*nsys->threads),
-	    compare_threads);
+	    compare_ids);
 	for (size_t i = 1; i < nsys->thread_count; i++)
 		if (nsys->threads[i] != nsys->threads[kept])
 			nsys->threads[++kept] = nsys->threads[i];
@@ -228,13 +214,21 @@ add_thread(struct nsys *nsys, int64_t thread)
 		nsys->no_memory = true;
 }
 
+/* Do any of the threads with numbers from `first` to `last` have events? */
 static bool
-has_events(const struct nsys *nsys, int64_t thread,
-    int (*compare)(const void *, const void *))
+has_events(const struct nsys *nsys, int64_t first, int64_t last)
 {
-	return nsys->thread_count > 0 &&
-	    bsearch(&thread, nsys->threads, nsys->thread_count, sizeof(thread),
-		compare) != NULL;
+	size_t from = 0;
+	size_t to = nsys->thread_count;
+
+	while (from < to) {
+		size_t middle = (from + to) / 2;
+		if (nsys->threads[middle] < first)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from < nsys->thread_count && nsys->threads[from] <= last;
 }
 
 /* ---- Events -------------------------------------------------------------- */
@@ -285,7 +279,7 @@ process_of_thread(const struct sqlite_value *thread)
 static int64_t
 thread_of(const struct sqlite_value *thread)
 {
-	return integer_of(thread) & 0xffffff;
+	return integer_of(thread) & THREAD_BITS;
 }
 
 /* Begin an event of a thread, which then gets a name. */
@@ -496,7 +490,8 @@ write_nsys_process(void *argument, const struct sqlite_value *values)
 	struct nsys *nsys = argument;
 
 	if (values[0].kind != SQLITE_INTEGER || values[1].kind != SQLITE_TEXT ||
-	    !has_events(nsys, values[0].integer, compare_processes))
+	    !has_events(nsys, values[0].integer & ~THREAD_BITS,
+		values[0].integer | THREAD_BITS))
 		return;
 	begin_event(nsys, 'M', process_of_thread(&values[0]), 0);
 	fputs(", \"name\": \"process_name\", \"args\": {\"name\": ", nsys->out);
@@ -510,7 +505,7 @@ write_nsys_thread(void *argument, const struct sqlite_value *values)
 	struct nsys *nsys = argument;
 
 	if (values[0].kind != SQLITE_INTEGER ||
-	    !has_events(nsys, values[0].integer, compare_threads))
+	    !has_events(nsys, values[0].integer, values[0].integer))
 		return;
 	begin_event(
 	    nsys, 'M', process_of_thread(&values[0]), thread_of(&values[0]));
@@ -588,7 +583,7 @@ read_names(struct nsys *nsys)
 		       "(TARGET_INFO_SESSION_START_TIME)";
 	if (nsys->name_count > 0)
 		qsort(nsys->names, nsys->name_count, sizeof(*nsys->names),
-		    compare_name_ids);
+		    compare_ids);
 	return NULL;
 }
 
