@@ -590,8 +590,7 @@ commit_remap(struct job *job)
 	struct arena *arena = job->pool->owner->arena;
 	struct segment *segment = job->segment;
 	uint64_t tick = job->moved != NULL ? order_tick() : 0;
-	struct move_facts moved = { .now_ns = driver_time_ns(),
-		.delay_percent = job->options->delay_percent };
+	uint64_t moved = 0;
 
 	if (tick > 0)
 		job->pool->owner->freed_at = tick;
@@ -602,7 +601,7 @@ commit_remap(struct job *job)
 		handle_remove(h);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
-		moved.handles++;
+		moved++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = job->fresh; h != NULL; h = h->next) {
@@ -611,9 +610,9 @@ commit_remap(struct job *job)
 		arena->stats.num_device_alloc++;
 	}
 	job->fresh = NULL;
-	if (moved.handles > 0)
-		arena->moves_paid_ns =
-		    policy_pay_moves(arena->moves_paid_ns, &moved);
+	if (moved > 0)
+		arena->moves_paid_ns = policy_pay_moves(arena->moves_paid_ns,
+		    driver_time_ns(), moved, job->options->delay_percent);
 	arena->stats.remapped_bytes += job->moved_bytes;
 	served_here.served.grown_bytes += job->fresh_bytes;
 	for (size_t i = 0; i < job->part_count; i++) {

@@ -105,16 +105,17 @@ policy_may_move(const struct request_facts *facts)
 }
 
 uint64_t
-policy_pay_moves(uint64_t paid_ns, const struct move_facts *facts)
+policy_pay_moves(
+    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent)
 {
-	double share = share_of(facts->delay_percent);
-	double cost_ns = policy.move_us * 1e3 * (double)facts->handles;
+	double share = share_of(delay_percent);
+	double cost_ns = policy.move_us * 1e3 * (double)handles;
 	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
 
 	if (share == 0)
 		return paid_ns;
-	if (facts->now_ns > earlier && paid_ns < facts->now_ns - earlier)
-		paid_ns = facts->now_ns - earlier;
+	if (now_ns > earlier && paid_ns < now_ns - earlier)
+		paid_ns = now_ns - earlier;
 	return paid_ns + (uint64_t)(cost_ns / share);
 }
 

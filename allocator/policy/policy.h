@@ -186,16 +186,15 @@ uint64_t policy_forecast(
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts);
 
-/* Handles that were moved for a request. */
-struct move_facts {
-	uint64_t now_ns;
-	uint64_t handles;
-	double delay_percent;
-};
-
-/* Account for moves. Returns the time at which all moves are paid; `paid_ns` is
- * that of the moves before, at first the time of the first request. */
-uint64_t policy_pay_moves(uint64_t paid_ns, const struct move_facts *facts);
+/*
+ * Account for handles that were moved for a request.
+ *
+ * @param paid_ns the time at which all earlier moves are paid; at first, the
+ * time of the first request
+ * @return the time at which all moves are paid
+ */
+uint64_t policy_pay_moves(
+    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent);
 
 /* With prefer:memory, the most bytes held before all free memory is moved
  * together. */

@@ -182,14 +182,11 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 		{ 5000000, 5000000, 1, 0, 5000000 },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct move_facts facts = { .now_ns = rows[i].now * 1000,
-			.handles = rows[i].handles,
-			.delay_percent = rows[i].delay_percent };
-
-		EXPECT_EQ(policy_pay_moves(rows[i].paid * 1000, &facts),
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		EXPECT_EQ(
+		    policy_pay_moves(rows[i].paid * 1000, rows[i].now * 1000,
+			rows[i].handles, rows[i].delay_percent),
 		    rows[i].expected * 1000);
-	}
 }
 
 /* ---- By price ---------------------------------------------------------- */
