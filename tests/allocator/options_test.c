@@ -521,7 +521,7 @@ TEST(options_with_ever_new_values_keep_a_bounded_number_of_bytes)
 			EXPECT_EQ(status, WEIR_EHOSTMEM);
 	}
 	EXPECT_LE(meta_bytes() - before, MOST_BYTES);
-	/* As <weir/weir.h> says. */
+	/* <weir/weir.h> promises 4,096 sets of values; the defaults are one. */
 	EXPECT_EQ(taken, 4095);
 	EXPECT_STR_HAS(weir_last_error(),
 	    "weir_options_set: 4096 different sets of values");

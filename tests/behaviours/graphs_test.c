@@ -286,7 +286,7 @@ TEST(out_of_memory_in_a_capture_is_reported_and_the_stream_goes_on)
 	end(graph);
 	replay(graph, stream);
 	EXPECT_EQ(word(b, stream), 2u * 0x01010101);
-	/* The same if the program gives up at once. */
+	/* The stream goes on, too, if the program resets the graph at once. */
 	EXPECT_OK(weir_graph_reset(graph));
 	begin(graph, stream, NULL);
 	EXPECT_NO_MEMORY(weir_malloc((size_t)1 << 40, stream), WEIR_ENOMEM);

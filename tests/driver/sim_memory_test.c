@@ -51,7 +51,7 @@ TEST(a_kernel_that_uses_freed_memory_is_reported)
 	CU(cu.cuMemFree_v2(memory));
 	cuda_fill(a, memory, 1, WORDS);
 	expect_told("no memory (any more)");
-	/* As on a GPU, the context is dead. */
+	/* The context is dead, which is what a GPU does too. */
 	EXPECT_CU(cu.cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	EXPECT_CU(cu.cuStreamSynchronize(a), CUDA_ERROR_ILLEGAL_ADDRESS);
 	EXPECT_CU(cu.cuMemAlloc_v2(&memory, 512), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -142,8 +142,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	if (size == 0)
 		return 0;
-	/* As large as the message, so that AddressSanitizer finds an access
-	 * beyond it. */
+	/* In a copy of about its size, AddressSanitizer finds an access beyond
+	 * the message. */
 	copy = malloc(size);
 	if (copy == NULL)
 		return 0;

@@ -50,8 +50,8 @@ look_at_rows(const struct watch_ctl_reply *reply, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	/* As large as the message, so that AddressSanitizer finds an access
-	 * beyond it. */
+	/* In a copy of about its size, AddressSanitizer finds an access beyond
+	 * the message. */
 	struct watch_reply *copy = malloc(size + 1);
 
 	if (copy == NULL)

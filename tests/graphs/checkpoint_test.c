@@ -151,8 +151,8 @@ TEST(a_pool_is_restored_block_by_block)
 		}
 		expect_same(&now[i], 1, &seen[k++], 1);
 	}
-	/* The same again; later requests get the same addresses as the first
-	 * time. */
+	/* After a second restore, a request gets the address that it got after
+	 * the first. */
 	void *next = take_from(pool, 3000, stream);
 	EXPECT_OK(weir_checkpoint_restore(pool, made, &out));
 	weir_restored_drop(&out);

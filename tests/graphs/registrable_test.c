@@ -292,7 +292,8 @@ TEST(registrable_memory_has_both_types_of_handle_where_the_device_has)
 	    true);
 }
 
-/* As without the daemon that hands out fabric handles. */
+/* The device has fabric handles, but creates none, because the daemon for them
+ * does not run. */
 TEST(registrable_memory_does_without_a_fabric_that_is_not_set_up)
 {
 	expect_types(

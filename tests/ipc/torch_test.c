@@ -270,7 +270,8 @@ expect_refused(const unsigned char *bytes, size_t n, const char *why)
 
 enum { FABRIC_BYTES = 64 };
 
-/* As PyTorch writes them where its segments are made for a fabric. */
+/* PyTorch writes this message if it creates its segments with fabric
+ * handles. */
 static struct message
 write_fabric(const void *ptr, uint64_t piece)
 {

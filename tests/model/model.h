@@ -274,7 +274,7 @@ void model_say(struct model *m, const char *format, ...)
 /* Did the call succeed? A failure must have a text, and a fault must be armed
  * that may have caused it. */
 bool model_ok(struct model *m, enum weir_status status, const char *call);
-/* As model_ok(), for a driver call. */
+/* Did a call of the driver succeed? model_ok() says what a failure needs. */
 bool model_driver_ok(struct model *m, CUresult code, const char *call);
 
 /* Disarm all faults. */

@@ -515,7 +515,7 @@ TEST(a_host_that_waits_for_a_stream_loses_the_lateness_that_it_inherited)
 	EXPECT_EQ((delay_lost_ns() - before + MS / 2) / MS, 10);
 }
 
-/* As an event that the host queries: weir cannot tell whether it waits. */
+/* weir cannot tell whether a program that queries a stream waits for it. */
 TEST(a_host_that_looks_loses_nothing)
 {
 	arrange();

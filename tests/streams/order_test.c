@@ -369,7 +369,8 @@ TEST(orders_of_other_streams_are_recorded_during_a_capture)
 	end(captured);
 }
 
-/* As a preload reports them: around the driver's call. */
+/* The preload library reports a record or a wait before and after the driver's
+ * call. */
 TEST(a_record_or_a_wait_at_the_border_of_a_capture_teaches_nothing)
 {
 	weir_stream a = new_stream();

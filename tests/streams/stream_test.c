@@ -358,7 +358,7 @@ TEST(waiting_for_a_stream_waits_for_queued_work)
 	EXPECT(is_done(a));
 }
 
-/* As with drivers before 12.5. */
+/* Drivers before 12.5 have no cuCtxRecordEvent(). */
 TEST(without_records_of_contexts_no_stream_is_waited_for_at_once)
 {
 	struct driver *driver = (struct driver *)device_driver();

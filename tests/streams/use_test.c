@@ -515,7 +515,7 @@ free_any(int from, int to, size_t bytes)
 	}
 }
 
-/* As poll(), by a glance. */
+/* Glance. Returns the number of blocks that became free. */
 static size_t
 glance(void)
 {

@@ -41,7 +41,7 @@ extern struct cuda cu;
 /* Load the driver and fill `cu`, without a driver call. */
 void cuda_load(void);
 
-/* As cuda_load(), with this SIMCUDA_CONF. */
+/* Set SIMCUDA_CONF and call cuda_load(). */
 void cuda_load_conf(const char *conf);
 
 /* Load, initialise, make the primary context of device 0 current, and load the

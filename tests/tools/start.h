@@ -46,11 +46,11 @@ long long report_number(const json_t *report, const char *key);
  */
 json_t *start_twice(const char *program, const char *argument);
 
-/* As start_twice(), for a program with these settings. `variable` and `second`
+/* Run a program with these settings like start_twice(). `variable` and `second`
  * are for the preloaded run. */
 json_t *start_twice_as(struct start how);
 
-/* As start_twice(); weir must have served memory, and none may be left. */
+/* Call start_twice(). weir must have served memory, and none may be left. */
 void serves(const char *program, const char *argument);
 void serves_as(struct start how);
 

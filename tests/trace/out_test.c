@@ -127,7 +127,8 @@ TEST(only_a_regular_file_is_replaced)
 	EXPECT(S_ISFIFO(about.st_mode));
 	EXPECT_EQ(neighbours(path), 3);
 
-	/* As /dev/stdout is a link to /proc/self/fd/1, whatever that is. */
+	/* A link into /proc is refused whatever it leads to, because
+	 * /dev/stdout is such a link. */
 	unlink(link_path);
 	EXPECT_EQ(symlink("/proc/self/exe", link_path), 0);
 	EXPECT_STATUS(out_open(link_path, &out), WEIR_EINVAL);

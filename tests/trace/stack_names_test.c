@@ -784,7 +784,7 @@ TEST(a_line_table_in_the_middle_of_another_is_harmless)
 /* ---- A file that changes while it is read ---------------------------------
  */
 
-/* As libbacktrace declares them. */
+/* libbacktrace declares these in a header that is not installed. */
 struct backtrace_view {
 	const void *data;
 	void *base;

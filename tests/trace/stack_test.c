@@ -151,7 +151,7 @@ TEST(frames_beyond_the_most_do_not_count)
 	stack_table_destroy(table);
 }
 
-/* As many as fit, and those stay. */
+/* The table takes as many stacks as fit, and finds them again. */
 TEST(a_full_table_keeps_its_stacks_and_counts_the_rest)
 {
 	struct stack_table *table = stack_table_create(64 << 10);

@@ -1171,7 +1171,7 @@ take_most(void *stream)
 	return NULL;
 }
 
-/* The same where inspections do not stop threads. */
+/* Another thread gets the memory although no inspection of caches is due. */
 TEST(complete_memory_that_a_thread_keeps_is_there_for_others)
 {
 	give(take(700, new_stream()));

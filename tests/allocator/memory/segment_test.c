@@ -384,7 +384,8 @@ TEST(a_failure_half_way_through_a_run_is_undone)
 	expect_healthy();
 }
 
-/* As if all blocks so far were in use: they are set aside. */
+/* Set all unused block records aside, so that the next block needs host
+ * memory. */
 static void
 use_up_blocks(void)
 {

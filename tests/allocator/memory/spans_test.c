@@ -49,7 +49,7 @@ is_idle(void *about, const struct block *block)
 	return is_free(about, block) || block_state(block) == BLOCK_PENDING;
 }
 
-/* As for a request that may use the blocks of some heaps, and complete ones. */
+/* A request may use the blocks of some heaps, and complete ones. */
 static bool
 is_free_of(void *about, const struct block *block)
 {
@@ -57,7 +57,7 @@ is_free_of(void *about, const struct block *block)
 	    (block->pool->owner == about || block_is_complete(block));
 }
 
-/* As for a move, which leaves some blocks out. */
+/* A move leaves some blocks out. */
 static bool
 is_free_and_odd(void *about, const struct block *block)
 {

@@ -39,7 +39,7 @@ TEST(a_filter_is_asked_while_it_is_open)
 	filter_close(slot);
 	EXPECT_EQ(drops, 1);
 	asked = stream;
-	/* As one does who had begun to look at routes. */
+	/* A thread that found the slot before it was closed may still ask. */
 	EXPECT(!filter_ask(NULL, slot));
 	EXPECT_EQ(asked, stream);
 	slot = filter_open(&filter);

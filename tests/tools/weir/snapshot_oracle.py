@@ -68,7 +68,7 @@ def segment_of(segment):
 
 
 def segment_of_weir(segment):
-    """The same from what weir says."""
+    """A segment as segment_of() returns it, from what weir says."""
     return (
         segment["device"],
         segment["address"],
