@@ -1,0 +1,353 @@
+/*
+ * Chooses what a remap maps.
+ */
+#include "allocator/memory/remap_plan.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/handle.h"
+#include "allocator/memory/spans.h"
+#include "allocator/memory/view.h"
+#include "base/meta.h"
+#include "base/status.h"
+
+/* A moved handle may be so many times as large as the missing bytes. */
+enum { LARGER_TIMES = 8 };
+
+/* The number of the largest runs of a pool that are searched for handles, as
+ * long as new memory may be had. More would take longer and gain nothing,
+ * because the largest donors are used first. */
+enum { RUNS_ASKED = 64 };
+
+/* ---- The row ----------------------------------------------------------- */
+
+static bool
+in_run(const struct remap_plan *plan, const struct block *block)
+{
+	return block != NULL &&
+	    (block_state(block) == BLOCK_UNMAPPED ||
+		(!plan->bare && block_is_usable(plan->view, block)));
+}
+
+/* Bytes of a block of the row to map, if `have` bytes of the row lie before
+ * it. */
+static size_t
+missing_in(const struct block *block, size_t have, size_t rounded)
+{
+	size_t granularity = block->arena->granularity;
+
+	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
+		return 0;
+	size_t want = round_up(rounded - have, granularity);
+	return want < block->size ? want : block->size;
+}
+
+/* Measure the row through an unmapped block. Returns the bytes to map; SIZE_MAX
+ * if the row is too short. */
+static size_t
+measure_row(
+    const struct remap_plan *plan, struct block *unmapped, struct block **out)
+{
+	struct block *block = unmapped;
+	size_t missing = 0;
+	size_t have = 0;
+	size_t parts = 0;
+
+	while (
+	    in_run(plan, block->prev) && block_state(block->prev) == BLOCK_FREE)
+		block = block->prev;
+	*out = block;
+	for (; have < plan->rounded && in_run(plan, block);
+	     block = block->next) {
+		size_t part = missing_in(block, have, plan->rounded);
+		missing += part;
+		parts += part > 0;
+		have += block->size;
+	}
+	return have >= plan->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
+}
+
+/* Find the row through unmapped blocks that needs the fewest bytes to map;
+ * among equal ones, the row at the lowest address. */
+static bool
+find_run(struct remap_plan *plan)
+{
+	const struct stream_heap *any = plan->pool->owner->arena->any_heap;
+	const struct tree *unmapped = &any->pool[plan->pool->kind].unmapped;
+
+	plan->start = NULL;
+	plan->missing = SIZE_MAX;
+	for (struct tree_node *n = tree_first(unmapped); n != NULL;
+	     n = tree_next(n)) {
+		struct block *start;
+		size_t bytes = measure_row(plan, block_of_node(n), &start);
+		if (bytes < plan->missing) {
+			plan->start = start;
+			plan->missing = bytes;
+		}
+	}
+	return plan->start != NULL;
+}
+
+enum weir_status
+plan_row(struct remap_plan *plan)
+{
+	if (!find_run(plan)) {
+		enum weir_status status =
+		    segment_reserve(plan->pool, plan->rounded);
+		if (status != WEIR_OK)
+			return status;
+		if (!find_run(plan))
+			return status_set(WEIR_ENOMEM,
+			    "no addresses for %zu bytes", plan->rounded);
+	}
+	plan->segment = plan->start->segment;
+	plan->addr = plan->start->addr;
+	return WEIR_OK;
+}
+
+static void
+find_parts(struct remap_plan *plan)
+{
+	size_t have = 0;
+
+	for (struct block *b = plan->start; have < plan->rounded; b = b->next) {
+		size_t missing = missing_in(b, have, plan->rounded);
+		if (missing > 0)
+			plan->parts[plan->part_count++] =
+			    (struct part){ .block = b, .size = missing };
+		have += b->size;
+	}
+}
+
+/* ---- Donors ------------------------------------------------------------ */
+
+static bool
+is_of_run(const struct remap_plan *plan, const struct block *block)
+{
+	return block->segment == plan->segment && block->addr >= plan->addr &&
+	    block->addr < plan->addr + plan->rounded;
+}
+
+/* Add a row of free blocks as a donor; only count it if there is no array
+ * yet. */
+static void
+add_donor(struct span_search *search, const struct span *span)
+{
+	struct remap_plan *plan = search->to;
+	struct donor donor = { .span = *span, .segment = span->first->segment };
+	CUdeviceptr end = span->last->addr + span->last->size;
+	size_t size = handles_within(donor.segment, span->first->addr,
+	    end - span->first->addr, &donor.low);
+
+	if (size == 0)
+		return;
+	donor.high = donor.low + size;
+	donor.from = donor.high;
+	if (plan->donors != NULL)
+		plan->donors[plan->donor_count] = donor;
+	plan->donor_count++;
+}
+
+static bool
+may_give(void *about, const struct block *block)
+{
+	struct remap_plan *plan = about;
+
+	return block_is_usable(plan->view, block) && !is_of_run(plan, block);
+}
+
+static void
+add_all_donors(struct remap_plan *plan, enum grow_how how)
+{
+	const struct stream_heap *mine = plan->pool->owner;
+	struct span_search search = { .mine = mine,
+		.kind = SPANS_OF_ALL_KINDS,
+		.least = mine->arena->granularity,
+		.is_good = may_give,
+		.about = plan,
+		.found = add_donor,
+		.to = plan,
+		.most = SIZE_MAX,
+		.largest = how == GROW_EXACT ? UINT_MAX : RUNS_ASKED };
+
+	plan->donor_count = 0;
+	spans_find(&search);
+}
+
+static int
+compare_donors(const void *a, const void *b)
+{
+	const struct donor *x = a;
+	const struct donor *y = b;
+
+	if (x->high - x->low != y->high - y->low)
+		return x->high - x->low > y->high - y->low ? -1 : 1;
+	return (x->low > y->low) - (x->low < y->low);
+}
+
+static enum weir_status
+find_donors(struct remap_plan *plan, enum grow_how how)
+{
+	add_all_donors(plan, how);
+	if (plan->donor_count == 0)
+		return WEIR_OK;
+	plan->donors_bytes = plan->donor_count * sizeof(*plan->donors);
+	plan->donors = meta_zalloc(plan->donors_bytes);
+	if (plan->donors == NULL) {
+		plan->donor_count = 0;
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory to move %zu bytes", plan->rounded);
+	}
+	add_all_donors(plan, how);
+	qsort(plan->donors, plan->donor_count, sizeof(*plan->donors),
+	    compare_donors);
+	return WEIR_OK;
+}
+
+/* ---- Choosing handles -------------------------------------------------- */
+
+/* The next part to fill, or NULL. */
+static struct part *
+open_part(struct remap_plan *plan)
+{
+	for (size_t i = 0; i < plan->part_count; i++)
+		if (plan->parts[i].filled < plan->parts[i].size)
+			return &plan->parts[i];
+	return NULL;
+}
+
+static void
+place_handle(struct remap_plan *plan, struct part *part, struct handle *handle,
+    struct handle **list)
+{
+	handle->to = part->block->addr + part->filled;
+	handle->next = *list;
+	*list = handle;
+	part->filled += handle->size;
+	*(list == &plan->moved ? &plan->moved_bytes : &plan->fresh_bytes) +=
+	    handle->size;
+}
+
+/* The next handle of a donor, from its high end down, or NULL. */
+static struct handle *
+next_of(const struct donor *donor)
+{
+	if (donor->from == donor->low)
+		return NULL;
+	struct handle *handle = handle_floor(donor->segment, donor->from - 1);
+	return handle->id != 0 ? handle : NULL;
+}
+
+static void
+move_handle(struct remap_plan *plan, struct part *part, struct donor *donor,
+    struct handle *handle)
+{
+	place_handle(plan, part, handle, &plan->moved);
+	donor->from = handle->addr;
+}
+
+/* Choose handles of a donor as long as they fit. */
+static void
+choose_handles(struct remap_plan *plan, struct donor *donor)
+{
+	struct handle *handle;
+	struct part *part;
+
+	while ((part = open_part(plan)) != NULL &&
+	    (handle = next_of(donor)) != NULL &&
+	    handle->size <= part->size - part->filled)
+		move_handle(plan, part, donor, handle);
+}
+
+/*
+ * If each remaining handle is larger than the missing bytes, move the smallest:
+ * more is mapped then, but no memory is new. As long as new memory may be had,
+ * do not move a handle that is far too large, because one small block would
+ * then hold it.
+ */
+static void
+choose_larger(struct remap_plan *plan, enum grow_how how)
+{
+	struct part *part = open_part(plan);
+	struct donor *best = NULL;
+	struct handle *smallest = NULL;
+
+	if (part == NULL || part != plan_last_part(plan))
+		return;
+	size_t most = how == GROW_EXACT ?
+	    SIZE_MAX :
+	    times(part->size - part->filled, LARGER_TIMES);
+	for (size_t i = 0; i < plan->donor_count; i++) {
+		struct handle *handle = next_of(&plan->donors[i]);
+		if (handle == NULL || handle->size > most ||
+		    handle->size > part->block->size - part->filled ||
+		    (smallest != NULL && handle->size >= smallest->size))
+			continue;
+		best = &plan->donors[i];
+		smallest = handle;
+	}
+	if (best == NULL)
+		return;
+	if (part->filled + smallest->size > part->size)
+		part->size = part->filled + smallest->size;
+	move_handle(plan, part, best, smallest);
+}
+
+/* Choose new handles for the bytes that are still missing. */
+static enum weir_status
+choose_fresh(struct remap_plan *plan)
+{
+	struct part *part;
+
+	while ((part = open_part(plan)) != NULL) {
+		struct handle *handle = meta_zalloc(sizeof(*handle));
+		if (handle == NULL)
+			return status_set(
+			    WEIR_EHOSTMEM, "no host memory for a handle");
+		handle->size = handle_size(plan->pool->owner->arena,
+		    plan->options, part->size - part->filled);
+		place_handle(plan, part, handle, &plan->fresh);
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
+plan_handles(struct remap_plan *plan, enum grow_how how)
+{
+	enum weir_status status = WEIR_OK;
+
+	find_parts(plan);
+	if (how != GROW_NEW)
+		status = find_donors(plan, how);
+	if (status != WEIR_OK)
+		return status;
+	for (size_t i = 0; i < plan->donor_count; i++)
+		choose_handles(plan, &plan->donors[i]);
+	choose_larger(plan, how);
+	if (open_part(plan) != NULL && how == GROW_MOVED)
+		return status_set(WEIR_ENOMEM, "not enough to move");
+	return choose_fresh(plan);
+}
+
+void
+plan_drop(struct remap_plan *plan)
+{
+	struct arena *arena = plan->pool->owner->arena;
+
+	while (plan->fresh != NULL) {
+		struct handle *handle = plan->fresh;
+		plan->fresh = handle->next;
+		if (handle->id == 0) {
+			meta_free(handle, sizeof(*handle));
+		} else {
+			handle->next = arena->unreleased;
+			arena->unreleased = handle;
+		}
+	}
+	if (plan->donors != NULL)
+		meta_free(plan->donors, plan->donors_bytes);
+}

@@ -1,0 +1,88 @@
+/*
+ * Chooses what a remap maps, and where: remap.c, Note [Remapping]. It changes
+ * no block, but may reserve addresses.
+ */
+#ifndef ALLOCATOR_MEMORY_REMAP_PLAN_H
+#define ALLOCATOR_MEMORY_REMAP_PLAN_H
+
+#include "allocator/memory/grow.h"
+#include "allocator/memory/segment.h"
+
+enum { PARTS_MAX = 16 };
+
+/* A part of the row to map: the front of an UNMAPPED block. */
+struct part {
+	struct block *block;
+	size_t size;   /* bytes to map of it */
+	size_t filled; /* of these, bytes for which a handle is chosen */
+};
+
+/* A donor: whole handles under free neighbours, some of which are chosen. */
+struct donor {
+	struct span span;
+	struct block *block; /* over the chosen handles; set by remap.c */
+	const struct segment *segment;
+	CUdeviceptr low;  /* start of all its handles */
+	CUdeviceptr high; /* and their end */
+	CUdeviceptr from; /* the chosen ones: from here to `high` */
+	struct cut cut;   /* set by remap.c */
+};
+
+/* Set by the caller up to `bare`, by remap.c in `rest`, and by the calls below
+ * in the other fields. */
+struct remap_plan {
+	struct view *view;
+	struct pool *pool;
+	const struct options *options;
+	size_t rounded;
+	bool bare; /* use unmapped addresses only: all free memory can move */
+	struct block *start; /* of the row; until blocks are hidden */
+	size_t missing;      /* bytes to map in the row */
+	struct segment *segment;
+	CUdeviceptr addr; /* of the row */
+	struct part parts[PARTS_MAX];
+	size_t part_count;
+	struct block *rest;   /* stays unmapped of the last part */
+	struct donor *donors; /* the largest first */
+	size_t donor_count;
+	size_t donors_bytes;  /* bytes of the array */
+	struct handle *moved; /* through ->next, as `fresh` */
+	struct handle *fresh;
+	size_t moved_bytes;
+	size_t fresh_bytes;
+};
+
+/*
+ * Find the row that needs the fewest bytes, or reserve addresses for one.
+ * `missing` is 0 if another thread has freed enough there meanwhile.
+ *
+ * @return WEIR_ENOMEM, WEIR_EHOSTMEM or WEIR_EDRIVER: there is no row
+ */
+enum weir_status plan_row(struct remap_plan *plan);
+
+/*
+ * Choose handles to move to the row, and new ones for the rest of it.
+ * plan_drop() follows, also after a failure.
+ *
+ * @return WEIR_ENOMEM: GROW_MOVED, and not enough can be moved; WEIR_EHOSTMEM
+ */
+enum weir_status plan_handles(struct remap_plan *plan, enum grow_how how);
+
+/* Drop the donors and the new handles that are still in the plan. Handles that
+ * the driver did not release go to arena->unreleased. */
+void plan_drop(struct remap_plan *plan);
+
+static inline struct part *
+plan_last_part(struct remap_plan *plan)
+{
+	return &plan->parts[plan->part_count - 1];
+}
+
+/* The bytes of the chosen handles of a donor. */
+static inline size_t
+donor_chosen(const struct donor *donor)
+{
+	return donor->high - donor->from;
+}
+
+#endif
