@@ -363,6 +363,22 @@ TEST(odd_codes_are_not_bounded)
 	EXPECT(!sound_by(info.bytes, info.size, high, sizeof(high)));
 }
 
+/* A section that the file lacks has no address; UBSan sees if one is computed.
+ */
+TEST(the_begin_of_a_missing_section_is_no_fault)
+{
+	enum { LINE_TABLE = 0x10, RANGES = 0x55, FORM_OFFSET = 0x17 };
+	static const unsigned char codes[] = { UNIT, 0x11, 0, LINE_TABLE,
+		FORM_OFFSET, RANGES, FORM_OFFSET, 0, 0, 0 };
+	struct text info = { .size = 0 };
+	size_t unit = begin_unit(&info);
+
+	put(&info, 0, 4); /* the line table */
+	put(&info, 0, 4); /* the ranges */
+	end_unit(&info, unit);
+	EXPECT(sound_by(info.bytes, info.size, codes, sizeof(codes)));
+}
+
 TEST(sections_that_are_cut_anywhere_are_read_within_their_bytes)
 {
 	struct text info = { .size = 0 };
