@@ -154,7 +154,9 @@ report_work(const struct player *player, weir_stream stream)
  * With --touch, a block's own stream writes a pattern to the whole block at its
  * allocation. Other streams verify the pattern when their use of the block is
  * done, and the stream that frees the block verifies it at the free. This adds
- * no order between streams that the program does not make.
+ * no order between streams that the program does not make: a stream other than
+ * the block's own may free it only after all uses, so each use of such a block
+ * waits for the one before.
  *
  * With --check alone, each stream writes to the blocks that it uses, so that
  * the simulated device finds memory that has a new owner too soon.
@@ -182,12 +184,13 @@ use_first(struct player *player, uint32_t i)
 static bool
 use_elsewhere(struct player *player, uint32_t i, weir_stream stream)
 {
+	const struct trace_block *about = &player->trace->blocks[i];
 	struct played *block = &player->blocks[i];
 	struct stage_block pattern = pattern_of(player, i);
 
 	if (player->choices->touch)
-		return stage_verify(
-			   player->stage, stream, &pattern, block->mark) &&
+		return stage_verify(player->stage, stream, &pattern,
+			   block->mark, about->freed_elsewhere) &&
 		    report_work(player, stream);
 	return !player->choices->check ||
 	    (stage_touch(player->stage, stream, block->address, block->size,
@@ -202,7 +205,7 @@ use_last(struct player *player, uint32_t i)
 	struct played_stream *own = player->blocks[i].own;
 
 	return !player->choices->touch || own == NULL ||
-	    (stage_verify(player->stage, own->handle, &pattern, NULL) &&
+	    (stage_verify(player->stage, own->handle, &pattern, NULL, false) &&
 		report_work(player, own->handle));
 }
 

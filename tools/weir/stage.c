@@ -559,10 +559,16 @@ stage_write(struct stage *stage, weir_stream stream,
 
 bool
 stage_verify(struct stage *stage, weir_stream stream,
-    const struct stage_block *block, void *mark)
+    const struct stage_block *block, void *mark, bool again)
 {
-	return (mark == NULL || make_wait(stage, stream, mark)) &&
-	    run_over(stage, stage->check, stream, block);
+	if (mark != NULL && !make_wait(stage, stream, mark))
+		return false;
+	if (!run_over(stage, stage->check, stream, block))
+		return false;
+	if (mark == NULL || !again)
+		return true;
+	stage->own_calls[ENTRY_cuEventRecord]++;
+	return succeeded(stage->cuEventRecord(mark, stream), "cuEventRecord");
 }
 
 bool

@@ -88,11 +88,12 @@ bool stage_write(struct stage *stage, weir_stream stream,
 
 /*
  * Queue a check on `stream` that the block has its whole pattern. If `mark` is
- * not NULL, it is an event for which the check waits. The simulated device
- * compares a few words, but checks the order of all accesses.
+ * not NULL, it is an event for which the check waits, and which is recorded
+ * again after the check if `again` says so. The simulated device compares a few
+ * words, but checks the order of all accesses.
  */
 bool stage_verify(struct stage *stage, weir_stream stream,
-    const struct stage_block *block, void *mark);
+    const struct stage_block *block, void *mark, bool again);
 
 /* Wait for all checks. *words is the number of words that differed, and *number
  * the number of the first such block. */

@@ -359,6 +359,30 @@ TEST(a_block_may_outlive_its_stream)
 	free(path);
 }
 
+/* The `c` row says that the block was in use after its free. */
+TEST(another_stream_frees_a_block_after_its_last_use)
+{
+	static const char *const uses[] = { "", "r,1000,10244,2,5\n" };
+
+	for (size_t i = 0; i < sizeof(uses) / sizeof(*uses); i++) {
+		char rows[256];
+		snprintf(rows, sizeof(rows),
+		    "a,1000,10244,1,5\n"
+		    "%s"
+		    "f,1000,10244,0,5\n"
+		    "a,2000,512,0,7\n"
+		    "c,1000,10244,0,660\n",
+		    uses[i]);
+		char *path = trace_of(rows);
+		json_t *json = replayed_with(path, "--touch");
+
+		EXPECT_EQ(number(json, "allocs"), 2);
+		EXPECT_EQ(number(json, "mismatches"), 0);
+		json_decref(json);
+		free(path);
+	}
+}
+
 /* ---- Streams --------------------------------------------------------- */
 
 TEST(a_recorded_block_is_pending_until_its_completion)

@@ -351,7 +351,7 @@ mismatches(struct stage *stage, const struct stage_block *block,
 
 	EXPECT(stage_mismatches(stage, &before, &first));
 	EXPECT(stage_write(stage, stream, block, NULL));
-	EXPECT(stage_verify(stage, stream, &seen, NULL));
+	EXPECT(stage_verify(stage, stream, &seen, NULL, false));
 	EXPECT(stage_mismatches(stage, &after, &first));
 	if (after != 0)
 		EXPECT_EQ(first, number);
@@ -419,12 +419,12 @@ TEST(another_owner_of_the_end_of_a_block_is_seen)
 	EXPECT_NOT_NULL(block.address);
 	EXPECT(stage_write(stage, NULL, &block, &mark));
 	EXPECT_NOT_NULL(mark);
-	EXPECT(stage_verify(stage, new_stream(), &block, mark));
+	EXPECT(stage_verify(stage, new_stream(), &block, mark, false));
 	EXPECT(stage_mismatches(stage, &words, &first));
 	EXPECT_EQ(words, 0);
 	EXPECT(stage_write(stage, NULL, &tail, NULL));
-	EXPECT(stage_verify(stage, NULL, &block, NULL));
-	EXPECT(stage_verify(stage, NULL, &tail, NULL));
+	EXPECT(stage_verify(stage, NULL, &block, NULL, false));
+	EXPECT(stage_verify(stage, NULL, &tail, NULL, false));
 	EXPECT(stage_mismatches(stage, &words, &first));
 	EXPECT_EQ(words, stage_simulated(stage) ? 16 : 128);
 	EXPECT_EQ(first, 3);
