@@ -54,6 +54,10 @@ driver_peek(void)
  * starting point is arbitrary. */
 uint64_t driver_time_ns(void);
 
+/* How long the program has run, by that clock: since weir was loaded, or since
+ * the simulation began. */
+uint64_t driver_age_ns(void);
+
 /*
  * For a preload: find entries by this function instead of dlopen and dlsym, so
  * that weir calls the real driver and not the hooks. Call it before the first

@@ -42,6 +42,9 @@ static const struct entry entries[] = {
 #undef DRIVER_ENTRY
 };
 
+/* The begin of driver_age_ns(). */
+static uint64_t began_ns;
+
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
 /*
@@ -266,6 +269,8 @@ load_driver_once(struct driver *driver)
 		return status;
 	driver->simulated = find_symbol(&source, "simcuda_version") != NULL;
 	find_clock(&source, driver);
+	if (driver->now_ns != NULL)
+		began_ns = driver->now_ns();
 	driver_text_from(driver);
 	return start_driver(driver);
 }
@@ -337,4 +342,16 @@ driver_time_ns(void)
 
 	return driver != NULL && driver->now_ns != NULL ? driver->now_ns() :
 							  os_monotonic_ns();
+}
+
+static __attribute__((constructor)) void
+begin(void)
+{
+	began_ns = os_monotonic_ns();
+}
+
+uint64_t
+driver_age_ns(void)
+{
+	return driver_time_ns() - began_ns;
 }

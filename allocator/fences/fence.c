@@ -233,7 +233,7 @@ fences_see_delay(struct arena *arena)
 		if (late > latest)
 			latest = late;
 	}
-	latest += arena_lost_ns(arena);
+	latest += delay_lost_ns();
 	if (latest > arena->late_ns) {
 		arena->stats.gpu_delay_ns += latest - arena->late_ns;
 		arena->late_ns = latest;

@@ -144,12 +144,6 @@ heap_drop(struct stream_heap *heap)
 	meta_free(heap, sizeof(*heap));
 }
 
-uint64_t
-arena_lost_ns(const struct arena *arena)
-{
-	return delay_lost_ns() - arena->began_lost_ns;
-}
-
 /* ---- A new arena ------------------------------------------------------- */
 
 enum weir_status
@@ -158,9 +152,8 @@ arena_set_up(struct arena *arena, struct arena *main)
 	arena->main = main;
 	arena->in_use = true;
 	arena->owners = 1;
-	arena->began_ns = driver_time_ns();
-	arena->began_lost_ns = delay_lost_ns();
-	arena->moves_paid_ns = arena->began_ns;
+	arena->moves_paid_ns = driver_time_ns();
+	arena->late_ns = delay_lost_ns();
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->heaps);
 	list_init(&arena->ended);

@@ -264,8 +264,4 @@ guard_is_for(const struct arena *arena)
 	return __builtin_expect(guard_zone != 0, 0) && arena == arena->main;
 }
 
-/* The time that the program has lost since the arena was made: streams/delay.h,
- * Note [Lost time]. */
-uint64_t arena_lost_ns(const struct arena *arena);
-
 #endif

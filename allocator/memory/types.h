@@ -320,9 +320,8 @@ struct arena {
 	uint64_t looked; /* `served` when all caches were last walked */
 	uint64_t polled; /* `served` when streams were last polled */
 	uint64_t moves_paid_ns; /* policy_pay_moves() */
-	uint64_t began_ns;      /* when the arena was made: driver_time_ns() */
-	uint64_t began_lost_ns; /* the time that was lost by then */
-	uint64_t late_ns;       /* the largest lateness seen of a stream */
+	uint64_t late_ns; /* the largest lateness seen of a stream, and the time
+			   * that was lost */
 	struct evidence evidence; /* of the cost of weir's waits */
 	size_t most_live; /* the peak of live bytes, with the request's */
 	/* The heaps that have ended but not completed, in the order to poll

@@ -32,7 +32,7 @@
  * *Lateness* is measured (streams/delay.h), so the real cost of a wait decides
  * about the next ones. Only the stream's own lateness counts, beyond the slack
  * that it was seen to have. The *budget* is half of delay_percent of the time
- * since the first request, because several waits may be under way, less the
+ * since the program began, because several waits may be under way, less the
  * time that the program has lost: if the host waits for a late stream, nothing
  * makes up for the lateness any more. The largest budget is that of ten
  * seconds.
@@ -133,8 +133,8 @@ struct request_facts {
 	uint64_t now_ns;
 	uint64_t moves_paid_ns; /* policy_pay_moves() */
 	size_t request_bytes;
-	uint64_t elapsed_ns; /* since the first request */
-	uint64_t lost_ns;    /* by the host, since the first request */
+	uint64_t elapsed_ns; /* since the program began */
+	uint64_t lost_ns;    /* by the host */
 	uint64_t late_ns;    /* the own lateness of its stream */
 	uint64_t slack_ns;   /* the slack of its stream */
 	bool sees_waits;     /* the program makes waits on its stream */

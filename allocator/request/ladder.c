@@ -161,20 +161,19 @@ static struct request_facts
 facts_of(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
-	uint64_t now = driver_time_ns();
 
 	return (struct request_facts){ .prefer = r->options->prefer,
 		.is_small = r->kind != POOL_LARGE,
 		.is_captured = r->view.capture != 0,
 		.held_bytes = arena_held(arena) + r->rounded,
 		.most_live_bytes = arena->most_live,
-		.now_ns = now,
+		.now_ns = driver_time_ns(),
 		.moves_paid_ns = arena->moves_paid_ns,
 		.delay_percent = r->options->delay_percent,
 		.request_bytes = round_up(r->rounded, arena->granularity),
-		.elapsed_ns = now - arena->began_ns,
+		.elapsed_ns = driver_age_ns(),
 		.late_ns = r->late_ns,
-		.lost_ns = arena_lost_ns(arena),
+		.lost_ns = delay_lost_ns(),
 		.slack_ns = r->slack_ns,
 		.sees_waits = order_is_seen(&r->heap->stream->order),
 		.evidence = arena->evidence };

@@ -57,6 +57,19 @@ TEST(memory_behind_a_short_wait_is_used_where_new_memory_is_dear)
 	expect_healthy();
 }
 
+TEST(time_before_the_first_request_counts_for_the_budget)
+{
+	arrange("tcache:0");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	sim()->advance_ns((uint64_t)10000 * MS);
+	void *block = freed_while_used(a, b, 5);
+	EXPECT_EQ(take(BLOCK, a), block);
+	EXPECT_EQ(gpu_waits(), 1);
+	expect_healthy();
+}
+
 TEST(no_wait_is_made_where_the_program_may_not_be_delayed)
 {
 	arrange("tcache:0,delay_percent:0");
