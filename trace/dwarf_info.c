@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "trace/dwarf_abbrevs.h"
 
 /* Attributes that the reader follows, with DWARF's numbers. */
 enum {
@@ -42,18 +43,7 @@ struct unit {
 	uint64_t version;
 	struct form_sizes sizes;
 	uint64_t rnglists_base;
-	const struct codes *codes;
-};
-
-/* A table of abbreviations. */
-struct codes {
-	struct codes *next;
-	size_t bytes;    /* size of this allocation */
-	uint64_t length; /* length of the table in the section */
-	size_t count;
-	/* The offset in the section of each code's declaration, plus 1; 0:
-	 * none. */
-	uint32_t at[];
+	const struct abbrev_table *abbrevs;
 };
 
 struct walk {
@@ -61,8 +51,7 @@ struct walk {
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
-	struct codes *codes;       /* list, the latest first */
-	struct codes **codes_from; /* by offset in the section; mapped */
+	struct abbrevs abbrevs;
 	/* Offsets of the line tables, in rising order. */
 	uint64_t *tables;
 	size_t table_count;
@@ -77,148 +66,6 @@ walk_on(struct walk *walk, uint64_t steps)
 		return false;
 	walk->steps -= steps;
 	return true;
-}
-
-/* ---- Abbreviations ------------------------------------------------------- */
-
-/* The declaration of all entries with one code. */
-struct declaration {
-	struct rest attributes;
-	uint64_t tag;
-	bool has_children;
-};
-
-static bool
-read_attribute(struct rest *rest, uint64_t *name, uint64_t *form)
-{
-	uint64_t value;
-
-	return rest_uleb(rest, name) && rest_uleb(rest, form) &&
-	    (*form != FORM_IMPLICIT_CONST || rest_uleb(rest, &value));
-}
-
-/* Read a declaration; *code is 0 at the end of a table. */
-static bool
-read_declaration(struct rest *rest, uint64_t *code, struct declaration *out)
-{
-	uint64_t children;
-	uint64_t name;
-	uint64_t form;
-
-	if (!rest_uleb(rest, code))
-		return false;
-	if (*code == 0)
-		return true;
-	if (!rest_uleb(rest, &out->tag) || !rest_number(rest, 1, &children))
-		return false;
-	out->has_children = children != 0;
-	out->attributes = *rest;
-	do {
-		if (!read_attribute(rest, &name, &form))
-			return false;
-	} while (name != 0);
-	return true;
-}
-
-/* False if a number has more bytes than any valid number. */
-static bool
-numbers_are_short(struct rest rest)
-{
-	enum { PIECES_MAX = 10 };
-	unsigned pieces = 0;
-
-	for (; rest.left > 0; rest.at++, rest.left--) {
-		pieces = (*rest.at & 0x80) != 0 ? pieces + 1 : 0;
-		if (pieces >= PIECES_MAX)
-			return false;
-	}
-	return true;
-}
-
-/* The highest code of a table, whose length is set, too. 0 if the table has no
- * code, does not end, or does not number codes consecutively as compilers do.
- */
-static uint64_t
-highest_code(struct rest rest, uint64_t *length)
-{
-	enum { GAP = 16 };
-	const unsigned char *begin = rest.at;
-	struct declaration declaration;
-	uint64_t highest = 0;
-	uint64_t declared = 0;
-	uint64_t code;
-
-	do {
-		if (!read_declaration(&rest, &code, &declaration))
-			return 0;
-		declared++;
-		if (code > highest)
-			highest = code;
-	} while (code != 0);
-	*length = (uint64_t)(rest.at - begin);
-	return highest <= 2 * declared + GAP ? highest : 0;
-}
-
-/* Record where the declarations are; false if a code is declared twice. */
-static bool
-note_codes(const struct walk *walk, struct codes *codes, struct rest rest)
-{
-	struct declaration declaration;
-	uint64_t code;
-
-	for (const unsigned char *at = rest.at;
-	     read_declaration(&rest, &code, &declaration) && code != 0;
-	     at = rest.at) {
-		if (codes->at[code] != 0)
-			return false;
-		codes->at[code] =
-		    (uint32_t)(at - walk->sections.abbrevs.at) + 1;
-	}
-	return true;
-}
-
-/* The table of codes at an offset; NULL without memory, or if the table is odd.
- * The reader reads it again for each unit. */
-static const struct codes *
-read_codes(struct walk *walk, uint64_t offset)
-{
-	struct rest rest = walk->sections.abbrevs;
-	struct codes *codes;
-	uint64_t highest;
-	uint64_t length = 0;
-	size_t bytes;
-
-	if (offset >= rest.left)
-		return NULL;
-	codes = walk->codes_from[offset];
-	if (codes != NULL)
-		return walk_on(walk, codes->length) ? codes : NULL;
-	rest_skip(&rest, offset);
-	highest = highest_code(rest, &length);
-	if (highest == 0 || !walk_on(walk, length))
-		return NULL;
-	bytes = sizeof(*codes) + (highest + 1) * sizeof(codes->at[0]);
-	codes = meta_zalloc(bytes);
-	if (codes == NULL)
-		return NULL;
-	codes->next = walk->codes;
-	codes->bytes = bytes;
-	codes->length = length;
-	codes->count = highest + 1;
-	walk->codes = codes;
-	walk->codes_from[offset] = codes;
-	return note_codes(walk, codes, rest) ? codes : NULL;
-}
-
-static bool
-find_declaration(const struct walk *walk, const struct unit *unit,
-    uint64_t code, struct declaration *out)
-{
-	struct rest rest = walk->sections.abbrevs;
-
-	return code < unit->codes->count && unit->codes->at[code] != 0 &&
-	    rest_skip(&rest, unit->codes->at[code] - 1) &&
-	    read_declaration(&rest, &code, out) && code != 0;
 }
 
 /* ---- Units --------------------------------------------------------------- */
@@ -252,7 +99,7 @@ enum { UNIT_TYPE = 2, UNIT_SKELETON = 4, UNIT_SPLIT = 5, UNIT_SPLIT_TYPE = 6 };
 /* Read the rest of a unit's header; *kind is 0 before version 5. */
 static bool
 read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
-    uint64_t *abbrevs)
+    uint64_t *abbrevs_at)
 {
 	size_t offset = wide ? WIDE_LENGTH : LENGTH;
 	uint64_t address = 0;
@@ -265,9 +112,9 @@ read_head(struct rest *rest, bool wide, struct unit *unit, uint64_t *kind,
 	if (unit->version == 5)
 		good = rest_number(rest, 1, kind) &&
 		    rest_number(rest, 1, &address) &&
-		    rest_number(rest, offset, abbrevs);
+		    rest_number(rest, offset, abbrevs_at);
 	else
-		good = rest_number(rest, offset, abbrevs) &&
+		good = rest_number(rest, offset, abbrevs_at) &&
 		    rest_number(rest, 1, &address);
 	if (good && (*kind == UNIT_SKELETON || *kind == UNIT_SPLIT))
 		good = rest_skip(rest, 8);
@@ -287,7 +134,7 @@ read_unit(
 	struct rest entries;
 	uint64_t length = 0;
 	uint64_t kind;
-	uint64_t abbrevs = 0;
+	uint64_t abbrevs_at = 0;
 	bool wide;
 
 	unit->start = (size_t)(rest->at - info);
@@ -295,15 +142,16 @@ read_unit(
 		return false;
 	entries = (struct rest){ rest->at, (size_t)length };
 	if (!rest_skip(rest, length) ||
-	    !read_head(&entries, wide, unit, &kind, &abbrevs))
+	    !read_head(&entries, wide, unit, &kind, &abbrevs_at))
 		return false;
 	*is_read = kind != UNIT_TYPE && kind != UNIT_SPLIT_TYPE;
 	if (!*is_read)
 		return true;
-	unit->codes = read_codes(walk, abbrevs);
+	unit->abbrevs = abbrevs_table(&walk->abbrevs, abbrevs_at);
 	unit->begin = (size_t)(entries.at - info);
 	unit->end = unit->begin + entries.left;
-	return unit->codes != NULL;
+	/* The reader reads the table again for each unit. */
+	return unit->abbrevs != NULL && walk_on(walk, unit->abbrevs->length);
 }
 
 static bool
@@ -412,7 +260,7 @@ static bool
 chain_ends(struct walk *walk, struct target target, unsigned *left)
 {
 	const struct unit *unit = target.unit;
-	struct declaration declaration;
+	struct abbrev abbrev;
 	struct rest rest;
 	uint64_t code;
 	uint64_t name;
@@ -427,10 +275,10 @@ chain_ends(struct walk *walk, struct target target, unsigned *left)
 	    (struct rest){ walk->sections.info.at + unit->start + target.offset,
 		    (size_t)(unit->end - unit->start - target.offset) };
 	if (!rest_uleb(&rest, &code) ||
-	    !find_declaration(walk, unit, code, &declaration))
+	    !abbrevs_find(&walk->abbrevs, unit->abbrevs, code, &abbrev))
 		return code == 0;
-	while (read_attribute(&declaration.attributes, &name, &form) &&
-	    name != 0) {
+	while (
+	    abbrev_attribute(&abbrev.attributes, &name, &form) && name != 0) {
 		size_t before = rest.left;
 
 		if (name == AT_SPECIFICATION) {
@@ -587,7 +435,7 @@ is_table(const struct walk *walk, uint64_t offset)
 
 /* An entry that is being read. */
 struct entry {
-	const struct declaration *declaration;
+	const struct abbrev *abbrev;
 	struct unit *unit;
 	uint64_t ranges_form; /* 0: the entry has no ranges */
 	uint64_t ranges;
@@ -658,11 +506,11 @@ pass_attribute(struct walk *walk, struct entry *entry, uint64_t name,
 static bool
 pass_entry(struct walk *walk, struct entry *entry, struct rest *rest)
 {
-	struct rest attributes = entry->declaration->attributes;
+	struct rest attributes = entry->abbrev->attributes;
 	uint64_t name;
 	uint64_t form;
 
-	while (read_attribute(&attributes, &name, &form) && name != 0)
+	while (abbrev_attribute(&attributes, &name, &form) && name != 0)
 		if (!walk_on(walk, 1) ||
 		    !pass_attribute(walk, entry, name, form, rest))
 			return false;
@@ -684,14 +532,13 @@ unit_is_sound(struct walk *walk, struct unit *unit)
 {
 	struct rest rest = { walk->sections.info.at + unit->begin,
 		unit->end - unit->begin };
-	struct declaration declaration;
+	struct abbrev abbrev;
 	unsigned depth = 0;
 	bool is_first = true;
 	uint64_t code;
 
 	while (rest.left > 0) {
-		struct entry entry = { .declaration = &declaration,
-			.unit = unit };
+		struct entry entry = { .abbrev = &abbrev, .unit = unit };
 
 		if (!rest_uleb(&rest, &code))
 			return false;
@@ -700,11 +547,12 @@ unit_is_sound(struct walk *walk, struct unit *unit)
 				depth--;
 			continue;
 		}
-		if (!find_declaration(walk, unit, code, &declaration) ||
-		    (begins_unit(declaration.tag) && !is_first) ||
+		if (!abbrevs_find(
+			&walk->abbrevs, unit->abbrevs, code, &abbrev) ||
+		    (begins_unit(abbrev.tag) && !is_first) ||
 		    !pass_entry(walk, &entry, &rest))
 			return false;
-		if (declaration.has_children && ++depth > DWARF_DEPTH_MAX)
+		if (abbrev.has_children && ++depth > DWARF_DEPTH_MAX)
 			return false;
 		is_first = false;
 	}
@@ -715,14 +563,8 @@ unit_is_sound(struct walk *walk, struct unit *unit)
 static bool
 begin_walk(struct walk *walk, size_t *room)
 {
-	struct rest abbrevs = walk->sections.abbrevs;
-
-	if (abbrevs.left == 0 || abbrevs.left >= UINT32_MAX ||
-	    !numbers_are_short(abbrevs))
-		return false;
-	walk->codes_from = meta_map(abbrevs.left * sizeof(*walk->codes_from));
-	return walk->codes_from != NULL && find_tables(walk, room) &&
-	    find_units(walk);
+	return abbrevs_begin(&walk->abbrevs, walk->sections.abbrevs) &&
+	    find_tables(walk, room) && find_units(walk);
 }
 
 static void
@@ -730,15 +572,7 @@ end_walk(struct walk *walk, size_t room)
 {
 	meta_free(walk->units, walk->unit_room * sizeof(*walk->units));
 	meta_free(walk->tables, room * sizeof(*walk->tables));
-	if (walk->codes_from != NULL)
-		meta_unmap(walk->codes_from,
-		    walk->sections.abbrevs.left * sizeof(*walk->codes_from));
-	while (walk->codes != NULL) {
-		struct codes *codes = walk->codes;
-
-		walk->codes = codes->next;
-		meta_free(codes, codes->bytes);
-	}
+	abbrevs_end(&walk->abbrevs);
 }
 
 bool
