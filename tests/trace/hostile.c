@@ -6,12 +6,12 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
@@ -44,6 +44,95 @@ hostile_load(void)
 	hostile.symbol = dlsym(hostile.library, FUNCTION);
 	EXPECT_NOT_NULL(hostile.symbol);
 	return hostile;
+}
+
+ElfW(Ehdr) hostile_head(const struct hostile *hostile)
+{
+	ElfW(Ehdr) head;
+
+	EXPECT_EQ(pread(hostile->fd, &head, sizeof(head), 0), sizeof(head));
+	return head;
+}
+
+void
+hostile_write(
+    const struct hostile *hostile, const void *bytes, size_t size, off_t at)
+{
+	EXPECT_EQ(pwrite(hostile->fd, bytes, size, at), size);
+}
+
+off_t
+hostile_find_section(
+    const struct hostile *hostile, const char *name, ElfW(Shdr) * section)
+{
+	ElfW(Ehdr) head = hostile_head(hostile);
+	size_t each = sizeof(*section);
+	int fd = hostile->fd;
+	ElfW(Shdr) names;
+	char found[20] = "";
+
+	EXPECT_EQ(pread(fd, &names, each,
+		      (off_t)(head.e_shoff + each * head.e_shstrndx)),
+	    each);
+	for (int i = 1; i < head.e_shnum; i++) {
+		off_t at = (off_t)(head.e_shoff + each * (size_t)i);
+
+		EXPECT_EQ(pread(fd, section, each, at), each);
+		EXPECT_GT(pread(fd, found, sizeof(found) - 1,
+			      (off_t)(names.sh_offset + section->sh_name)),
+		    strlen(name));
+		if (strcmp(found, name) == 0)
+			return at;
+	}
+	FAIL("no section %s", name);
+	return 0;
+}
+
+/* Put the bytes of a section, whose header is at an offset of the file, behind
+ * the end of the file. */
+static void
+move_section(const struct hostile *hostile, off_t header_at,
+    ElfW(Shdr) * header, const void *bytes, size_t size)
+{
+	header->sh_offset = (ElfW(Off))lseek(hostile->fd, 0, SEEK_END);
+	header->sh_size = size;
+	hostile_write(hostile, bytes, size, (off_t)header->sh_offset);
+	hostile_write(hostile, header, sizeof(*header), header_at);
+}
+
+void
+hostile_replace_section(const struct hostile *hostile, const char *name,
+    const void *bytes, size_t size)
+{
+	ElfW(Shdr) header;
+	off_t at = hostile_find_section(hostile, name, &header);
+
+	move_section(hostile, at, &header, bytes, size);
+}
+
+void
+hostile_compress_section(const struct hostile *hostile, const char *name,
+    ElfW(Word) type, uint64_t more)
+{
+	static unsigned char packed[4 << 20];
+	ElfW(Chdr) head = { .ch_type = type, .ch_addralign = 1 };
+	unsigned long length = sizeof(packed) - sizeof(head);
+	ElfW(Shdr) section;
+	off_t at = hostile_find_section(hostile, name, &section);
+	unsigned char *bytes = malloc(section.sh_size);
+
+	EXPECT_NOT_NULL(bytes);
+	EXPECT_EQ(pread(hostile->fd, bytes, section.sh_size,
+		      (off_t)section.sh_offset),
+	    section.sh_size);
+	head.ch_size = section.sh_size + more;
+	memcpy(packed, &head, sizeof(head));
+	EXPECT_EQ(
+	    compress(packed + sizeof(head), &length, bytes, section.sh_size),
+	    Z_OK);
+	free(bytes);
+	section.sh_flags |= SHF_COMPRESSED;
+	move_section(hostile, at, &section, packed, sizeof(head) + length);
 }
 
 static uint64_t
@@ -86,12 +175,12 @@ hostile_write_sections(const struct hostile *hostile,
 	headers[n + 1].sh_type = SHT_STRTAB;
 	headers[n + 1].sh_offset = append(hostile->fd, names, used);
 	headers[n + 1].sh_size = used;
-	EXPECT_EQ(pread(hostile->fd, &head, sizeof(head), 0), sizeof(head));
+	head = hostile_head(hostile);
 	head.e_shoff =
 	    append(hostile->fd, headers, (n + 2) * sizeof(headers[0]));
 	head.e_shnum = (ElfW(Half))(n + 2);
 	head.e_shstrndx = (ElfW(Half))(n + 1);
-	EXPECT_EQ(pwrite(hostile->fd, &head, sizeof(head), 0), sizeof(head));
+	hostile_write(hostile, &head, sizeof(head), 0);
 }
 
 static const struct hostile *named;

@@ -5,8 +5,10 @@
 #ifndef TESTS_TRACE_HOSTILE_H
 #define TESTS_TRACE_HOSTILE_H
 
+#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The library, its file, and a function of it. */
 struct hostile {
@@ -34,6 +36,28 @@ struct hostile hostile_load(void);
  */
 void hostile_write_sections(const struct hostile *hostile,
     const struct hostile_section *sections, size_t n);
+
+/* Read the header of the file. */
+ElfW(Ehdr) hostile_head(const struct hostile *hostile);
+
+/* Write bytes at an offset of the file. */
+void hostile_write(
+    const struct hostile *hostile, const void *bytes, size_t size, off_t at);
+
+/* Find the section with a name, which there must be. Returns where its header
+ * is in the file, and reads that. */
+off_t hostile_find_section(
+    const struct hostile *hostile, const char *name, ElfW(Shdr) * section);
+
+/* Replace the bytes of a section; the new ones are put behind the end of the
+ * file. */
+void hostile_replace_section(const struct hostile *hostile, const char *name,
+    const void *bytes, size_t size);
+
+/* Compress a section as 'gcc -gz' does, and claim that it has so many bytes
+ * more. `type` names the algorithm; the bytes are zlib's in any case. */
+void hostile_compress_section(const struct hostile *hostile, const char *name,
+    ElfW(Word) type, uint64_t more);
 
 /* The function is named in a separate process, in at most ten seconds of a
  * processor. What it found, in bits: */
