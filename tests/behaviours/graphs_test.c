@@ -93,12 +93,6 @@ with_temps(uint32_t *t, const uint32_t *one, weir_stream stream)
 	return z;
 }
 
-static size_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 static void
 replay(struct weir_graph *graph, weir_stream stream)
 {

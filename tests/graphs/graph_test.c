@@ -38,12 +38,6 @@ arena_of(const void *ptr)
 	return lookup_exact((CUdeviceptr)(uintptr_t)ptr)->arena;
 }
 
-static size_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* ---- States ------------------------------------------------------------ */
 
 TEST(a_graph_with_nothing_in_it_can_only_capture)

@@ -23,12 +23,6 @@ suspend(struct weir_pool *pool, bool copy)
 	return freed;
 }
 
-static size_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 static struct weir_stats
 host_stats(void)
 {

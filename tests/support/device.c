@@ -447,6 +447,12 @@ stats_of_stream(weir_stream stream)
 	return out;
 }
 
+uint64_t
+reserved(void)
+{
+	return stats().reserved_bytes.all.current;
+}
+
 size_t
 trim(size_t keep)
 {

@@ -116,6 +116,9 @@ struct weir_stats stats(void);
 struct weir_stats stats_of(int device);
 struct weir_stats stats_of_stream(weir_stream stream);
 
+/* The physical bytes that weir holds of device 0, by its statistics. */
+uint64_t reserved(void);
+
 /* weir_trim() of the current device; returns the bytes given back. */
 size_t trim(size_t keep);
 

@@ -1115,12 +1115,6 @@ TEST(a_free_that_is_reported_before_its_malloc_makes_no_peak)
 
 enum { PIECES = 16, PIECE = 64 << 10 };
 
-static size_t
-held_bytes(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 static void *rest; /* of the segment */
 
 /* Fill a device-scope segment except for some complete blocks, and have all of
@@ -1129,7 +1123,7 @@ static void *
 keep_pieces(void)
 {
 	void *piece[PIECES];
-	size_t before = held_bytes();
+	size_t before = reserved();
 
 	for (int i = 0; i < PIECES; i++)
 		piece[i] = take(PIECE, WEIR_STREAM_ANY);
@@ -1140,7 +1134,7 @@ keep_pieces(void)
 	void *one = take(PIECE, WEIR_STREAM_ANY);
 	EXPECT_EQ(one, piece[PIECES - 1]);
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), PIECES - 1);
-	EXPECT_EQ(held_bytes(), before + 2 * MIB);
+	EXPECT_EQ(reserved(), before + 2 * MIB);
 	expect_healthy();
 	return one;
 }
@@ -1151,7 +1145,7 @@ TEST(complete_memory_stays_whole_for_requests_of_its_size)
 	for (int i = 1; i < PIECES; i++)
 		take(PIECE, WEIR_STREAM_ANY);
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
-	EXPECT_EQ(held_bytes(), 2 * MIB);
+	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 }
 
@@ -1160,7 +1154,7 @@ TEST(complete_memory_is_joined_for_a_larger_request)
 	keep_pieces();
 	take((PIECES - 2) * PIECE, WEIR_STREAM_ANY);
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
-	EXPECT_EQ(held_bytes(), 2 * MIB);
+	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 }
 
@@ -1176,10 +1170,10 @@ TEST(complete_memory_that_a_thread_keeps_is_there_for_others)
 {
 	give(take(700, new_stream()));
 	keep_pieces();
-	size_t before = held_bytes();
+	size_t before = reserved();
 	in_thread(take_most, WEIR_STREAM_ANY);
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
-	EXPECT_EQ(held_bytes(), before);
+	EXPECT_EQ(reserved(), before);
 	expect_healthy();
 }
 
@@ -1188,7 +1182,7 @@ TEST(complete_memory_that_is_kept_serves_streams)
 	keep_pieces();
 	take_most(new_stream());
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
-	EXPECT_EQ(held_bytes(), 2 * MIB);
+	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 }
 
@@ -1199,7 +1193,7 @@ TEST(complete_memory_that_is_kept_is_trimmed)
 	settle();
 	EXPECT_GT(cached(WEIR_STREAM_ANY), 0);
 	EXPECT_OK(weir_trim(0, 0, NULL));
-	EXPECT_EQ(held_bytes(), 0);
+	EXPECT_EQ(reserved(), 0);
 	expect_healthy();
 }
 
@@ -1247,7 +1241,7 @@ TEST(a_thread_that_ends_leaves_complete_memory_to_the_pool)
 {
 	in_thread(keep_some, NULL);
 	EXPECT_EQ(cached(WEIR_STREAM_ANY), 0);
-	EXPECT_EQ(held_bytes(), 2 * MIB);
+	EXPECT_EQ(reserved(), 2 * MIB);
 	expect_healthy();
 }
 

@@ -9,12 +9,6 @@
 #include "tests/support/arena.h"
 #include "tests/support/device.h"
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* ---- Staying ----------------------------------------------------------- */
 
 TEST(pinned_pages_do_not_go_back_before_they_are_unpinned)

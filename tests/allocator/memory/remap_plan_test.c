@@ -6,12 +6,6 @@
 
 #include "tests/support/device.h"
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* No memory is new as long as any can be moved, even if that is more. */
 TEST(a_larger_piece_is_moved_rather_than_a_new_one_made)
 {

@@ -21,12 +21,6 @@ block_at(const void *ptr)
 	return lookup_exact((CUdeviceptr)(uintptr_t)ptr);
 }
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* Blocks of device 0 in a state. */
 static size_t
 count(enum block_state state)

@@ -15,12 +15,6 @@
 #include "base/meta.h"
 #include "tests/support/device.h"
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* Segments of device 0. */
 static size_t
 segments(void)

@@ -13,12 +13,6 @@ static const uint64_t hour = 3600 * second;
 
 static const char options[] = "tcache:0,handle_mb:64,decay_ms:3600000";
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 /* Let time pass, and make as many requests as there are between two
  * inspections; and again, because the second inspection finds done what the
  * first has fenced, if the device is not slow. */

@@ -15,12 +15,6 @@
 #include "trace/served.h"
 
 static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
-static uint64_t
 gpu_waits(void)
 {
 	return stats().num_gpu_waits;

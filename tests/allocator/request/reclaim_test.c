@@ -18,12 +18,6 @@
 #include "streams/event.h"
 #include "tests/support/device.h"
 
-static uint64_t
-reserved(void)
-{
-	return stats().reserved_bytes.all.current;
-}
-
 static void
 limit(size_t mib)
 {
