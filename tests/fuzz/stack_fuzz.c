@@ -9,8 +9,8 @@
  * the limit is used.
  *
  * libbacktrace never frees what it has read, so each input runs in a separate
- * process. libFuzzer does not see the coverage of that process, so inputs are
- * changed at random.
+ * process. What that process has covered is copied to this one, where libFuzzer
+ * looks for it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -201,6 +201,35 @@ describe(const char *inside, bool known)
 	}
 }
 
+/* Begin and end of libFuzzer's counters, one byte for each edge. The compiler
+ * does not share its names for them with C. */
+extern uint8_t *const counters[2];
+__asm__(".pushsection .data.rel.ro, \"aw\"\n"
+	".weak __start___sancov_cntrs\n"
+	".weak __stop___sancov_cntrs\n"
+	".balign 8\n"
+	"counters: .quad __start___sancov_cntrs, __stop___sancov_cntrs\n"
+	".popsection");
+
+/* The counters of the separate process, in memory that it shares. */
+static uint8_t *covered;
+
+static size_t
+counters_bytes(void)
+{
+	return (size_t)(counters[1] - counters[0]);
+}
+
+static void
+share_counters(void)
+{
+	if (counters_bytes() == 0)
+		return;
+	covered = mmap(NULL, counters_bytes(), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	fuzz_expect(covered != MAP_FAILED, "no memory to share");
+}
+
 static _Noreturn void
 child(struct fuzz_steps *steps)
 {
@@ -227,6 +256,7 @@ child(struct fuzz_steps *steps)
 	only_path = path;
 	for (int i = 1; i <= 32; i += 3)
 		describe(function + i, !changed);
+	memcpy(covered, counters[0], counters_bytes());
 	_exit(0);
 }
 
@@ -237,8 +267,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct rusage used;
 	int status;
 
-	if (fixture_size == 0)
+	if (fixture_size == 0) {
 		read_fixture();
+		share_counters();
+	}
 	pid_t pid = fork();
 
 	fuzz_expect(pid >= 0, "fork");
@@ -253,5 +285,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
 	    "the reader of stacks did not come to its end");
 	fuzz_expect(used.ru_maxrss < RESIDENT_KB, "the reader takes memory");
+	memcpy(counters[0], covered, counters_bytes());
 	return 0;
 }
