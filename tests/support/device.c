@@ -377,6 +377,15 @@ take(size_t size, weir_stream stream)
 }
 
 void
+take_apart(char *blocks[], size_t n, size_t size, weir_stream stream)
+{
+	for (size_t i = 0; i < n; i++) {
+		blocks[i] = take(size, stream);
+		take(2 * MIB, stream);
+	}
+}
+
+void
 give(void *ptr)
 {
 	EXPECT_OK(weir_free(ptr));

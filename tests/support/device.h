@@ -101,6 +101,10 @@ void *take(size_t size, weir_stream stream);
 void give(void *ptr);
 void record(const void *ptr, weir_stream stream);
 
+/* Allocate n blocks of a size that stay apart when they are free, because live
+ * blocks of 2 MiB lie between them. */
+void take_apart(char *blocks[], size_t n, size_t size, weir_stream stream);
+
 /* weir_pool_create() and weir_pool_malloc() that must succeed. */
 struct weir_pool *new_pool(int device, unsigned flags);
 void *take_from(struct weir_pool *pool, size_t size, weir_stream stream);

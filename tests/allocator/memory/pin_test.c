@@ -88,10 +88,7 @@ TEST(pinned_pages_are_not_mapped_elsewhere)
 	char *idle[4];
 
 	conf("tcache:0");
-	for (int i = 0; i < 4; i++) {
-		idle[i] = take(4 * MIB, a);
-		take(2 * MIB, a);
-	}
+	take_apart(idle, 4, 4 * MIB, a);
 	EXPECT_OK(weir_pin(idle[1]));
 	for (int i = 0; i < 4; i++)
 		give(idle[i]);

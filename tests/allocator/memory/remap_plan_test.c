@@ -12,10 +12,7 @@ TEST(a_larger_piece_is_moved_rather_than_a_new_one_made)
 	weir_stream a = new_stream();
 	char *idle[2];
 
-	for (int i = 0; i < 2; i++) {
-		idle[i] = take(8 * MIB, a);
-		take(2 * MIB, a);
-	}
+	take_apart(idle, 2, 8 * MIB, a);
 	give(idle[0]);
 	give(idle[1]);
 	char *whole = take(10 * MIB, a);

@@ -154,10 +154,7 @@ TEST(the_rest_of_moved_memory_serves_others_in_time)
 	conf("prefer:speed");
 	take(MIB, b);
 	take(MIB, b); /* small blocks need no more memory later */
-	for (int i = 0; i < 2; i++) {
-		idle[i] = take(8 * MIB, a);
-		take(2 * MIB, a);
-	}
+	take_apart(idle, 2, 8 * MIB, a);
 	give(idle[0]);
 	give(idle[1]);
 	char *whole = take(10 * MIB, a);

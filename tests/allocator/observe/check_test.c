@@ -417,10 +417,7 @@ TEST(i_7_addresses_that_memory_has_left_and_nobody_unmaps_are_found)
 	char *idle[2];
 
 	conf("tcache:0");
-	for (int i = 0; i < 2; i++) {
-		idle[i] = take(4 * MIB, a);
-		take(2 * MIB, a);
-	}
+	take_apart(idle, 2, 4 * MIB, a);
 	struct block *left = block_at(idle[0]);
 	give(idle[0]);
 	give(idle[1]);

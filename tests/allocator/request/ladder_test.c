@@ -536,10 +536,7 @@ TEST(balance_waits_for_old_fences_once_much_is_held)
 	conf("tcache:0");
 	two_streams(&a, &b);
 	take((size_t)320 * MIB, b);
-	for (int i = 0; i < 10; i++) {
-		block[i] = take(20 * MIB, a);
-		take(2 * MIB, a); /* otherwise they would be one */
-	}
+	take_apart(block, 10, 20 * MIB, a);
 	busy(a, LATE_MS);
 	for (int i = 0; i < 10; i++) {
 		give(block[i]);
@@ -973,10 +970,7 @@ TEST(handles_that_are_moved_are_counted)
 
 	conf("tcache:0,handle_mb:2");
 	take((size_t)512 * MIB, new_stream()); /* there is room to move */
-	for (int i = 0; i < 4; i++) {
-		piece[i] = take(4 * MIB, a);
-		take(2 * MIB, a);
-	}
+	take_apart(piece, 4, 4 * MIB, a);
 	for (int i = 0; i < 4; i++)
 		give(piece[i]);
 	take(16 * MIB, a);
