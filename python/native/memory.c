@@ -29,6 +29,17 @@ detach(struct memory *memory)
 	return address;
 }
 
+/* Make an object hold a block. */
+static void
+attach(struct memory *memory, void *address)
+{
+	memory->address = address;
+	memory->next = &live;
+	memory->prev = live.prev;
+	live.prev->next = memory;
+	live.prev = memory;
+}
+
 static PyObject *
 wrap(PyObject *type, const struct memory *like)
 {
@@ -38,16 +49,12 @@ wrap(PyObject *type, const struct memory *like)
 		weir_free(like->address);
 		return NULL;
 	}
-	memory->address = like->address;
 	memory->size = like->size;
 	memory->device = like->device;
 	memory->host = like->host;
 	memory->stream = like->stream;
 	memory->exports = 0;
-	memory->next = &live;
-	memory->prev = live.prev;
-	live.prev->next = memory;
-	live.prev = memory;
+	attach(memory, like->address);
 	return (PyObject *)memory;
 }
 
@@ -181,6 +188,8 @@ memory_free(PyObject *self, PyObject *args, PyObject *kwargs)
 	status = named != Py_None ? weir_free_async(address, stream) :
 				    weir_free(address);
 	NATIVE_TAKE_GIL;
+	if (status != WEIR_OK)
+		attach(memory, address);
 	return error_none(status);
 }
 

@@ -76,6 +76,16 @@ def test_a_block_can_be_freed_from_another_stream():
     assert again.address == address
 
 
+def test_a_free_that_fails_leaves_the_block_to_its_object():
+    block = weir.malloc(1000)
+    before = allocated()
+    with pytest.raises(weir.InvalidArgumentError):
+        block.free(0x3039)
+    assert not block.freed and block.address != 0
+    block.free()
+    assert block.freed and allocated() < before
+
+
 def test_an_invalid_argument_is_refused_with_its_value():
     for wrong in (0, (1 << 60) + 1):
         with pytest.raises(weir.InvalidArgumentError):
