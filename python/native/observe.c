@@ -180,7 +180,8 @@ observe_add(int kind, PyObject *callable)
 		Py_DecRef(key);
 		return NULL;
 	}
-	PyObject *number = PyLong_FromUnsignedLong(++last_number);
+	unsigned long own = ++last_number;
+	PyObject *number = PyLong_FromUnsignedLong(own);
 	if (PyErr_Occurred() != NULL || number == NULL ||
 	    PyDict_SetItem(numbers, key, number) != 0 ||
 	    PyDict_SetItem(callbacks, number, callable) != 0) {
@@ -188,8 +189,7 @@ observe_add(int kind, PyObject *callable)
 		Py_DecRef(key);
 		return NULL;
 	}
-	enum weir_status status =
-	    tell_weir(kind, (void *)(uintptr_t)last_number, true);
+	enum weir_status status = tell_weir(kind, (void *)(uintptr_t)own, true);
 	if (status != WEIR_OK) {
 		PyDict_DelItem(numbers, key);
 		PyDict_DelItem(callbacks, number);
@@ -208,11 +208,11 @@ observe_remove(int kind, PyObject *callable)
 		return NULL;
 	PyObject *number = PyDict_GetItemWithError(numbers, key);
 	if (number == NULL) {
-		if (PyErr_Occurred() == NULL)
+		if (PyErr_Occurred() == NULL && !atomic_load(&ended))
 			PyErr_Format(PyExc_ValueError,
 			    "callback %R is not there", callable);
 		Py_DecRef(key);
-		return NULL;
+		return PyErr_Occurred() == NULL ? native_none() : NULL;
 	}
 	Py_IncRef(number);
 	enum weir_status status =
@@ -294,13 +294,17 @@ module_remove_trace(PyObject *module, PyObject *args, PyObject *kwargs)
 	return with_kind(args, kwargs, observe_remove);
 }
 
-/* The interpreter ends: weir may go on, but does not call Python any more. */
+/* The interpreter ends: weir may go on, but does not call Python any more. A
+ * callback holds the names of its module, which would otherwise outlive the
+ * interpreter, with all their objects. */
 static PyObject *
 module_end(PyObject *module, PyObject *none)
 {
 	(void)module;
 	(void)none;
 	atomic_store(&ended, true);
+	PyDict_Clear(callbacks);
+	PyDict_Clear(numbers);
 	return native_none();
 }
 

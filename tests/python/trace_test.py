@@ -119,3 +119,17 @@ def test_a_callback_may_call_weir():
     weir.malloc(77)
     weir.remove_trace_callback("memory_allocation", callback)
     assert [block.size for block in seen] == [77, 77, 77]
+
+
+def test_callbacks_do_not_outlive_the_interpreter():
+    told = support.run_python("""if True:
+        import weir
+        class Last:
+            def __del__(self):
+                print("let go of")
+        last = Last()
+        weir.add_trace_callback("memory_allocation", lambda event: None)
+        weir.add_oom_observer(lambda oom: None)
+        weir.malloc(1)
+    """)
+    assert told == "let go of\n"
