@@ -348,7 +348,8 @@ WEIR_API enum weir_status weir_tensor_transpose(
 /**
  * Repeat without copying: dimensions of length 1 become as long as asked, by a
  * stride of 0, and new dimensions may come before the first. A length of -1
- * leaves a dimension as it is. The result cannot be written to.
+ * leaves a dimension as it is. weir's calls do not write to the result; it
+ * counts as read-only only if the tensor does.
  *
  * @return WEIR_EINVAL if ndim is too small, or another dimension would change
  */
@@ -415,9 +416,9 @@ enum weir_copy_flags {
  * @param value   one element, in host memory; read before the call returns
  * @param stream  of the tensor's device; NULL is its default stream. Host
  *                memory is filled by the host, at once
- * @return WEIR_EINVAL  a read-only tensor, one whose elements overlap
- *                      (weir_tensor_expand()), a stream that is destroyed or of
- *                      another device
+ * @return WEIR_EINVAL  a read-only tensor, one that repeats elements by
+ *                      a stride of 0 (weir_tensor_expand()), a stream that is
+ *                      destroyed or of another device
  *         WEIR_EDRIVER
  *
  * Does not wait for a device. May be captured.
@@ -452,7 +453,8 @@ WEIR_API enum weir_status weir_tensor_fill(const struct weir_tensor *tensor,
  *                until it is done, unless WEIR_COPY_NON_BLOCKING is given;
  *                copies within and between devices never wait
  * @return WEIR_EINVAL    shapes that do not fit, a read-only destination, one
- *                        whose elements overlap, a wrong stream, unknown flags
+ *                        that repeats elements by a stride of 0, a wrong
+ *                        stream, unknown flags
  *         WEIR_ECAPTURE  the copy would have to wait, or needs pageable memory
  *                        beside the tensors, and the stream is captured
  *         WEIR_ENOMEM, WEIR_EHOSTMEM  no memory for a copy on the way

@@ -29,8 +29,8 @@ fill_tensor(struct weir_tensor *tensor, const struct tensor_scalar *value,
 PyDoc_STRVAR(fill_doc,
     "fill_($self, value, stream=None)\n--\n\n"
     "Set every element to a bool, int, float or complex. Gives the tensor.\n"
-    "Raises InvalidArgumentError for a read-only tensor or one whose elements\n"
-    "overlap. Does not wait for the device.");
+    "Raises InvalidArgumentError for a read-only tensor or one that repeats\n"
+    "elements by a stride of 0. Does not wait for the device.");
 
 static PyObject *
 tensor_fill(PyObject *self, PyObject *args, PyObject *kwargs)

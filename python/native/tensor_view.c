@@ -186,7 +186,8 @@ PyDoc_STRVAR(expand_doc,
     "expand($self, *shape)\n--\n\n"
     "Repeat without copying: dimensions of length 1 become as long as asked, "
     "and\n"
-    "new ones may come first; -1 leaves a length. The result is read-only.\n"
+    "new ones may come first; -1 leaves a length. fill_() and copy_()\n"
+    "refuse the result, but a consumer of DLPack or a buffer may write to it.\n"
     "Raises InvalidArgumentError if another dimension would change.");
 
 static PyObject *
