@@ -113,15 +113,23 @@ choose_version(
 	    !PyArg_Parse(max_version, "(ll)", &major, &minor))
 		return false;
 	*versioned = major >= 1;
-	if (!*versioned && info->read_only)
-		return refuse_export(
-		    "the tensor is read-only, which a capsule without a "
-		    "version cannot say");
 	if (strncmp(weir_dtype_name(info->dtype), "float8", 6) == 0 &&
 	    (!*versioned || (major == 1 && minor < 1)))
 		return refuse_export(
 		    "the type is known from version 1.1 on only");
 	return true;
+}
+
+/* Is there a device to copy to? */
+static bool
+can_move(int type, int id)
+{
+	int count = 0;
+
+	if (type == WEIR_DL_CPU)
+		return true;
+	return type == WEIR_DL_CUDA && id >= 0 &&
+	    weir_device_count(&count) == WEIR_OK && id < count;
 }
 
 /* The tensor that is exported: the object itself, or a copy. A new reference.
@@ -146,11 +154,12 @@ choose_copy(PyObject *self, const struct asked *asked, bool *copied)
 		Py_IncRef(self);
 		return self;
 	}
-	if (copy == 0 ||
-	    (moved && type != WEIR_DL_CPU && type != WEIR_DL_CUDA)) {
-		refuse_export(copy == 0 ?
-			"the device asked for needs a copy" :
-			"the device asked for is none of weir's");
+	if (copy == 0) {
+		refuse_export("the device asked for needs a copy");
+		return NULL;
+	}
+	if (moved && !can_move(type, id)) {
+		refuse_export("the device asked for is none of weir's");
 		return NULL;
 	}
 	PyObject *place = type == WEIR_DL_CPU && moved ?
@@ -228,12 +237,17 @@ dlpack_export(PyObject *self, PyObject *args, PyObject *kwargs)
 	PyObject *given = choose_copy(self, &asked, &copied);
 	if (given == NULL)
 		return NULL;
-	/* A copy to the host is waited for; its stream is not the consumer's.
-	 */
-	bool host = tensor_info(given).memory != info.memory;
-	PyObject *capsule = host || hand_to_consumer(given, asked.stream) ?
-	    make_capsule(given, versioned, copied) :
-	    NULL;
+	/* A copy from a device to the host is waited for; the stream is not
+	 * the consumer's. */
+	bool host = tensor_info(given).memory == WEIR_MEMORY_HOST &&
+	    info.memory != WEIR_MEMORY_HOST;
+	bool ready = host || hand_to_consumer(given, asked.stream);
+	if (ready && !versioned && tensor_info(given).read_only)
+		ready = refuse_export(
+		    "the tensor is read-only, which a capsule without a "
+		    "version cannot say");
+	PyObject *capsule =
+	    ready ? make_capsule(given, versioned, copied) : NULL;
 	Py_DecRef(given);
 	return capsule;
 }

@@ -192,13 +192,49 @@ give_buffer(void *closure, void *data)
 
 /* ---- Buffers ----------------------------------------------------------- */
 
+static bool
+asks(int flags, int wanted)
+{
+	return (flags & wanted) == wanted;
+}
+
+/* Column-major, without gaps. */
+static bool
+is_column_major(const struct weir_tensor_info *info)
+{
+	int64_t stride = 1;
+
+	if (info->elements == 0)
+		return true;
+	for (int i = 0; i < info->ndim; i++) {
+		if (info->shape[i] != 1 && info->strides[i] != stride)
+			return false;
+		stride *= info->shape[i];
+	}
+	return true;
+}
+
+/* Are the elements in an order that the reader of a buffer can use? */
+static bool
+has_order(const struct weir_tensor_info *info, int flags)
+{
+	bool row = info->contiguous;
+	bool column = is_column_major(info);
+
+	if (!asks(flags, NATIVE_BUF_STRIDES) || asks(flags, NATIVE_BUF_C))
+		return row;
+	if (asks(flags, NATIVE_BUF_F))
+		return column;
+	return !asks(flags, NATIVE_BUF_ANY) || row || column;
+}
+
 int
 tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags)
 {
 	enum { FORMAT = NATIVE_BUF_FORMAT, ND = NATIVE_BUF_ND };
 	struct weir_tensor_info info = tensor_info(self);
 	const char *format = formats[info.dtype];
-	bool strided = (flags & NATIVE_BUF_STRIDES) == NATIVE_BUF_STRIDES;
+	bool strided = asks(flags, NATIVE_BUF_STRIDES);
 	const char *wrong = NULL;
 
 	view->obj = NULL;
@@ -208,7 +244,7 @@ tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags)
 		wrong = "buffers have no name for the type";
 	else if (info.read_only && (flags & NATIVE_BUF_WRITABLE) != 0)
 		wrong = "the tensor is read-only";
-	else if (!strided && !info.contiguous)
+	else if (!has_order(&info, flags))
 		wrong = "the tensor is not contiguous";
 	if (wrong != NULL) {
 		PyErr_SetString(PyExc_BufferError, wrong);

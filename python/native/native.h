@@ -156,6 +156,9 @@ enum {
 	NATIVE_BUF_FORMAT = 4,
 	NATIVE_BUF_ND = 8,
 	NATIVE_BUF_STRIDES = 0x10 | NATIVE_BUF_ND,
+	NATIVE_BUF_C = 0x20 | NATIVE_BUF_STRIDES,
+	NATIVE_BUF_F = 0x40 | NATIVE_BUF_STRIDES,
+	NATIVE_BUF_ANY = 0x80 | NATIVE_BUF_STRIDES,
 };
 
 int native_get_buffer(PyObject *object, struct native_buffer *view, int flags);

@@ -391,6 +391,42 @@ def test_memory_of_a_device_has_no_buffer():
         ctypes.c_char.from_buffer(weir.asarray(b"abc"))
 
 
+class Buffer(ctypes.Structure):
+    """Python's Py_buffer."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p), ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p)] + [
+        (name, ctypes.c_void_p)
+        for name in ("shape", "strides", "suboffsets", "internal")]
+
+
+def gives_buffer(tensor, flags):
+    view = Buffer()
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes = [ctypes.py_object, ctypes.POINTER(Buffer), ctypes.c_int]
+    try:
+        get(tensor, view, flags)
+    except BufferError:
+        return False
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return True
+
+
+def test_a_buffer_has_the_order_that_its_reader_demands():
+    row, column, either = 0x38, 0x58, 0x98
+    x = weir.zeros((2, 3), "float32", "cpu")
+    for tensor, orders in ((x, {row, either}), (x.T, {column, either}),
+                           (x[:, ::2], set()), (x[:, :1], set()),
+                           (x[0], {row, column, either}),
+                           (x[:0].T, {row, column, either})):
+        for flags in (row, column, either):
+            assert gives_buffer(tensor, flags) == (flags in orders)
+        assert gives_buffer(tensor, 0x18)
+
+
 def test_a_buffer_is_kept_as_long_as_a_tensor_is_on_it():
     source = bytearray(b"abc")
     x = weir.asarray(source)
@@ -614,12 +650,19 @@ def test_what_dlpack_cannot_say_is_refused():
         weir.asarray(b"abc").__dlpack__()
     with pytest.raises(BufferError, match="1.1"):
         weir.zeros(3, "float8_e5m2").__dlpack__(max_version=(1, 0))
-    with pytest.raises(BufferError):
-        x.__dlpack__(dl_device=(10, 0))
+    for nowhere in ((10, 0), (2, 99), (2, -1)):
+        with pytest.raises(BufferError):
+            x.__dlpack__(dl_device=nowhere)
     with pytest.raises(BufferError):
         x.__dlpack__(dl_device=(1, 0), copy=False)
     with pytest.raises(TypeError):
         x.__dlpack__(stream="x")
+
+
+def test_a_copy_of_read_only_memory_may_be_written_to():
+    x = weir.asarray(b"abc")
+    assert '"dltensor"' in repr(x.__dlpack__(copy=True))
+    assert '"dltensor"' in repr(x.__dlpack__(dl_device=(2, 0)))
 
 
 def test_a_capsule_is_used_once():
@@ -817,3 +860,19 @@ def test_memory_that_a_consumer_uses_is_not_reused_too_soon():
         assert not consumer.query()
         early = weir.empty(1 << 20, "uint8", stream=stream)
         assert early.address != address
+
+
+@pytest.mark.parametrize("place", ("pinned", "cpu"))
+def test_a_copy_to_a_device_is_the_consumers_until_its_work_is_done(place):
+    consumer, current = weir.Stream(), weir.Stream()
+    x = weir.zeros(1 << 20, "uint8", place)
+    with current:
+        with pytest.raises(ValueError, match="stream"):
+            x.__dlpack__(dl_device=(2, 0), stream=0)
+        capsule = x.__dlpack__(dl_device=(2, 0), max_version=(1, 0),
+                               stream=consumer.handle)
+        address = managed(capsule)[3]
+        with support.held(consumer):
+            del capsule
+            early = weir.empty(1 << 20, "uint8")
+            assert early.address != address
