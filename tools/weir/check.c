@@ -275,8 +275,8 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 		complain("out of memory");
 		status = TOOL_NO;
 	} else if (args->json) {
-		status = print_json(json_pack("{s:s, s:O}", "snapshot",
-		    args->paths[0], "faults", faults.list));
+		status = print_json(json_pack("{s:o, s:O}", "snapshot",
+		    json_of_text(args->paths[0]), "faults", faults.list));
 	} else if (!print_faults(snapshot, faults.list)) {
 		status = TOOL_NO;
 	}

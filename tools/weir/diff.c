@@ -281,7 +281,7 @@ diff_json(const struct side sides[2], const struct choices *choices,
 		json_t *only = json_object();
 
 		json_object_set_new(
-		    side, "snapshot", json_string(choices->view.paths[s]));
+		    side, "snapshot", json_of_text(choices->view.paths[s]));
 		put_sums(side, &sides[s].sums);
 		put_number(only, "segments", sides[s].alone.segments);
 		put_number(only, "reserved_bytes", sides[s].alone.reserved);

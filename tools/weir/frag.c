@@ -153,7 +153,7 @@ frag_groups_json(const struct snapshot *snapshot, const struct view_args *args,
 	json_t *classes = json_array();
 	char text[VIEW_TEXT];
 
-	json_object_set_new(object, "snapshot", json_string(args->paths[0]));
+	json_object_set_new(object, "snapshot", json_of_text(args->paths[0]));
 	put_sums(object, &sums);
 	put_number(object, "rounding_bytes", rounding_of(&sums));
 	for (size_t i = 0; i < count; i++) {

@@ -143,7 +143,7 @@ print_info_json(int count)
 		json_object_set_new(object, "driver", json_null());
 		json_object_set_new(object, "simulated", json_false());
 		json_object_set_new(
-		    object, "error", json_string(weir_last_error()));
+		    object, "error", json_of_text(weir_last_error()));
 	}
 	for (int i = 0; i < count; i++) {
 		struct device device;
@@ -165,7 +165,7 @@ print_info_json(int count)
 	wrong = options_error();
 	if (wrong != NULL) {
 		json_object_set_new(
-		    object, "options_error", json_string(wrong));
+		    object, "options_error", json_of_text(wrong));
 		status = TOOL_NO;
 	}
 	if (!json_print(object, JSON_INDENT(2), stdout)) {

@@ -308,7 +308,7 @@ leaks_json(const struct snapshot *snapshot, const char *path,
 		    one, "frames", stack_json(snapshot, suspect->stack));
 		json_array_append_new(list, one);
 	}
-	json_object_set_new(object, "snapshot", json_string(path));
+	json_object_set_new(object, "snapshot", json_of_text(path));
 	put_number(object, "traced_allocs", found->traced);
 	json_object_set_new(object, "suspects", list);
 	return object;

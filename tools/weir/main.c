@@ -2,12 +2,29 @@
  * The weir command.
  */
 #include <argp.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
+
+/* A standard stream that is closed gives its number to the next file that is
+ * opened, which would then be read or written in its place. So each gets a file
+ * that fails as a closed stream does. Programs that `weir run` starts find it
+ * closed. */
+static void
+occupy_streams(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null",
+			(fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) |
+			    O_CLOEXEC) < 0)
+			return;
+}
 
 /* Flush stdout. Returns a failure if some output could not be written. */
 static int
@@ -45,6 +62,7 @@ main(int argc, char **argv)
 {
 	const struct command *command;
 
+	occupy_streams();
 	progress_start();
 	argp_err_exit_status = TOOL_USAGE;
 	if (!parse_global_flag(&argc, &argv))

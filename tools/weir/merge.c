@@ -257,7 +257,7 @@ merge_json(const struct ranks *ranks, const struct spreads *spreads,
 
 		put_number(one, "rank", r);
 		json_object_set_new(
-		    one, "snapshot", json_string(ranks->items[r].path));
+		    one, "snapshot", json_of_text(ranks->items[r].path));
 		put_sums(one, &ranks->items[r].sums);
 		json_array_append_new(list, one);
 	}

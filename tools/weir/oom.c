@@ -173,7 +173,7 @@ oom_json(const struct snapshot *snapshot, const char *path,
 		{ "all", &verdict->all },
 	};
 
-	json_object_set_new(object, "snapshot", json_string(path));
+	json_object_set_new(object, "snapshot", json_of_text(path));
 	put_number(object, "device", verdict->device);
 	put_number(object, "stream", verdict->stream);
 	put_number(object, "size_bytes", verdict->bytes);

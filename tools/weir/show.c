@@ -286,7 +286,7 @@ show_part_json(const struct snapshot *snapshot, const struct choices *choices)
 	json_t *list = json_array();
 
 	json_object_set_new(
-	    object, "snapshot", json_string(choices->view.paths[0]));
+	    object, "snapshot", json_of_text(choices->view.paths[0]));
 	put_sums(object, &sums);
 	for (uint32_t i = 0; i < snapshot->segment_count; i++)
 		if (view_has(&choices->view, snapshot->segments[i].device))

@@ -83,7 +83,7 @@ stats_json(const struct snapshot *snapshot, const struct view_args *args)
 		    snapshot_text(snapshot, snapshot->settings[i].name),
 		    json_string(
 			snapshot_text(snapshot, snapshot->settings[i].value)));
-	json_object_set_new(object, "snapshot", json_string(args->paths[0]));
+	json_object_set_new(object, "snapshot", json_of_text(args->paths[0]));
 	json_object_set_new(object, "devices", devices);
 	json_object_set_new(object, "settings", settings);
 	return put_host(object, host_json(snapshot, args));

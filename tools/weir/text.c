@@ -89,6 +89,28 @@ json_escaped(const char *text, size_t length, FILE *out)
 	put_utf8_escaped(text, length, false, out);
 }
 
+json_t *
+json_of_text(const char *text)
+{
+	char *right = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&right, &length);
+
+	if (out == NULL)
+		return NULL;
+	for (size_t left = strlen(text); left > 0;) {
+		uint32_t code;
+		size_t n = utf8_next(text, left, &code);
+
+		fwrite(n == 0 ? "\xef\xbf\xbd" : text, 1, n == 0 ? 3 : n, out);
+		text += n > 0 ? n : 1;
+		left -= n > 0 ? n : 1;
+	}
+	json_t *json = fclose(out) == 0 ? json_string(right) : NULL;
+	free(right);
+	return json;
+}
+
 /* Write a piece of JSON. The library ends pieces between characters. */
 static int
 print_piece(const char *text, size_t length, void *out)

@@ -138,9 +138,14 @@ void table_free(struct table *table);
  * become U+FFFD. */
 void json_escaped(const char *text, size_t length, FILE *out);
 
+struct json_t;
+
+/* A text of JSON from any bytes, such as a path: those that are not UTF-8
+ * become U+FFFD. NULL without memory. */
+struct json_t *json_of_text(const char *text);
+
 /* Print as json_dumpf() does, with the escapes of json_escaped(). False if
  * the text could not be written. */
-struct json_t;
 bool json_print(const struct json_t *json, size_t flags, FILE *out);
 
 /* ---- Installed parts, and the driver ---------------------------------- */

@@ -425,7 +425,7 @@ top_rows_json(const struct snapshot *snapshot, const struct choices *choices,
 	json_t *list = json_array();
 
 	json_object_set_new(
-	    object, "snapshot", json_string(choices->view.paths[0]));
+	    object, "snapshot", json_of_text(choices->view.paths[0]));
 	json_object_set_new(object, "by", json_string(names[choices->by]));
 	put_number(object, "active_bytes", sums.allocated + sums.pending);
 	put_number(object, "row_count", rows->count);

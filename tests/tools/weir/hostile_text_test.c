@@ -197,3 +197,31 @@ TEST(complaints_show_no_escape_of_a_name)
 	expect_harmless_run("replay", "/no/\033]0;x\a", NULL, NULL);
 	expect_harmless_run("run", "/no/\033[31m", NULL, NULL);
 }
+
+TEST(a_name_that_is_no_utf8_stands_in_json)
+{
+	static const char *const commands[] = { "show", "stats", "top", "oom",
+		"frag", "leaks", "check" };
+	static char bytes[1 << 20];
+	FILE *file = fopen(train(), "rb");
+
+	EXPECT_NOT_NULL(file);
+	size_t length = fread(bytes, 1, sizeof(bytes), file);
+	fclose(file);
+	const char *path = written("a\xff\xfe.pickle", bytes, length);
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		json_t *json = ask_json(strcmp(commands[i], "leaks") == 0,
+		    commands[i], path, NULL, NULL);
+
+		EXPECT_STR_HAS(
+		    text_at(json, "snapshot"), "a\xef\xbf\xbd\xef\xbf\xbd.p");
+		json_decref(json);
+	}
+	json_t *diff = ask_json(0, "diff", path, path, NULL);
+	EXPECT_STR_HAS(text_at(diff, "before.snapshot"), "a\xef\xbf\xbd");
+	json_decref(diff);
+	json_t *merge = ask_json(0, "merge", path, path, NULL);
+	EXPECT_STR_HAS(text_at(merge, "ranks.1.snapshot"), "a\xef\xbf\xbd");
+	json_decref(merge);
+}

@@ -273,3 +273,33 @@ TEST(output_that_cannot_be_written_is_a_failure)
 	command_free(&result);
 	free(weir);
 }
+
+TEST(a_closed_output_is_a_failure)
+{
+	static const char *const commands[] = { "help", "info", "options" };
+	char *weir = test_build("bin/weir");
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		const char *const argv[] = { "sh", "-c", "\"$0\" \"$1\" >&-",
+			weir, commands[i], NULL };
+		struct command_result result = command_run(argv);
+
+		EXPECT_EQ(result.status, 1);
+		EXPECT_STR_HAS(result.err, "cannot write the output");
+		command_free(&result);
+	}
+	free(weir);
+}
+
+TEST(a_program_finds_its_closed_streams_closed)
+{
+	char *weir = test_build("bin/weir");
+	const char *const argv[] = { "sh", "-c",
+		"\"$0\" run -q sh -c 'echo x; echo $? >&2' >&-", weir, NULL };
+	struct command_result result = command_run(argv);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, "1\n");
+	command_free(&result);
+	free(weir);
+}
