@@ -11,7 +11,7 @@
 /* Blocks of so many MiB, in address order, with a live block of 2 MiB after
  * each, so that they do not merge once freed. */
 static void
-take_apart(void **out, const unsigned *mib, int n)
+take_sizes_apart(void **out, const unsigned *mib, int n)
 {
 	for (int i = 0; i < n; i++) {
 		out[i] = take((size_t)mib[i] * MIB, NULL);
@@ -32,7 +32,7 @@ TEST(the_smallest_block_that_fits_is_taken)
 {
 	void *block[3];
 
-	take_apart(block, (unsigned[]){ 8, 4, 6 }, 3);
+	take_sizes_apart(block, (unsigned[]){ 8, 4, 6 }, 3);
 	give_all(block, 3);
 	EXPECT_EQ(take(3 * MIB, NULL), block[1]);
 	EXPECT_EQ(take(5 * MIB, NULL), block[2]);
@@ -44,7 +44,7 @@ TEST(the_lowest_of_equal_blocks_is_allocated_whatever_was_freed_first)
 {
 	void *block[3];
 
-	take_apart(block, (unsigned[]){ 4, 4, 4 }, 3);
+	take_sizes_apart(block, (unsigned[]){ 4, 4, 4 }, 3);
 	give(block[1]);
 	give(block[2]);
 	give(block[0]);
@@ -57,7 +57,7 @@ TEST(the_rest_of_a_block_serves_the_next_request)
 {
 	char *block[1];
 
-	take_apart((void **)block, (unsigned[]){ 8 }, 1);
+	take_sizes_apart((void **)block, (unsigned[]){ 8 }, 1);
 	give(block[0]);
 	EXPECT_EQ(take(2 * MIB, NULL), block[0]);
 	EXPECT_EQ(take(5 * MIB, NULL), block[0] + 2 * MIB);
@@ -69,7 +69,7 @@ TEST(a_block_that_cannot_grow_is_preferred_to_one_that_can)
 	void *inner[1];
 	uint64_t reserved;
 
-	take_apart(inner, (unsigned[]){ 6 }, 1);
+	take_sizes_apart(inner, (unsigned[]){ 6 }, 1);
 	void *last = take(4 * MIB, NULL);
 	give(inner[0]);
 	give(last);
@@ -175,7 +175,7 @@ TEST(the_largest_free_block_of_a_stream_is_returned)
 
 	EXPECT_OK(weir_largest_free(0, stream, &bytes));
 	EXPECT_EQ(bytes, 0);
-	take_apart(block, (unsigned[]){ 4, 10 }, 2);
+	take_sizes_apart(block, (unsigned[]){ 4, 10 }, 2);
 	busy(NULL, LATE_MS); /* so that the other stream has separate memory */
 	give_all(block, 2);
 	EXPECT_OK(weir_largest_free(0, NULL, &bytes));
@@ -194,7 +194,7 @@ TEST(a_block_that_cannot_be_cut_for_want_of_host_memory_stays_as_it_was)
 {
 	void *block[1];
 
-	take_apart(block, (unsigned[]){ 8 }, 1);
+	take_sizes_apart(block, (unsigned[]){ 8 }, 1);
 	give(block[0]);
 	struct weir_stats before = stats();
 	arena_peek(0)->spare = NULL; /* as if all had been used */
