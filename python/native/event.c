@@ -121,7 +121,7 @@ event_share(PyObject *object, struct weir_ipc_export **out)
 }
 
 PyObject *
-event_recorded(weir_stream stream)
+event_recorded(weir_stream stream, int device)
 {
 	PyObject *event = event_make(WEIR_EVENT_DEFAULT);
 	enum weir_status status;
@@ -129,7 +129,7 @@ event_recorded(weir_stream stream)
 	if (event == NULL)
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_event_record(self_event(event), stream);
+	status = stream_record(self_event(event), stream, device);
 	NATIVE_TAKE_GIL;
 	if (status == WEIR_OK)
 		return event;
@@ -147,15 +147,16 @@ static PyObject *
 event_record(PyObject *self, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "stream", NULL };
-	weir_stream stream = ARG_STREAM_CURRENT;
+	PyObject *named = Py_None;
+	struct stream stream;
 	enum weir_status status;
 
 	if (!PyArg_ParseTupleAndKeywords(
-		args, kwargs, "|O&:record", names, arg_stream, &stream) ||
-	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
+		args, kwargs, "|O:record", names, &named) ||
+	    !stream_arg(named, &stream))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_event_record(self_event(self), stream);
+	status = stream_record(self_event(self), stream.handle, stream.device);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -170,15 +171,16 @@ static PyObject *
 event_wait(PyObject *self, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "stream", NULL };
-	weir_stream stream = ARG_STREAM_CURRENT;
+	PyObject *named = Py_None;
+	struct stream stream;
 	enum weir_status status;
 
 	if (!PyArg_ParseTupleAndKeywords(
-		args, kwargs, "|O&:wait", names, arg_stream, &stream) ||
-	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
+		args, kwargs, "|O:wait", names, &named) ||
+	    !stream_arg(named, &stream))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_wait_event(stream, self_event(self));
+	status = stream_wait(stream.handle, stream.device, self_event(self));
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }

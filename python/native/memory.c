@@ -209,45 +209,54 @@ PyDoc_STRVAR(record_use_doc,
     "latest call for a stream counts; record_stream() covers it.\n\n"
     "Raises as record_stream() does. Does not wait.");
 
-/* Parse the block and the stream of a call that records a use. */
-static struct memory *
-parse_use(PyObject *self, PyObject *args, PyObject *kwargs, const char *format,
-    weir_stream *stream)
+/* Parse the stream of a call that records a use, and make the call. None is the
+ * current stream of the block's device. */
+static PyObject *
+use_block(PyObject *self, PyObject *named,
+    enum weir_status (*call)(const void *, weir_stream))
 {
-	static char *names[] = { "stream", NULL };
-	struct memory *memory = memory_of(self);
+	const struct memory *memory = memory_of(self);
+	struct stream stream = { .device = memory->device };
+	struct visit visit;
 
-	if (!PyArg_ParseTupleAndKeywords(
-		args, kwargs, format, names, arg_stream, stream) ||
-	    !is_live(memory) || !arg_stream_resolve(memory->device, stream))
+	stream.handle = ARG_STREAM_CURRENT;
+	bool right = named == Py_None ?
+	    arg_stream_resolve(stream.device, &stream.handle) :
+	    stream_arg(named, &stream);
+	if (!right || !is_live(memory))
 		return NULL;
-	return memory;
+	enum weir_status status =
+	    visit_begin(&visit, stream.handle, stream.device);
+	if (status != WEIR_OK)
+		return error_raise(status);
+	status = call(memory->address, stream.handle);
+	visit_end(&visit);
+	return error_none(status);
 }
 
 static PyObject *
 memory_record(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	weir_stream stream;
-	const struct memory *memory =
-	    parse_use(self, args, kwargs, "O&:record_stream", &stream);
+	static char *names[] = { "stream", NULL };
+	PyObject *stream;
 
-	if (memory == NULL)
+	if (!PyArg_ParseTupleAndKeywords(
+		args, kwargs, "O:record_stream", names, &stream))
 		return NULL;
-	return error_none(memory->host ?
-		weir_host_record(memory->address, stream) :
-		weir_record_stream(memory->address, stream));
+	return use_block(self, stream,
+	    memory_of(self)->host ? weir_host_record : weir_record_stream);
 }
 
 static PyObject *
 memory_record_use(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	weir_stream stream;
-	const struct memory *memory =
-	    parse_use(self, args, kwargs, "O&:record_use", &stream);
+	static char *names[] = { "stream", NULL };
+	PyObject *stream;
 
-	if (memory == NULL)
+	if (!PyArg_ParseTupleAndKeywords(
+		args, kwargs, "O:record_use", names, &stream))
 		return NULL;
-	return error_none(weir_record_use(memory->address, stream));
+	return use_block(self, stream, weir_record_use);
 }
 
 PyDoc_STRVAR(pin_doc,
@@ -558,7 +567,7 @@ PyDoc_STRVAR(malloc_doc,
     "__cuda_stream__, or weir.ANY_STREAM; None is the calling thread's "
     "current\n"
     "stream. Once freed, the block serves this stream again at once.\n"
-    "device: a number, 'cuda:N', or None for the current device.\n"
+    "device: a number, 'cuda:N', or None for the stream's device.\n"
     "pool: a weir.Pool to draw on; it decides the device then.\n\n"
     "Returns a weir.Memory. Raises OutOfMemoryError after every step to get\n"
     "memory was tried, InvalidArgumentError for a size of 0 or above 2**60,\n"
@@ -584,17 +593,20 @@ module_malloc(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "size", "stream", "device", "pool", NULL };
 	size_t size;
-	weir_stream stream = ARG_STREAM_CURRENT;
+	PyObject *named = Py_None;
+	weir_stream stream;
 	int device = WEIR_DEVICE_CURRENT;
 	struct weir_pool *pool = NULL;
 	struct weir_block_info info = { .struct_size = sizeof info };
 
 	(void)module;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&$O&O&:malloc",
-		names, arg_bytes, &size, arg_stream, &stream, arg_device,
-		&device, pool_arg, &pool))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$O&O&:malloc",
+		names, arg_bytes, &size, &named, arg_device, &device, pool_arg,
+		&pool))
 		return NULL;
-	if (!arg_stream_resolve(device, &stream))
+	if (device == WEIR_DEVICE_CURRENT && pool == NULL)
+		device = stream_default_device(named);
+	if (!arg_stream(named, &stream) || !arg_stream_resolve(device, &stream))
 		return NULL;
 	void *address = allocate_memory(pool, device, size, stream);
 	if (address == NULL)

@@ -179,6 +179,34 @@ extern PyMethodDef stream_methods[];
 /* Is it a weir.Stream? */
 bool stream_is(PyObject *object);
 
+/*
+ * weir takes the handle of a default stream for that of the current device. So
+ * the device of the stream is made current while a call uses such a handle; for
+ * other streams nothing is done. The GIL need not be held.
+ */
+struct visit {
+	int home; /* the device to go back to; -1: this is no visit */
+};
+enum weir_status visit_begin(
+    struct visit *visit, weir_stream stream, int device);
+void visit_end(const struct visit *visit);
+
+/* The device of a weir.Stream that is a default stream; else
+ * WEIR_DEVICE_CURRENT. */
+int stream_default_device(PyObject *object);
+
+/* Read a stream argument, and the device that its handle belongs to if it is a
+ * default stream: that of a weir.Stream, or else the current one. False with an
+ * exception set. */
+bool stream_arg(PyObject *object, struct stream *out);
+
+/* As weir_event_record() and weir_stream_wait_event(), for a stream of a device
+ * that need not be the current one. The GIL need not be held. */
+enum weir_status stream_record(
+    struct weir_event *event, weir_stream stream, int device);
+enum weir_status stream_wait(
+    weir_stream stream, int device, struct weir_event *event);
+
 struct event {
 	PyObject_HEAD struct weir_event *event;
 	struct weir_ipc_export *shared; /* owns the event if not NULL */
@@ -193,7 +221,7 @@ bool event_is(PyObject *object);
  * decides. */
 PyObject *ipc_reduce(PyObject *self, PyObject *protocol);
 /* Make a weir.Event and record it. */
-PyObject *event_recorded(weir_stream stream);
+PyObject *event_recorded(weir_stream stream, int device);
 /* Make a weir.Event of another process's event, which is closed with the
  * object, or at once on failure. */
 PyObject *event_wrap(struct weir_ipc_import *import, struct weir_event *event);

@@ -6,10 +6,11 @@
 static PyObject *stream_type;
 
 /* The streams that were current on this thread before each `with stream:` block
- * that it is in. Blocks nest. */
+ * that it is in, each with its device. Blocks nest. */
 enum { WITH_DEPTH = 64 };
 static _Thread_local struct {
 	weir_stream before[WITH_DEPTH];
+	int devices[WITH_DEPTH];
 	int n;
 } with;
 
@@ -25,6 +26,146 @@ stream_is(PyObject *object)
 	return Py_TYPE(object) == (PyTypeObject *)stream_type;
 }
 
+/* ---- Default streams of other devices ----------------------------------- */
+
+static bool
+is_default(weir_stream stream)
+{
+	return stream == NULL || stream == WEIR_STREAM_LEGACY ||
+	    stream == WEIR_STREAM_PER_THREAD;
+}
+
+int
+stream_default_device(PyObject *object)
+{
+	return stream_is(object) &&
+		is_default(stream_of_object(object)->handle) ?
+	    stream_of_object(object)->device :
+	    WEIR_DEVICE_CURRENT;
+}
+
+enum weir_status
+visit_begin(struct visit *visit, weir_stream stream, int device)
+{
+	int current;
+
+	visit->home = -1;
+	if (!is_default(stream))
+		return WEIR_OK;
+	enum weir_status status = weir_get_device(&current);
+	if (status != WEIR_OK || current == device)
+		return status;
+	status = weir_set_device(device);
+	if (status == WEIR_OK)
+		visit->home = current;
+	return status;
+}
+
+void
+visit_end(const struct visit *visit)
+{
+	if (visit->home >= 0)
+		weir_set_device(visit->home);
+}
+
+static enum weir_status
+set_current(weir_stream stream, int device)
+{
+	struct visit visit;
+	enum weir_status status = visit_begin(&visit, stream, device);
+
+	if (status != WEIR_OK)
+		return status;
+	status = weir_stream_set_current(stream);
+	visit_end(&visit);
+	return status;
+}
+
+/* Call a function for an object's stream, without the GIL. */
+static enum weir_status
+call_on(PyObject *self, enum weir_status (*function)(weir_stream))
+{
+	const struct stream *stream = stream_of_object(self);
+	struct visit visit;
+	enum weir_status status;
+
+	NATIVE_RELEASE_GIL;
+	status = visit_begin(&visit, stream->handle, stream->device);
+	if (status == WEIR_OK) {
+		status = function(stream->handle);
+		visit_end(&visit);
+	}
+	NATIVE_TAKE_GIL;
+	return status;
+}
+
+enum weir_status
+stream_record(struct weir_event *event, weir_stream stream, int device)
+{
+	struct visit visit;
+	enum weir_status status = visit_begin(&visit, stream, device);
+
+	if (status != WEIR_OK)
+		return status;
+	status = weir_event_record(event, stream);
+	visit_end(&visit);
+	return status;
+}
+
+enum weir_status
+stream_wait(weir_stream stream, int device, struct weir_event *event)
+{
+	struct visit visit;
+	enum weir_status status = visit_begin(&visit, stream, device);
+
+	if (status != WEIR_OK)
+		return status;
+	status = weir_stream_wait_event(stream, event);
+	visit_end(&visit);
+	return status;
+}
+
+/* As weir_stream_wait_stream(), for streams of any two devices. */
+static enum weir_status
+wait_for_stream(const struct stream *stream, const struct stream *other)
+{
+	struct weir_event *event;
+	enum weir_status status = weir_event_create(WEIR_EVENT_DEFAULT, &event);
+
+	if (status != WEIR_OK)
+		return status;
+	status = stream_record(event, other->handle, other->device);
+	if (status == WEIR_OK)
+		status = stream_wait(stream->handle, stream->device, event);
+	weir_event_destroy(event);
+	return status;
+}
+
+/* Replace WEIR_DEVICE_CURRENT by the number of the device. */
+static bool
+resolve_device(int *device)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (*device == WEIR_DEVICE_CURRENT)
+		status = weir_get_device(device);
+	if (status != WEIR_OK)
+		error_raise(status);
+	return status == WEIR_OK;
+}
+
+bool
+stream_arg(PyObject *object, struct stream *out)
+{
+	out->device = stream_is(object) ? stream_of_object(object)->device :
+					  WEIR_DEVICE_CURRENT;
+	return arg_stream(object, &out->handle) &&
+	    resolve_device(&out->device) &&
+	    arg_stream_resolve(out->device, &out->handle);
+}
+
+/* ---- Objects ------------------------------------------------------------ */
+
 static PyObject *
 stream_wrap(weir_stream handle, int device, bool owned)
 {
@@ -39,19 +180,6 @@ stream_wrap(weir_stream handle, int device, bool owned)
 	stream->device = device;
 	stream->owned = owned;
 	return (PyObject *)stream;
-}
-
-/* Replace WEIR_DEVICE_CURRENT by the number of the device. */
-static bool
-resolve_device(int *device)
-{
-	enum weir_status status = WEIR_OK;
-
-	if (*device == WEIR_DEVICE_CURRENT)
-		status = weir_get_device(device);
-	if (status != WEIR_OK)
-		error_raise(status);
-	return status == WEIR_OK;
 }
 
 /* ---- Making ------------------------------------------------------------ */
@@ -169,13 +297,8 @@ PyDoc_STRVAR(query_doc,
 static PyObject *
 stream_query(PyObject *self, PyObject *none)
 {
-	enum weir_status status;
-
 	(void)none;
-	NATIVE_RELEASE_GIL;
-	status = weir_stream_query(stream_of_object(self)->handle);
-	NATIVE_TAKE_GIL;
-	return answer_of(status);
+	return answer_of(call_on(self, weir_stream_query));
 }
 
 PyDoc_STRVAR(synchronize_doc,
@@ -185,13 +308,8 @@ PyDoc_STRVAR(synchronize_doc,
 static PyObject *
 stream_synchronize(PyObject *self, PyObject *none)
 {
-	enum weir_status status;
-
 	(void)none;
-	NATIVE_RELEASE_GIL;
-	status = weir_stream_synchronize(stream_of_object(self)->handle);
-	NATIVE_TAKE_GIL;
-	return error_none(status);
+	return error_none(call_on(self, weir_stream_synchronize));
 }
 
 PyDoc_STRVAR(wait_stream_doc,
@@ -202,14 +320,21 @@ PyDoc_STRVAR(wait_stream_doc,
 static PyObject *
 stream_wait_stream(PyObject *self, PyObject *arg)
 {
-	weir_stream other;
+	const struct stream *stream = stream_of_object(self);
+	struct stream other = { .device = stream->device };
 	enum weir_status status;
 
-	if (!arg_stream(arg, &other) ||
-	    !arg_stream_resolve(stream_of_object(self)->device, &other))
+	if (!arg_stream(arg, &other.handle))
+		return NULL;
+	if (stream_is(arg))
+		other.device = stream_of_object(arg)->device;
+	else if (other.handle != ARG_STREAM_CURRENT)
+		other.device = WEIR_DEVICE_CURRENT;
+	if (!resolve_device(&other.device) ||
+	    !arg_stream_resolve(stream->device, &other.handle))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_wait_stream(stream_of_object(self)->handle, other);
+	status = wait_for_stream(stream, &other);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -222,13 +347,14 @@ PyDoc_STRVAR(wait_event_doc,
 static PyObject *
 stream_wait_event(PyObject *self, PyObject *arg)
 {
+	const struct stream *stream = stream_of_object(self);
 	struct weir_event *event = event_of(arg);
 	enum weir_status status;
 
 	if (event == NULL)
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = weir_stream_wait_event(stream_of_object(self)->handle, event);
+	status = stream_wait(stream->handle, stream->device, event);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -240,8 +366,10 @@ PyDoc_STRVAR(record_event_doc,
 static PyObject *
 stream_record_event(PyObject *self, PyObject *none)
 {
+	const struct stream *stream = stream_of_object(self);
+
 	(void)none;
-	return event_recorded(stream_of_object(self)->handle);
+	return event_recorded(stream->handle, stream->device);
 }
 
 PyDoc_STRVAR(retire_doc,
@@ -283,13 +411,13 @@ stream_enter(PyObject *self, PyObject *none)
 		    PyExc_RuntimeError, "`with stream` is nested too deeply");
 		return NULL;
 	}
-	enum weir_status status =
-	    weir_stream_current(stream_of_object(self)->device, &before);
+	const struct stream *stream = stream_of_object(self);
+	enum weir_status status = weir_stream_current(stream->device, &before);
 	if (status == WEIR_OK)
-		status =
-		    weir_stream_set_current(stream_of_object(self)->handle);
+		status = set_current(stream->handle, stream->device);
 	if (status != WEIR_OK)
 		return error_raise(status);
+	with.devices[with.n] = stream->device;
 	with.before[with.n++] = before;
 	Py_IncRef(self);
 	return self;
@@ -305,7 +433,9 @@ stream_exit(PyObject *self, PyObject *args)
 		    "the stream was entered by another thread");
 		return NULL;
 	}
-	return error_none(weir_stream_set_current(with.before[--with.n]));
+	with.n--;
+	return error_none(
+	    set_current(with.before[with.n], with.devices[with.n]));
 }
 
 /* ---- Attributes -------------------------------------------------------- */
@@ -461,13 +591,12 @@ PyDoc_STRVAR(set_current_doc,
 static PyObject *
 module_set_current(PyObject *module, PyObject *arg)
 {
-	weir_stream stream;
+	struct stream stream;
 
 	(void)module;
-	if (!arg_stream(arg, &stream) ||
-	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
+	if (!stream_arg(arg, &stream))
 		return NULL;
-	return error_none(weir_stream_set_current(stream));
+	return error_none(set_current(stream.handle, stream.device));
 }
 
 PyMethodDef stream_methods[] = {

@@ -382,16 +382,32 @@ make_filled(struct making *m, const struct tensor_scalar *value)
 	return error_raise(status);
 }
 
+/* A default stream of another device makes a tensor there. */
+static bool
+making_stream(struct making *m, PyObject *stream)
+{
+	if (!arg_stream(stream, &m->stream))
+		return false;
+	if (!m->place.given) {
+		tensor_arg_place(Py_None, &m->place);
+		m->place.given = true;
+		m->place.place.device = stream_default_device(stream);
+	}
+	return true;
+}
+
 static bool
 parse_making(PyObject *args, PyObject *kwargs, struct making *m)
 {
 	static char *names[] = { "shape", "dtype", "place", "stream", NULL };
 
+	PyObject *stream = Py_None;
+
 	m->dtype = WEIR_FLOAT32;
-	m->stream = ARG_STREAM_CURRENT;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&O&O&", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&O&O", names,
 		tensor_arg_shape, &m->shape, tensor_arg_dtype, &m->dtype,
-		tensor_arg_place, &m->place, arg_stream, &m->stream))
+		tensor_arg_place, &m->place, &stream) ||
+	    !making_stream(m, stream))
 		return false;
 	if (m->dtype == WEIR_DTYPE_NONE)
 		m->dtype = WEIR_FLOAT32;
@@ -474,14 +490,16 @@ module_full(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "shape", "value", "dtype", "place", "stream",
 		NULL };
-	struct making m = { .stream = ARG_STREAM_CURRENT };
+	struct making m = { 0 };
+	PyObject *stream = Py_None;
 	PyObject *value;
 	struct tensor_scalar scalar;
 
 	(void)module;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|O&O&O&:full", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|O&O&O:full", names,
 		tensor_arg_shape, &m.shape, &value, tensor_arg_dtype, &m.dtype,
-		tensor_arg_place, &m.place, arg_stream, &m.stream))
+		tensor_arg_place, &m.place, &stream) ||
+	    !making_stream(&m, stream))
 		return NULL;
 	int kind = tensor_scalar(value, &scalar);
 	if (kind == 0)

@@ -19,7 +19,8 @@ once, with no call to the driver and no wait.
 
 Sizes are bytes. A device is a number, "cuda:N", or None for the current one. A
 stream is a weir.Stream, a handle, an object with __cuda_stream__, or None for
-the current one of the thread.
+the current one of the thread. A default stream that is given by its handle (0 to
+2) is that of the current device; a weir.Stream is of its own device.
 
 Every failure of weir raises a subclass of weir.Error, which is a RuntimeError:
 OutOfMemoryError and HostOutOfMemoryError are MemoryErrors too, and

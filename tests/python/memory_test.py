@@ -412,3 +412,74 @@ def test_pages_are_pinned_by_count():
     block.unpin()
     with pytest.raises(weir.InvalidArgumentError):
         block.unpin()
+
+
+# The streams of two devices, of which the first is current.
+TWO_DEVICES = """if True:
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import support
+    import weir
+
+    weir.set_device(0)
+    first, second = weir.Stream(0), weir.Stream(1)
+    default = weir.current_stream(1)
+    assert (default.device, default.handle) == (1, 0)
+
+    weir.set_current_stream(first)
+    with second:
+        assert weir.current_stream(0) == first
+        assert weir.current_stream(1) == second
+    assert weir.current_stream(0) == first
+    assert weir.current_stream(1) == default
+    weir.set_current_stream(second)
+    with default:
+        assert weir.current_stream(1) == default
+    assert weir.current_stream(1) == second
+    weir.set_current_stream(default)
+    assert weir.current_stream(1) == default
+    assert weir.current_stream(0) == first
+
+    assert weir.malloc(8, default).device == 1
+    assert weir.zeros(8, stream=default).device == 1
+    assert weir.full(8, 1, stream=default).device == 1
+    assert weir.zeros(8, place=0, stream=first).device == 0
+
+    block = weir.malloc(1 << 20, second)
+    address = block.address
+    with weir.device(1), support.held(default) as go_on:
+        with weir.device(0):
+            assert not default.query()
+            event = default.record_event()
+            later = weir.Event()
+            later.record(default)
+            first.wait_stream(default)
+            assert not (event.query() or later.query() or first.query())
+            for stream in (default, None):
+                block.record_stream(stream)
+                block.free()
+                block = weir.malloc(1 << 20, second)
+                assert block.address != address
+                address = block.address
+            go_on()
+            default.synchronize()
+            assert default.query() and event.query()
+            first.synchronize()
+    assert weir.get_device() == 0
+    with support.held(first):
+        default.wait_stream(first)
+        assert not default.query()
+    with support.held(first):
+        default.wait_event(first.record_event())
+        assert not default.query()
+    default.synchronize()
+    print("done")
+"""
+
+
+@pytest.mark.skipif(not support.SIMULATED and weir.device_count() < 2,
+                    reason="there is one device")
+def test_a_default_stream_is_of_its_own_device():
+    told = support.run_python(TWO_DEVICES, support.HERE,
+                              SIMCUDA_CONF="devices:2")
+    assert told == "done\n"
