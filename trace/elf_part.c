@@ -352,11 +352,23 @@ may_be_seen(
 	    strcmp(name, ".gnu_debugdata") != 0 && strcmp(name, ".opd") != 0;
 }
 
+/* Is it a table of symbols whose names are no section? The reader looks in
+ * front of the headers for section 0. */
+static bool
+lacks_names(const struct elf_file *file, const ElfW(Shdr) * section)
+{
+	return (section->sh_type == SHT_SYMTAB ||
+		   section->sh_type == SHT_DYNSYM) &&
+	    (section->sh_link == 0 || section->sh_link >= file->header_count);
+}
+
 static void
 repair_header(const struct elf_file *file, uint64_t index, ElfW(Shdr) * section)
 {
 	char name[NAME_ROOM];
 
+	if (lacks_names(file, section))
+		section->sh_type = SHT_NULL;
 	for (int i = 0; i < ELF_DEBUG_COUNT; i++) {
 		const struct elf_debug_section *debug = &file->debug[i];
 

@@ -261,6 +261,24 @@ TEST(a_file_with_very_many_sections_has_their_number_elsewhere)
 	expect_text(&file);
 }
 
+/* The reader would look for the names of symbols in front of the headers. */
+TEST(a_table_of_symbols_without_names_is_no_table_of_symbols)
+{
+	static const ElfW(Word) types[] = { SHT_SYMTAB, SHT_DYNSYM };
+	static const ElfW(Word) links[] = { 0, SECTIONS, UINT32_MAX };
+	struct file file = file_with_text(".symtab");
+
+	for (size_t i = 0; i < 2; i++) {
+		file.sections[TEXTS].sh_type = types[i];
+		for (size_t k = 0; k < 3; k++) {
+			file.sections[TEXTS].sh_link = links[k];
+			EXPECT_EQ(header_read(&file, TEXTS).sh_type, SHT_NULL);
+		}
+		file.sections[TEXTS].sh_link = NAMES;
+		EXPECT_EQ(header_read(&file, TEXTS).sh_type, types[i]);
+	}
+}
+
 static bool
 has_headers(const struct file *file)
 {

@@ -69,6 +69,21 @@ TEST(names_of_symbols_without_an_end_are_harmless)
 	expect_name_with_symbols(symbols, names, sizeof(names));
 }
 
+/* Their section is number 0, which the reader takes for a number that wraps
+ * around. */
+TEST(symbols_whose_names_are_in_no_section_are_harmless)
+{
+	static const ElfW(Sym) symbol = { .st_info = STT_FUNC, .st_shndx = 1 };
+	const struct hostile_section section = { .name = ".symtab",
+		.type = SHT_SYMTAB,
+		.bytes = &symbol,
+		.size = sizeof(symbol) };
+	struct hostile hostile = hostile_load();
+
+	hostile_write_sections(&hostile, &section, 1);
+	hostile_finish(&hostile);
+}
+
 /* Opening it would wait for a writer. */
 TEST(a_file_of_debug_information_that_is_a_pipe_is_not_read)
 {
