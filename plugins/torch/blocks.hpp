@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 
 #include "plugins/torch/context.hpp"
@@ -213,13 +214,24 @@ public:
 			    weir_last_error());
 	}
 
+	/* The default streams of all devices have one handle, which means that
+	 * of the current device. */
+	static void
+	record_default(void *ptr, c10::cuda::CUDAStream stream)
+	{
+		c10::cuda::CUDAGuard guard(stream.device_index());
+		expect(weir_record_stream(ptr, nullptr), "record_stream");
+	}
+
 	void
 	recordStream(const DataPtr &ptr, c10::cuda::CUDAStream stream)
 	{
 		if (ptr.get() == nullptr || ptr.get_deleter() != &delete_block)
 			return;
-		expect(
-		    weir_record_stream(ptr.get(), weir_of(handle_of(stream))),
+		cudaStream_t handle = handle_of(stream);
+		if (handle == nullptr && !only_device)
+			return record_default(ptr.get(), stream);
+		expect(weir_record_stream(ptr.get(), weir_of(handle)),
 		    "record_stream");
 	}
 

@@ -403,6 +403,40 @@ a_recorded_stream_delays_the_block()
 	});
 }
 
+/* All default streams have one handle; which is meant depends on the device. */
+const char *
+a_recorded_default_stream_is_of_its_device()
+{
+	return run([](CUDAAllocator &a) {
+		cudaStream_t side = nullptr;
+		void *source = nullptr;
+
+		cudaSetDevice(1);
+		auto before = c10::cuda::getCurrentCUDAStream();
+		auto of_one = c10::cuda::getStreamFromExternal(nullptr, 1);
+		cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
+		cudaMalloc(&source, 64 * MIB);
+		c10::cuda::setCurrentCUDAStream(
+		    c10::cuda::getStreamFromExternal(side, 1));
+		c10::DataPtr block = a.allocate(64 * MIB);
+		void *ptr = block.get();
+		cudaMemcpyAsync(
+		    ptr, source, 64 * MIB, cudaMemcpyDeviceToDevice, nullptr);
+		cudaSetDevice(0);
+		a.recordStream(block, of_one);
+		block = c10::DataPtr();
+		int device = -1;
+		cudaGetDevice(&device);
+		NEED(device == 0);
+		cudaSetDevice(1);
+		NEED(a.allocate(64 * MIB).get() != ptr);
+		cudaDeviceSynchronize();
+		cudaFree(source);
+		c10::cuda::setCurrentCUDAStream(before);
+		cudaSetDevice(0);
+	});
+}
+
 /* A thread remembers the handle of one stream: many are asked for in turn, by
  * two threads. */
 const char *
