@@ -47,6 +47,27 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 	return known;
 }
 
+/* The device whose streams a handle stands for. WEIR_STREAM_ANY is all work of
+ * the device of a block, as for a free; a default stream is that of the current
+ * device, which may use memory of another. */
+static int
+device_meant(const struct record *record, const void *ptr, weir_stream handle)
+    UNCHECKED
+{
+	int device = WEIR_DEVICE_CURRENT;
+	struct block *block =
+	    handle == WEIR_STREAM_ANY && !record->host && ptr != NULL ?
+	    find_locked(ptr) :
+	    NULL;
+
+	if (block == NULL)
+		return device;
+	if (!block->arena->traits.is_page_locked)
+		device = block->arena->device;
+	lock_leave(&block->arena->lock);
+	return device;
+}
+
 static enum weir_status
 record_call(const struct record *record, const void *ptr, weir_stream handle)
     UNCHECKED
@@ -59,7 +80,8 @@ record_call(const struct record *record, const void *ptr, weir_stream handle)
 	if (os_forked())
 		return status_set(WEIR_EFORK, "%s: %s", record->call,
 		    weir_status_text(WEIR_EFORK));
-	status = stream_find(WEIR_DEVICE_CURRENT, handle, &stream);
+	status =
+	    stream_find(device_meant(record, ptr, handle), handle, &stream);
 	if (status != WEIR_OK)
 		return status;
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;

@@ -57,6 +57,38 @@ TEST(a_use_by_the_stream_of_the_block_is_none)
 	expect_healthy();
 }
 
+/* What no stream stands for is work of the block's device, whichever is
+ * current.
+ */
+TEST(a_use_by_all_streams_is_of_the_device_of_the_block)
+{
+	weir_stream mine;
+	weir_stream other;
+
+	device_need(2);
+	EXPECT_OK(weir_stream_create(1, 0, &mine));
+	EXPECT_OK(weir_stream_create(1, 0, &other));
+	for (int past = 0; past < 2; past++) {
+		char *ptr = weir_malloc_on(1, 4 * MIB, mine);
+
+		EXPECT_NOT_NULL(ptr);
+		EXPECT_OK(weir_set_device(1));
+		busy(other, LATE_MS);
+		EXPECT_OK(weir_set_device(0));
+		EXPECT_OK(past ? weir_record_use(ptr, WEIR_STREAM_ANY) :
+				 weir_record_stream(ptr, WEIR_STREAM_ANY));
+		give(ptr);
+		char *early = weir_malloc_on(1, 4 * MIB, mine);
+		EXPECT_NE(early, ptr);
+		EXPECT(!is_done(other));
+		give(early);
+		EXPECT_OK(weir_trim(1, 0, NULL));
+	}
+	EXPECT_OK(weir_stream_destroy(mine));
+	EXPECT_OK(weir_stream_destroy(other));
+	expect_healthy();
+}
+
 TEST(any_address_of_a_block_names_it)
 {
 	weir_stream mine = new_stream();
