@@ -596,22 +596,25 @@ module_malloc(PyObject *module, PyObject *args, PyObject *kwargs)
 	PyObject *named = Py_None;
 	weir_stream stream;
 	int device = WEIR_DEVICE_CURRENT;
-	struct weir_pool *pool = NULL;
+	PyObject *kept = Py_None;
+	struct weir_pool *pool;
 	struct weir_block_info info = { .struct_size = sizeof info };
 
 	(void)module;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$O&O&:malloc",
-		names, arg_bytes, &size, &named, arg_device, &device, pool_arg,
-		&pool))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$O&O:malloc", names,
+		arg_bytes, &size, &named, arg_device, &device, &kept) ||
+	    !pool_arg(kept, &pool))
 		return NULL;
-	if (device == WEIR_DEVICE_CURRENT && pool == NULL)
+	if (pool != NULL)
+		device = ((struct pool *)kept)->device;
+	else if (device == WEIR_DEVICE_CURRENT)
 		device = stream_default_device(named);
 	if (!arg_stream(named, &stream) || !arg_stream_resolve(device, &stream))
 		return NULL;
 	void *address = allocate_memory(pool, device, size, stream);
 	if (address == NULL)
 		return error_raise(weir_last_status());
-	if (device == WEIR_DEVICE_CURRENT &&
+	if ((device == WEIR_DEVICE_CURRENT || pool != NULL) &&
 	    weir_block_info(address, &info) == WEIR_OK)
 		device = info.device;
 	return memory_wrap(address, size, device, stream);

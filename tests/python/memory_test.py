@@ -445,6 +445,12 @@ TWO_DEVICES = """if True:
     assert weir.full(8, 1, stream=default).device == 1
     assert weir.zeros(8, place=0, stream=first).device == 0
 
+    pool = weir.Pool(1)
+    assert weir.malloc(8, pool=pool).info()["device"] == 1
+    with second:
+        assert weir.malloc(8, pool=pool).stream == second.handle
+        assert weir.malloc(8, device=0, pool=pool).device == 1
+
     block = weir.malloc(1 << 20, second)
     address = block.address
     with weir.device(1), support.held(default) as go_on:
