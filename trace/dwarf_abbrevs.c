@@ -6,13 +6,23 @@
 
 #include "base/meta.h"
 
+/* Read a number, of which the reader keeps 32 bits. */
+static bool
+read_short(struct rest *rest, uint64_t *out)
+{
+	return rest_uleb(rest, out) && *out <= UINT32_MAX;
+}
+
 bool
 abbrev_attribute(struct rest *attributes, uint64_t *name, uint64_t *form)
 {
 	uint64_t value;
 
-	return rest_uleb(attributes, name) && rest_uleb(attributes, form) &&
-	    (*form != FORM_IMPLICIT_CONST || rest_uleb(attributes, &value));
+	if (!read_short(attributes, name) || !read_short(attributes, form))
+		return false;
+	if (*name == 0)
+		return *form == 0;
+	return *form != FORM_IMPLICIT_CONST || rest_uleb(attributes, &value);
 }
 
 /* Read a declaration; *code is 0 at the end of a table. */
@@ -27,7 +37,7 @@ read_abbrev(struct rest *rest, uint64_t *code, struct abbrev *out)
 		return false;
 	if (*code == 0)
 		return true;
-	if (!rest_uleb(rest, &out->tag) || !rest_number(rest, 1, &children))
+	if (!read_short(rest, &out->tag) || !rest_number(rest, 1, &children))
 		return false;
 	out->has_children = children != 0;
 	out->attributes = *rest;

@@ -45,8 +45,8 @@ void abbrevs_end(struct abbrevs *abbrevs);
 
 /*
  * The table at an offset, which lasts until abbrevs_end(). NULL without memory,
- * or if the table does not end, has no code, declares one twice, or does not
- * number codes consecutively as compilers do.
+ * or if the table does not end, has no code, declares one twice, has attributes
+ * that are refused, or does not number codes consecutively as compilers do.
  *
  * The first call for an offset reads the table, which takes time proportional
  * to its length. Later calls find it.
@@ -58,8 +58,9 @@ const struct abbrev_table *abbrevs_table(
 bool abbrevs_find(const struct abbrevs *abbrevs,
     const struct abbrev_table *table, uint64_t code, struct abbrev *out);
 
-/* Read the name and the form of the next attribute. Both are 0 at the end;
- * false if the bytes end. */
+/* Read the name and the form of the next attribute. Both are 0 at the end.
+ * False if the bytes end, if a number needs more than 32 bits, or if only the
+ * name is 0. The table of abbrevs_table() has no such attributes. */
 bool abbrev_attribute(struct rest *attributes, uint64_t *name, uint64_t *form);
 
 #endif

@@ -408,14 +408,18 @@ find_tables(struct walk *walk, size_t *room)
 	return true;
 }
 
-/* Does a table, or no table at all, begin there? */
+/* Does a table that the reader may see with that unit, or no table at all,
+ * begin there? The reader takes the size of the offsets in a table of version 5
+ * from the unit. */
 static bool
-is_table(const struct walk *walk, uint64_t offset)
+is_table(const struct walk *walk, const struct unit *unit, uint64_t offset)
 {
 	struct rest rest = walk->sections.line;
 	size_t low = 0;
 	size_t high = walk->table_count;
 	uint64_t length = 0;
+	uint64_t version;
+	bool wide;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -425,10 +429,13 @@ is_table(const struct walk *walk, uint64_t offset)
 		else
 			high = middle;
 	}
-	if (low < walk->table_count && walk->tables[low] == offset)
+	if (!rest_skip(&rest, offset) || !rest_length(&rest, &length, &wide) ||
+	    length == 0)
 		return true;
-	return !rest_skip(&rest, offset) ||
-	    !rest_number(&rest, LENGTH, &length) || length == 0;
+	if (low == walk->table_count || walk->tables[low] != offset)
+		return false;
+	return !rest_number(&rest, 2, &version) || version != 5 ||
+	    wide == (unit->sizes.offset == WIDE_LENGTH);
 }
 
 /* ---- Entries ------------------------------------------------------------- */
@@ -493,7 +500,7 @@ pass_attribute(struct walk *walk, struct entry *entry, uint64_t name,
 	case AT_STMT_LIST:
 		return form != FORM_RNGLISTX &&
 		    read_offset(unit, form, rest, &offset) &&
-		    is_table(walk, offset);
+		    is_table(walk, unit, offset);
 	case AT_STR_OFFSETS_BASE:
 	case AT_ADDR_BASE:
 	case AT_RNGLISTS_BASE:
@@ -525,8 +532,9 @@ begins_unit(uint64_t tag)
 	    tag == TAG_TYPE_UNIT || tag == TAG_SKELETON_UNIT;
 }
 
-/* Walk over the entries of a unit. In some cases the reader continues after the
- * end of the first entry's children. */
+/* Walk over the entries of a unit, whose line table is the first one if it
+ * names none. In some cases the reader continues after the end of the first
+ * entry's children. */
 static bool
 unit_is_sound(struct walk *walk, struct unit *unit)
 {
@@ -537,6 +545,8 @@ unit_is_sound(struct walk *walk, struct unit *unit)
 	bool is_first = true;
 	uint64_t code;
 
+	if (!is_table(walk, unit, 0))
+		return false;
 	while (rest.left > 0) {
 		struct entry entry = { .abbrev = &abbrev, .unit = unit };
 

@@ -19,8 +19,9 @@ struct header {
 };
 
 /* Skip a value of a list. False for a large index of a text, because the reader
- * adds it to an offset without a check; and for the form that says that the
- * real form precedes the value, because the reader follows it by recursion. */
+ * adds it to an offset without a check; for the form that says that the real
+ * form precedes the value, because the reader follows it by recursion; and for
+ * a reference, whose size depends on the unit. */
 static bool
 rest_skip_value(
     struct rest *rest, uint64_t form, const struct form_sizes *sizes)
@@ -28,7 +29,8 @@ rest_skip_value(
 	struct rest at = *rest;
 	uint64_t index;
 
-	if (form == FORM_INDIRECT || !rest_skip_form(rest, form, sizes))
+	if (form == FORM_INDIRECT || form == FORM_REF_ADDR ||
+	    !rest_skip_form(rest, form, sizes))
 		return false;
 	return form != FORM_STRX ||
 	    (rest_uleb(&at, &index) && index < DWARF_INDEX_MAX);

@@ -444,11 +444,14 @@ read_debug(const struct elf_file *file, const struct elf_debug_section *debug,
 	return good;
 }
 
-/* Let no text be so long that comparing very many takes minutes. */
+/* Let no text of a section, which lies in the part, be so long that comparing
+ * very many takes minutes. */
 static void
-cut_texts(unsigned char *bytes, size_t size)
+cut_texts(unsigned char *part, const struct rest *section)
 {
 	enum { TEXT_MAX = 64 << 10 };
+	size_t size = section->left;
+	unsigned char *bytes = size == 0 ? NULL : part + (section->at - part);
 
 	while (size > TEXT_MAX) {
 		unsigned char *end = memrchr(bytes, 0, TEXT_MAX);
@@ -483,9 +486,8 @@ read_all_debug(const struct elf_file *file, uint64_t offset,
 	if (found[ELF_DEBUG_LINE].left > 0)
 		dwarf_line_repair(bytes + (found[ELF_DEBUG_LINE].at - bytes),
 		    found[ELF_DEBUG_LINE].left);
-	if (found[ELF_DEBUG_STR].left > 0)
-		cut_texts(bytes + (found[ELF_DEBUG_STR].at - bytes),
-		    found[ELF_DEBUG_STR].left);
+	cut_texts(bytes, &found[ELF_DEBUG_STR]);
+	cut_texts(bytes, &found[ELF_DEBUG_LINE_STR]);
 	struct dwarf_sections sections = { .info = found[ELF_DEBUG_INFO],
 		.abbrevs = found[ELF_DEBUG_ABBREV],
 		.line = found[ELF_DEBUG_LINE],

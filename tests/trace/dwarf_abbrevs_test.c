@@ -185,6 +185,46 @@ TEST(a_code_that_is_declared_twice_is_refused)
 	EXPECT(is_table(once, sizeof(once), 0));
 }
 
+/* The reader keeps 32 bits of a tag, a name and a form, here each in turn. */
+TEST(numbers_beyond_32_bits_are_refused)
+{
+	enum { TAG, ATTRIBUTE, FORM, PLACES };
+
+	for (int place = 0; place < PLACES; place++) {
+		for (int bit = 27; bit <= 32; bit++) {
+			unsigned char bytes[32] = { 1 };
+			size_t size = 1;
+
+			for (int i = 0; i < PLACES; i++) {
+				if (i == ATTRIBUTE)
+					bytes[size++] = 0; /* children */
+				bytes[size++] = 0x93;
+				memset(bytes + size, 0x80, 3);
+				size += 3;
+				bytes[size] = 0;
+				if (i == place)
+					bytes[size - (bit < 28)] |= 1
+					    << (bit < 28 ? bit - 21 : bit - 28);
+				size++;
+			}
+			size += 3;
+			EXPECT_EQ(is_table(bytes, size, 0), bit < 32);
+		}
+	}
+}
+
+/* The reader does not read a constant there. */
+TEST(an_end_of_attributes_with_a_form_is_refused)
+{
+	unsigned char bytes[] = { 1, BASE_TAG, 0, NAME, TEXT, 0, 0, 0, 0, 0 };
+
+	EXPECT(is_table(bytes, sizeof(bytes), 0));
+	bytes[6] = TEXT;
+	EXPECT(!is_table(bytes, sizeof(bytes), 0));
+	bytes[6] = FORM_IMPLICIT_CONST;
+	EXPECT(!is_table(bytes, sizeof(bytes), 0));
+}
+
 /* A table has memory for the codes up to its highest one. */
 TEST(codes_far_above_their_number_are_refused)
 {

@@ -251,6 +251,8 @@ TEST(lists_of_an_unknown_form_are_refused)
 {
 	EXPECT_LISTS(false, false, 1, 1, 0x02, 1, 0, 0, 0, 0, 0);
 	EXPECT_LISTS(false, false, 1, 1, 0x55, 1, 0, 0, 0, 0, 0);
+	/* A reference, whose size the unit says. */
+	EXPECT_LISTS(false, false, 1, 1, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 TEST(lists_that_are_cut_anywhere_are_refused)

@@ -171,6 +171,67 @@ TEST(an_entry_that_names_itself_by_an_odd_form_is_harmless)
 	expect_name_with_unit(flag, sizeof(flag), entries, sizeof(entries));
 }
 
+/* The reader keeps the lower 32 bits of an attribute's number, here of a
+ * specification. */
+TEST(an_entry_that_names_itself_by_a_large_number_is_harmless)
+{
+	static const unsigned char abbrevs[] = { UNIT_BEGINS, 2, 0x2e, 0, 0xc7,
+		0x80, 0x80, 0x80, 0x10, 0x13, 0, 0, 0 };
+	static const uint8_t entries[] = { 2, FIRST_ENTRY, 0, 0, 0 };
+
+	expect_name_with_unit(
+	    abbrevs, sizeof(abbrevs), entries, sizeof(entries));
+}
+
+/* The attributes of code 2 end with the form of a constant, but without one.
+ * Who takes the next byte for the constant finds that code 3 has a number of
+ * four bytes, and not a specification. */
+TEST(an_end_of_attributes_that_has_a_form_is_harmless)
+{
+	static const unsigned char abbrevs[] = { UNIT_BEGINS, 2, 0x0b, 0, 0,
+		0x21, 3, 3, 0, 0x47, 0x13, 0x06, 0, 0, 0, 0 };
+	static const uint8_t entries[] = { 3, FIRST_ENTRY, 0, 0, 0 };
+
+	expect_name_with_unit(
+	    abbrevs, sizeof(abbrevs), entries, sizeof(entries));
+}
+
+/* The reader compares the names of functions that have the same addresses. */
+TEST(names_of_functions_that_are_very_long_are_harmless)
+{
+	enum { FUNCTIONS = 50000, LENGTH = 2 << 20 };
+	static const unsigned char abbrevs[] = { UNIT_BEGINS,
+		/* A function: name in .debug_line_str, low_pc, high_pc. */
+		2, 0x2e, 0, 0x03, 0x1f, 0x11, 0x01, 0x12, 0x0b, 0, 0,
+		/* A function: name, low_pc, high_pc. */
+		3, 0x2e, 0, 0x03, 0x08, 0x11, 0x01, 0x12, 0x06, 0, 0, 0 };
+	static const char name[] = "InitializeInjectionNvtx2";
+	struct bytes codes = { NULL, 0 };
+	struct bytes info = { NULL, 0 };
+	struct bytes text = { NULL, 0 };
+	size_t begin = begin_unit(&info);
+
+	add_all(&codes, abbrevs, sizeof(abbrevs));
+	for (int i = 0; i < LENGTH / 8; i++)
+		add(&text, 0x6161616161616161, 8);
+	add(&text, 0, 1);
+	add(&info, 3, 1);
+	add_all(&info, name, sizeof(name));
+	add(&info, 0, 8);
+	add(&info, 1 << 28, 4);
+	for (int i = 0; i < FUNCTIONS; i++) {
+		add(&info, 2, 1);
+		add(&info, 0, 4);
+		add(&info, 1 << 29, 8);
+		add(&info, 1, 1);
+	}
+	end_unit(&info, begin);
+	expect_name_with(&info, &codes, ".debug_line_str", &text);
+	free(text.at);
+	free(info.at);
+	free(codes.at);
+}
+
 /* The last entry needs more bytes than there are, and the reader goes on. */
 TEST(entries_that_are_cut_are_harmless)
 {
@@ -384,4 +445,44 @@ TEST(a_line_table_in_the_middle_of_another_is_harmless)
 
 	memset(table + 34, 'a', sizeof(table) - 34);
 	expect_name_with_line_table(table, sizeof(table), 18);
+}
+
+/* A table of 64-bit DWARF in a unit of 32-bit DWARF. The reader takes the size
+ * of offsets from the unit, and so finds the number of files in the offsets of
+ * folders. Times the size of a pointer that number is 8; there are more. */
+TEST(a_line_table_with_offsets_of_another_size_is_harmless)
+{
+	enum { FILES = 1 << 20, HEAD = 24 };
+	static const unsigned char abbrevs[] = { UNIT_BEGINS, 0 };
+	static const uint8_t lists[] = { 1, 1, 0x0e, 4,
+		/* Four offsets of four bytes. */
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		/* 2^61 + 1 files by their names. */
+		1, 1, 0x08, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+		0x20, 0, 0, 0, 0,
+		/* FILES files by their names. */
+		1, 1, 0x08, 0x80, 0x80, 0x40 };
+	struct bytes codes = { NULL, 0 };
+	struct bytes info = { NULL, 0 };
+	struct bytes table = { NULL, 0 };
+	size_t begin = begin_unit(&info);
+
+	end_unit(&info, begin);
+	add_all(&codes, abbrevs, sizeof(abbrevs));
+	add(&table, UINT32_MAX, 4);
+	add(&table, 2 + 2 + 8 + 6 + sizeof(lists) + FILES, 8);
+	add(&table, 5, 2);
+	add(&table, 8, 2);
+	add(&table, 6 + sizeof(lists) + FILES, 8);
+	/* Instructions of one byte and one operation, one opcode. */
+	add(&table, 0x0efb010101, 5);
+	add(&table, 1, 1);
+	EXPECT_EQ(table.size, HEAD + 6);
+	add_all(&table, lists, sizeof(lists));
+	for (int i = 0; i < FILES; i++)
+		add(&table, 0, 1);
+	expect_name_with(&info, &codes, ".debug_line", &table);
+	free(table.at);
+	free(info.at);
+	free(codes.at);
 }
