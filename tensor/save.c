@@ -18,6 +18,7 @@
 #include "tensor/header.h"
 #include "tensor/tensor.h"
 #include "tensor/transfer.h"
+#include "trace/out.h"
 
 static const char caller[] = "weir_save";
 
@@ -590,10 +591,13 @@ static enum weir_status
 write_tensors(const struct saving *s)
 {
 	size_t size = strlen(s->path) + 32;
-	char *name = meta_alloc(size);
 	enum weir_status status;
 	int file;
 
+	if (out_is_special(s->path))
+		return status_set(WEIR_EFILE,
+		    "%s: cannot be written: it is no plain file", s->path);
+	char *name = meta_alloc(size);
 	if (name == NULL)
 		return status_set(WEIR_EHOSTMEM, "%s: no host memory", caller);
 	snprintf(

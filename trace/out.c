@@ -51,10 +51,8 @@ open_temporary(struct out *out, const char *path)
 	return fail_out(path, "cannot be written", errno);
 }
 
-/* Is there a device, pipe or socket, or a link into /proc as /dev/stdout is?
- * Renaming a file over it would remove it for every process. */
-static bool
-is_special_file(const char *path)
+bool
+out_is_special(const char *path)
 {
 	static const char proc[] = "/proc/";
 	char target[sizeof(proc) - 1];
@@ -87,7 +85,7 @@ make_out(const char *path)
 enum weir_status
 out_open(const char *path, struct out **out)
 {
-	if (is_special_file(path))
+	if (out_is_special(path))
 		return status_set(WEIR_EINVAL,
 		    "%s: cannot be written: it is no plain file", path);
 	struct out *made = make_out(path);

@@ -5,6 +5,7 @@
 #ifndef TRACE_OUT_H
 #define TRACE_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/weir.h>
@@ -20,6 +21,10 @@ struct out {
 	char beside[OUT_PATH_MAX];
 	unsigned char buffer[OUT_BUFFER];
 };
+
+/* Is there a device, pipe or socket, or a link into /proc as /dev/stdout is?
+ * Renaming a file over it would remove it for every process. */
+bool out_is_special(const char *path);
 
 /* Begin a file that is to be at `path`, with mode 0600 and opened by nobody
  * else. WEIR_EINVAL, also if the path is a device or pipe; WEIR_EHOSTMEM. */

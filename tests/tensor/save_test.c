@@ -377,6 +377,36 @@ TEST(impossible_names_are_refused_and_no_file_appears)
 	weir_tensor_destroy(tensor);
 }
 
+/* A file that is renamed over a device removes it for every process. */
+TEST(a_device_or_a_pipe_is_no_place_for_a_file)
+{
+	const char *path = temporary();
+	struct weir_tensor *tensor =
+	    tensor_on(WEIR_MEMORY_HOST, WEIR_UINT8, SHAPE(1));
+	const struct weir_named named = { "x", tensor };
+	struct stat about;
+	char *link;
+
+	EXPECT_GT(asprintf(&link, "%s.link", path), 0);
+	EXPECT_EQ(mkfifo(path, 0600), 0);
+	EXPECT_EQ(symlink(path, link), 0);
+	EXPECT_STATUS(weir_save(path, &named, 1, NULL), WEIR_EFILE);
+	EXPECT_STR_HAS(weir_last_error(), "no plain file");
+	EXPECT_STATUS(weir_save(link, &named, 1, NULL), WEIR_EFILE);
+	EXPECT_EQ(lstat(path, &about), 0);
+	EXPECT(S_ISFIFO(about.st_mode));
+	EXPECT_EQ(lstat(link, &about), 0);
+	EXPECT(S_ISLNK(about.st_mode));
+	/* A link to a file is replaced. */
+	unlink(path);
+	EXPECT_OK(weir_save(link, &named, 1, NULL));
+	EXPECT_EQ(lstat(link, &about), 0);
+	EXPECT(S_ISREG(about.st_mode));
+	unlink(link);
+	free(link);
+	weir_tensor_destroy(tensor);
+}
+
 #define ENTRY(dtype, shape, offsets)                                           \
 	"{\"dtype\":\"" dtype "\",\"shape\":" shape                            \
 	",\"data_offsets\":" offsets "}"
