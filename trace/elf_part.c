@@ -349,7 +349,8 @@ may_be_seen(
 		return build_id_fits(file, section);
 	return !starts_with(name, ".debug_") &&
 	    !starts_with(name, ".zdebug_") &&
-	    strcmp(name, ".gnu_debugdata") != 0 && strcmp(name, ".opd") != 0;
+	    strcmp(name, ".gnu_debugdata") != 0 &&
+	    strcmp(name, ".gnu_debugaltlink") != 0 && strcmp(name, ".opd") != 0;
 }
 
 /* Is it a table of symbols whose names are no section? The reader looks in

@@ -149,9 +149,8 @@ int backtrace_open(const char *path, backtrace_error_callback complain,
     void *user, int *does_not_exist);
 int backtrace_close(int fd, backtrace_error_callback complain, void *user);
 
-/* Files that the calling thread has open for the reader. It needs three: an
- * object, its file of debug information, and a file that several of those
- * share. */
+/* Files that the calling thread has open for the reader. It needs two: an
+ * object and its file of debug information. */
 enum { FILES_MAX = 3 };
 static _Thread_local struct elf_file *files[FILES_MAX];
 
@@ -188,8 +187,7 @@ close_files(void)
 
 /*
  * Open a regular file; -1 if that is not possible, or if the thread has too
- * many files open. A file that names itself as the shared one would be read
- * without end. A file that is not regular might make the caller wait.
+ * many files open. A file that is not regular might make the caller wait.
  */
 int
 backtrace_open(const char *path, backtrace_error_callback complain, void *user,
@@ -423,15 +421,17 @@ stack_describe(const void *address, struct stack_place *places, size_t n)
 	if (state != NULL)
 		backtrace_pcinfo(
 		    state, inside, note_place, ignore_fault, &search);
-	if (search.found == 0) {
+	if (search.found == 0)
 		search.found = 1;
-		if (state != NULL)
-			backtrace_syminfo(state, inside, note_symbol,
-			    ignore_fault, &places[0]);
-		if (places[0].function[0] == '\0')
-			copy_demangled(places[0].function,
-			    sizeof(places[0].function), info.dli_sname);
-	}
+	/* The last one is the function that has the address. */
+	struct stack_place *last = &places[search.found - 1];
+
+	if (last->function[0] == '\0' && state != NULL)
+		backtrace_syminfo(
+		    state, inside, note_symbol, ignore_fault, last);
+	if (last->function[0] == '\0')
+		copy_demangled(
+		    last->function, sizeof(last->function), info.dli_sname);
 	close_files();
 	for (size_t i = 0; i < search.found; i++) {
 		copy_text(

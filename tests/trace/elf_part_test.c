@@ -156,7 +156,7 @@ TEST(other_parts_are_unchanged)
 TEST(sections_that_are_not_checked_have_no_name)
 {
 	static const char *const names[] = { ".zdebug_info", ".gnu_debugdata",
-		".debug_types", ".debug_", ".opd" };
+		".gnu_debugaltlink", ".debug_types", ".debug_", ".opd" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		struct file file = file_with_text(names[i]);

@@ -2,11 +2,13 @@
  * Names of addresses from files whose debug information is hostile to its
  * reader: entries, abbreviations, ranges and line tables.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/command.h"
 #include "tests/support/test.h"
 #include "tests/trace/hostile.h"
 
@@ -485,4 +487,72 @@ TEST(a_line_table_with_offsets_of_another_size_is_harmless)
 	free(table.at);
 	free(info.at);
 	free(codes.at);
+}
+
+/* ---- A file that several share ------------------------------------------- */
+
+/* Let a file have these sections and a line table of one line, and refer to a
+ * shared file. */
+static void
+write_sharing(const struct hostile *hostile, const struct bytes *info,
+    const unsigned char *abbrevs, size_t size)
+{
+	static const uint8_t line[] = { 45, 0, 0, 0, 4, 0, 22, 0, 0, 0, 1, 1, 1,
+		0xfb, 14, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 'a', 0, 0, 0, 0, 0,
+		/* Line 1 has address 0 and all after it. */
+		0, 9, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1 };
+	const struct hostile_section sections[] = {
+		{ .name = ".debug_info",
+		    .bytes = info->at,
+		    .size = info->size },
+		{ .name = ".debug_abbrev", .bytes = abbrevs, .size = size },
+		{ .name = ".debug_line", .bytes = line, .size = sizeof(line) },
+		{ .name = ".gnu_debugaltlink",
+		    .bytes = "shared.so",
+		    .size = sizeof("shared.so") },
+	};
+
+	hostile_write_sections(hostile, sections, 4);
+}
+
+/* A function takes its name from the middle of an entry of the shared file.
+ * Those bytes are an entry that takes its name from itself. */
+TEST(a_name_from_the_middle_of_an_entry_of_a_shared_file_is_harmless)
+{
+	enum { ROOM = 4 << 20, MIDDLE = FIRST_ENTRY + 2 };
+	static const unsigned char shared_abbrevs[] = { UNIT_BEGINS,
+		/* A variable: location, a block. */
+		2, 0x34, 0, 0x02, 0x0a, 0, 0,
+		/* A function: specification. */
+		3, 0x2e, 0, 0x47, 0x13, 0, 0, 0 };
+	static const uint8_t shared[] = { 2, 5, 3, MIDDLE, 0, 0, 0 };
+	static const unsigned char abbrevs[] = { UNIT_BEGINS,
+		/* A function: specification in the shared file. */
+		2, 0x2e, 0, 0x47, 0xa0, 0x3e, 0, 0, 0 };
+	static const uint8_t entries[] = { 2, MIDDLE, 0, 0, 0 };
+	static char copy[ROOM];
+	struct hostile hostile = hostile_load();
+	struct bytes info = { NULL, 0 };
+	size_t begin = begin_unit(&info);
+
+	add_all(&info, shared, sizeof(shared));
+	end_unit(&info, begin);
+	/* The unit has no addresses. */
+	memset(info.at + FIRST_ENTRY - 4 - 8, 0, 8);
+	write_sharing(&hostile, &info, shared_abbrevs, sizeof(shared_abbrevs));
+	ssize_t size = pread(hostile.fd, copy, ROOM, 0);
+
+	EXPECT(size > 0 && size < ROOM);
+	dlclose(hostile.library);
+	free(test_file("shared.so", copy, (size_t)size));
+	close(hostile.fd);
+	free(hostile.path);
+	hostile = hostile_load();
+	info.size = 0;
+	begin = begin_unit(&info);
+	add_all(&info, entries, sizeof(entries));
+	end_unit(&info, begin);
+	write_sharing(&hostile, &info, abbrevs, sizeof(abbrevs));
+	hostile_finish(&hostile);
+	free(info.at);
 }
