@@ -12,9 +12,11 @@
 static const struct {
 	/* Memory pressure: one part in pressure_share is held beyond the peak
 	 * of live bytes, and at least pressure_least bytes, because fewer bytes
-	 * are worth no wait. */
+	 * are worth no wait. For each time that the budget is overspent it
+	 * takes overspent_shares of these parts more. */
 	size_t pressure_share;
 	size_t pressure_least;
+	double overspent_shares;
 
 	/* The ticks of another stream's work that an idle stream may wait for;
 	 * and how many times as long as its own work a stream may wait for a
@@ -39,6 +41,7 @@ static const struct {
 } policy = {
 	.pressure_share = 5,
 	.pressure_least = (size_t)64 << 20,
+	.overspent_shares = 2,
 	.near_ticks = 64,
 	.use_times = 3,
 	.dear_us = 1e6,
@@ -59,32 +62,6 @@ policy_wait_cost(const struct wait_facts *facts)
 	return facts->is_use && facts->left / policy.use_times < facts->busy ?
 	    WAIT_CHEAP :
 	    WAIT_DEAR;
-}
-
-bool
-policy_has_pressure(const struct request_facts *facts)
-{
-	size_t spare = facts->most_live_bytes / policy.pressure_share;
-
-	if (spare < policy.pressure_least)
-		spare = policy.pressure_least;
-	return facts->held_bytes > facts->most_live_bytes + spare;
-}
-
-enum waits
-policy_waits(const struct request_facts *facts)
-{
-	if (facts->prefer == PREFER_MEMORY)
-		return WAITS_ANY;
-	if (facts->is_captured)
-		return WAITS_FREE;
-	if (facts->prefer == PREFER_SPEED)
-		return WAITS_NONE;
-	if (facts->delay_percent == 0)
-		return WAITS_NONE;
-	if (facts->is_small || (facts->sees_waits && policy_is_late(facts)))
-		return WAITS_FREE;
-	return policy_has_pressure(facts) ? WAITS_CHEAP : WAITS_FREE;
 }
 
 /* The part of the time that the program may be delayed by. */
@@ -119,12 +96,18 @@ policy_pay_moves(
 	return paid_ns + (uint64_t)(cost_ns / share);
 }
 
-/* ---- By price ---------------------------------------------------------- */
+/* ---- The budget ---------------------------------------------------------- */
 
 static double
-lesser_us(double a, double b)
+lesser(double a, double b)
 {
 	return a < b ? a : b;
+}
+
+static double
+greater(double a, double b)
+{
+	return a > b ? a : b;
 }
 
 /* How late a stream may be at most, in us. */
@@ -134,15 +117,19 @@ most_late_us(const struct request_facts *facts)
 	return policy.recent_us * share_of(facts->delay_percent);
 }
 
+/* The delay that the program's time allows, in us. */
+static double
+earned_of(const struct request_facts *facts)
+{
+	return (double)facts->elapsed_ns / 1e3 * share_of(facts->delay_percent);
+}
+
 /* How late a stream may be now, in us. */
 static double
 budget_of(const struct request_facts *facts)
 {
-	double us =
-	    (double)facts->elapsed_ns / 1e3 * share_of(facts->delay_percent);
-
-	return lesser_us(
-	    us - (double)facts->lost_ns / 1e3, most_late_us(facts));
+	return lesser(earned_of(facts) - (double)facts->lost_ns / 1e3,
+	    most_late_us(facts));
 }
 
 /* How late the stream is beyond its slack, in us. */
@@ -150,17 +137,58 @@ static double
 late_of(const struct request_facts *facts)
 {
 	double slack =
-	    lesser_us((double)facts->slack_ns / 1e3, most_late_us(facts));
+	    lesser((double)facts->slack_ns / 1e3, most_late_us(facts));
 	double late = (double)facts->late_ns / 1e3 - slack;
 
 	return late > 0 ? late : 0;
 }
 
-bool
-policy_is_late(const struct request_facts *facts)
+double
+policy_budgets_spent(const struct request_facts *facts)
 {
-	return late_of(facts) > budget_of(facts);
+	double late = late_of(facts);
+	double lost = (double)facts->lost_ns / 1e3;
+	double earned = earned_of(facts);
+	double most = most_late_us(facts);
+
+	if (late + lost == 0)
+		return 0;
+	if (earned == 0)
+		return DBL_MAX;
+	return greater((late + lost) / earned, late / most);
 }
+
+/* ---- By place ------------------------------------------------------------ */
+
+bool
+policy_has_pressure(const struct request_facts *facts)
+{
+	double live = (double)facts->most_live_bytes;
+	double spare = greater(
+	    live / policy.pressure_share, (double)policy.pressure_least);
+	double overspent = policy_budgets_spent(facts) - 1;
+
+	if (facts->sees_waits && overspent > 0)
+		spare *= 1 + policy.overspent_shares * overspent;
+	return (double)facts->held_bytes > live + spare;
+}
+
+enum waits
+policy_waits(const struct request_facts *facts)
+{
+	if (facts->prefer == PREFER_MEMORY)
+		return WAITS_ANY;
+	if (facts->is_captured)
+		return WAITS_FREE;
+	if (facts->prefer == PREFER_SPEED)
+		return WAITS_NONE;
+	if (facts->delay_percent == 0)
+		return WAITS_NONE;
+	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
+								WAITS_FREE;
+}
+
+/* ---- By price ------------------------------------------------------------ */
 
 /* How dear memory is: the sixth power of the part that is held beyond the peak
  * of live bytes; 0 if that part is less than pressure_least. */
@@ -213,13 +241,13 @@ policy_wait_prices(const struct request_facts *facts)
 {
 	double left = budget_of(facts) - late_of(facts);
 	double near = worth_of(facts);
-	double any = lesser_us(near, left);
+	double any = lesser(near, left);
 
 	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
 	    facts->is_small || facts->delay_percent == 0)
 		return (struct wait_prices){ 0 };
 	if (left <= 0)
-		near = lesser_us(near, most_late_us(facts));
+		near = lesser(near, most_late_us(facts));
 	else if (is_harmless(facts))
 		any = DBL_MAX;
 	return (

@@ -57,8 +57,12 @@
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
  * held than the peak of live bytes, and at least 64 MiB more. A request takes
- * the row of blocks that fits best behind the cheapest waits. A stream that is
- * later than the budget makes free waits only.
+ * the row of blocks that fits best behind the cheapest waits. If the budget is
+ * overspent, pressure begins later: at three fifths if twice the budget is
+ * spent, which is delay_percent of the time, at five fifths if three times, and
+ * so on. So a program that is a little too late holds a little more, and is
+ * delayed less. If it held all that it asks for until it is on time again, it
+ * would hold twice as much from then on, and be delayed by nothing.
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
  * weir measures. Then lateness does not restrict the rule by place. A small
@@ -141,14 +145,16 @@ struct request_facts {
 	struct evidence evidence;
 };
 
-/* Is there memory pressure? Then cheap waits are made too. */
+/* Is there memory pressure? Then cheap waits are made too. A program that has
+ * overspent its budget feels it later. */
 bool policy_has_pressure(const struct request_facts *facts);
 
 /* The waits that the request may make. */
 enum waits policy_waits(const struct request_facts *facts);
 
-/* Is the request's stream later than the budget allows? */
-bool policy_is_late(const struct request_facts *facts);
+/* What has been spent of the budget, as a multiple of it. Above 1 the request's
+ * stream is too late, or the program has lost too much time. */
+double policy_budgets_spent(const struct request_facts *facts);
 
 /* The longest forecasts of waits that are worth their price. */
 struct wait_prices {

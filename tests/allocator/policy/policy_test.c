@@ -300,14 +300,57 @@ TEST(the_budget_grows_with_time_and_is_spent_by_lateness)
 		    request_where(2000, rows[i].elapsed_ms, rows[i].late_us);
 
 		facts.delay_percent = rows[i].percent;
-		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ(policy_budgets_spent(&facts) > 1, rows[i].is_late);
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
 		if (rows[i].percent == 0)
 			EXPECT_EQ(policy_waits(&facts), WAITS_NONE);
-		else if (rows[i].is_late)
-			EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
 	}
+}
+
+TEST(pressure_begins_later_if_the_budget_is_overspent)
+{
+	static const struct {
+		uint64_t elapsed_ms;
+		uint64_t late_us;
+		uint64_t lost_us;
+		bool sees_waits;
+		size_t most_mb; /* without pressure, with a peak of 1,000 */
+	} rows[] = {
+		{ 1000, 0, 0, true, 1200 },
+		{ 1000, 5000, 0, true, 1200 },
+		{ 1000, 7500, 0, true, 1400 },
+		{ 1000, 10000, 0, true, 1600 },
+		{ 1000, 15000, 0, true, 2000 },
+		/* Lost time counts like lateness. */
+		{ 1000, 0, 10000, true, 1600 },
+		{ 1000, 5000, 5000, true, 1600 },
+		/* Lateness is measured by the largest budget at most. */
+		{ 1000000, 100000, 0, true, 1600 },
+		{ 1000000, 0, 100000, true, 1200 },
+		/* Waits that weir does not see may absorb the lateness. */
+		{ 1000, 15000, 0, false, 1200 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = request_where(
+		    rows[i].most_mb, rows[i].elapsed_ms, rows[i].late_us);
+
+		facts.lost_ns = rows[i].lost_us * US;
+		facts.sees_waits = rows[i].sees_waits;
+		EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
+		facts.held_bytes += MB;
+		EXPECT_EQ(policy_waits(&facts), WAITS_CHEAP);
+	}
+}
+
+TEST(a_program_that_has_no_time_yet_makes_no_cheap_waits_if_it_is_late)
+{
+	struct request_facts facts = request_where(1000000, 0, 0);
+
+	EXPECT_EQ(policy_waits(&facts), WAITS_CHEAP);
+	facts.late_ns = 1;
+	EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
 }
 
 TEST(the_budget_is_less_by_the_time_that_the_host_has_lost)
@@ -334,7 +377,7 @@ TEST(the_budget_is_less_by_the_time_that_the_host_has_lost)
 		    request_where(2000, rows[i].elapsed_ms, rows[i].late_us);
 
 		facts.lost_ns = rows[i].lost_us * US;
-		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ(policy_budgets_spent(&facts) > 1, rows[i].is_late);
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
 	}
@@ -363,7 +406,7 @@ TEST(lateness_within_the_slack_does_not_count)
 		    request_where(2000, 1000, rows[i].late_us);
 
 		facts.slack_ns = rows[i].slack_us * US;
-		EXPECT_EQ(policy_is_late(&facts), rows[i].is_late);
+		EXPECT_EQ(policy_budgets_spent(&facts) > 1, rows[i].is_late);
 		EXPECT_EQ((policy_wait_prices(&facts).any_ns + US / 2) / US,
 		    rows[i].any_us);
 	}
@@ -371,7 +414,7 @@ TEST(lateness_within_the_slack_does_not_count)
 
 TEST(where_no_wait_of_the_program_is_seen_a_late_stream_waits_by_place)
 {
-	struct request_facts facts = request_where(2000, 1000, 6000);
+	struct request_facts facts = request_where(2000, 1000, 16000);
 
 	EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
 	facts.sees_waits = false;
