@@ -387,6 +387,7 @@ TEST(a_device_or_a_pipe_is_no_place_for_a_file)
 	struct stat about;
 	char *link;
 
+	EXPECT_OK(weir_tensor_fill(tensor, WEIR_INT32, &(int){ 1 }, NULL));
 	EXPECT_GT(asprintf(&link, "%s.link", path), 0);
 	EXPECT_EQ(mkfifo(path, 0600), 0);
 	EXPECT_EQ(symlink(path, link), 0);
