@@ -152,8 +152,8 @@ bool policy_has_pressure(const struct request_facts *facts);
 /* The waits that the request may make. */
 enum waits policy_waits(const struct request_facts *facts);
 
-/* What has been spent of the budget, as a multiple of it. Above 1 the request's
- * stream is too late, or the program has lost too much time. */
+/* The time that the request's stream is late and that the program has lost, as
+ * a multiple of the budget. Above 1 it is too much. */
 double policy_budgets_spent(const struct request_facts *facts);
 
 /* The longest forecasts of waits that are worth their price. */

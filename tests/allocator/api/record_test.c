@@ -57,9 +57,7 @@ TEST(a_use_by_the_stream_of_the_block_is_none)
 	expect_healthy();
 }
 
-/* What no stream stands for is work of the block's device, whichever is
- * current.
- */
+/* All streams are those of the block's device, whichever device is current. */
 TEST(a_use_by_all_streams_is_of_the_device_of_the_block)
 {
 	weir_stream mine;
