@@ -47,18 +47,12 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 	return known;
 }
 
-/* The device whose streams a handle stands for. WEIR_STREAM_ANY is all work of
- * the device of a block, as for a free; a default stream is that of the current
- * device, which may use memory of another. */
+/* The device of a device block; else WEIR_DEVICE_CURRENT. */
 static int
-device_meant(const struct record *record, const void *ptr, weir_stream handle)
-    UNCHECKED
+device_of_block(const void *ptr) UNCHECKED
 {
+	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	int device = WEIR_DEVICE_CURRENT;
-	struct block *block =
-	    handle == WEIR_STREAM_ANY && !record->host && ptr != NULL ?
-	    find_locked(ptr) :
-	    NULL;
 
 	if (block == NULL)
 		return device;
@@ -68,20 +62,14 @@ device_meant(const struct record *record, const void *ptr, weir_stream handle)
 	return device;
 }
 
+/* Record a use by a stream, or by all work, of a device. */
 static enum weir_status
-record_call(const struct record *record, const void *ptr, weir_stream handle)
-    UNCHECKED
+record_on(const struct record *record, const void *ptr, weir_stream handle,
+    int device) UNCHECKED
 {
 	struct stream *stream;
-	enum weir_status status;
+	enum weir_status status = stream_find(device, handle, &stream);
 
-	if (record_known(record, ptr, handle, &status))
-		return status;
-	if (os_forked())
-		return status_set(WEIR_EFORK, "%s: %s", record->call,
-		    weir_status_text(WEIR_EFORK));
-	status =
-	    stream_find(device_meant(record, ptr, handle), handle, &stream);
 	if (status != WEIR_OK)
 		return status;
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
@@ -102,6 +90,29 @@ record_call(const struct record *record, const void *ptr, weir_stream handle)
 	lock_leave(&arena->lock);
 put:
 	stream_put(stream);
+	return status;
+}
+
+static enum weir_status
+record_call(const struct record *record, const void *ptr, weir_stream handle)
+    UNCHECKED
+{
+	enum weir_status status;
+
+	if (record_known(record, ptr, handle, &status))
+		return status;
+	if (os_forked())
+		return status_set(WEIR_EFORK, "%s: %s", record->call,
+		    weir_status_text(WEIR_EFORK));
+	status = record_on(record, ptr, handle, WEIR_DEVICE_CURRENT);
+	/* All work is that of the current device, which may use memory of
+	 * another, and that of the block's. */
+	if (status == WEIR_OK && handle == WEIR_STREAM_ANY) {
+		int device = device_of_block(ptr);
+
+		if (device != WEIR_DEVICE_CURRENT)
+			status = record_on(record, ptr, handle, device);
+	}
 	return status;
 }
 

@@ -205,7 +205,7 @@ WEIR_API enum weir_status weir_free_async(void *ptr, weir_stream stream);
  * @param ptr     any address within a live block, so that views work
  * @param stream  NULL is the default stream of the current device, which need
  *                not be the block's; WEIR_STREAM_ANY all work submitted to the
- *                block's device, or for host memory to the current one
+ *                current device, and to the block's
  * @return WEIR_OK, also for the block's own stream (which needs no record);
  *         WEIR_EINVAL if no live block holds ptr or the stream was destroyed;
  *         WEIR_EHOSTMEM

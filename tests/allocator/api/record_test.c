@@ -57,7 +57,7 @@ TEST(a_use_by_the_stream_of_the_block_is_none)
 	expect_healthy();
 }
 
-/* All streams are those of the block's device, whichever device is current. */
+/* Another device may be current. */
 TEST(a_use_by_all_streams_is_of_the_device_of_the_block)
 {
 	weir_stream mine;
@@ -84,6 +84,33 @@ TEST(a_use_by_all_streams_is_of_the_device_of_the_block)
 	}
 	EXPECT_OK(weir_stream_destroy(mine));
 	EXPECT_OK(weir_stream_destroy(other));
+	expect_healthy();
+}
+
+TEST(a_use_by_all_streams_is_of_the_current_device_too)
+{
+	weir_stream mine;
+	weir_stream guest;
+
+	device_need(2);
+	EXPECT_OK(weir_stream_create(1, 0, &mine));
+	EXPECT_OK(weir_stream_create(0, 0, &guest));
+	for (int past = 0; past < 2; past++) {
+		char *ptr = weir_malloc_on(1, 4 * MIB, mine);
+
+		EXPECT_NOT_NULL(ptr);
+		busy(guest, LATE_MS);
+		EXPECT_OK(past ? weir_record_use(ptr, WEIR_STREAM_ANY) :
+				 weir_record_stream(ptr, WEIR_STREAM_ANY));
+		give(ptr);
+		char *early = weir_malloc_on(1, 4 * MIB, mine);
+		EXPECT_NE(early, ptr);
+		EXPECT(!is_done(guest));
+		give(early);
+		EXPECT_OK(weir_trim(1, 0, NULL));
+	}
+	EXPECT_OK(weir_stream_destroy(mine));
+	EXPECT_OK(weir_stream_destroy(guest));
 	expect_healthy();
 }
 
