@@ -210,14 +210,21 @@ find_donors(struct remap_plan *plan, enum grow_how how)
 
 /* ---- Choosing handles -------------------------------------------------- */
 
+/* The first part with at least `size` bytes to fill, or NULL. */
+static struct part *
+part_for(struct remap_plan *plan, size_t size)
+{
+	for (size_t i = 0; i < plan->part_count; i++)
+		if (plan->parts[i].size - plan->parts[i].filled >= size)
+			return &plan->parts[i];
+	return NULL;
+}
+
 /* The next part to fill, or NULL. */
 static struct part *
 open_part(struct remap_plan *plan)
 {
-	for (size_t i = 0; i < plan->part_count; i++)
-		if (plan->parts[i].filled < plan->parts[i].size)
-			return &plan->parts[i];
-	return NULL;
+	return part_for(plan, 1);
 }
 
 static void
@@ -257,9 +264,8 @@ choose_handles(struct remap_plan *plan, struct donor *donor)
 	struct handle *handle;
 	struct part *part;
 
-	while ((part = open_part(plan)) != NULL &&
-	    (handle = next_of(donor)) != NULL &&
-	    handle->size <= part->size - part->filled)
+	while ((handle = next_of(donor)) != NULL &&
+	    (part = part_for(plan, handle->size)) != NULL)
 		move_handle(plan, part, donor, handle);
 }
 
@@ -272,11 +278,11 @@ choose_handles(struct remap_plan *plan, struct donor *donor)
 static void
 choose_larger(struct remap_plan *plan, enum grow_how how)
 {
-	struct part *part = open_part(plan);
+	struct part *part = plan_last_part(plan);
 	struct donor *best = NULL;
 	struct handle *smallest = NULL;
 
-	if (part == NULL || part != plan_last_part(plan))
+	if (part->filled == part->size)
 		return;
 	size_t most = how == GROW_EXACT ?
 	    SIZE_MAX :

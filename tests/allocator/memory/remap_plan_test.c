@@ -40,6 +40,35 @@ TEST(free_memory_in_place_is_part_of_the_memory_that_is_mapped_together)
 	expect_healthy();
 }
 
+/* A hole that no free piece fits into takes new memory, and the holes behind it
+ * take the pieces that fit them. */
+TEST(a_hole_that_is_too_small_for_a_piece_leaves_it_to_the_next_hole)
+{
+	weir_stream a = new_stream();
+	size_t freed = 0;
+
+	conf("tcache:0");
+	char *small_hole = take(2 * MIB, a);
+	char *between = take(4 * MIB, a);
+	char *large_hole = take(8 * MIB, a);
+	take(2 * MIB, a);
+	char *piece = take(8 * MIB, a);
+	take(2 * MIB, a);
+	give(small_hole);
+	give(large_hole);
+	finish(a);
+	EXPECT_OK(weir_trim(0, 0, &freed));
+	EXPECT_EQ(freed, 10 * MIB);
+	give(between);
+	give(piece);
+	EXPECT_EQ(take(14 * MIB, a), small_hole);
+	EXPECT_EQ(stats().remapped_bytes, 8 * MIB);
+	EXPECT_EQ(reserved(), 18 * MIB);
+	fill(small_hole, 14 * MIB, 1, a);
+	expect_filled(small_hole, 14 * MIB, 1, a);
+	expect_healthy();
+}
+
 /* The run that needs the fewest new bytes begins with addresses and ends with a
  * part of free memory. That part could not be moved then, and the limit has no
  * space for new memory. */
