@@ -71,31 +71,6 @@ share_of(double delay_percent)
 	return delay_percent / 100 / 2;
 }
 
-bool
-policy_may_move(const struct request_facts *facts)
-{
-	if (facts->prefer == PREFER_MEMORY &&
-	    facts->held_bytes > policy_memory_most(facts->most_live_bytes))
-		return true;
-	return facts->delay_percent > 0 &&
-	    facts->moves_paid_ns <= facts->now_ns;
-}
-
-uint64_t
-policy_pay_moves(
-    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent)
-{
-	double share = share_of(delay_percent);
-	double cost_ns = policy.move_us * 1e3 * (double)handles;
-	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
-
-	if (share == 0)
-		return paid_ns;
-	if (now_ns > earlier && paid_ns < now_ns - earlier)
-		paid_ns = now_ns - earlier;
-	return paid_ns + (uint64_t)(cost_ns / share);
-}
-
 /* ---- The budget ---------------------------------------------------------- */
 
 static double
@@ -278,4 +253,47 @@ policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 	if (longest < oldest_ns)
 		longest = oldest_ns;
 	return longest > age_ns ? longest - age_ns : 0;
+}
+
+/* ---- Moves --------------------------------------------------------------- */
+
+/* What earlier moves cost beyond their share of the time, in us. */
+static double
+unpaid_of(const struct request_facts *facts)
+{
+	if (facts->moves_paid_ns <= facts->now_ns)
+		return 0;
+	return (double)(facts->moves_paid_ns - facts->now_ns) / 1e3 *
+	    share_of(facts->delay_percent);
+}
+
+bool
+policy_may_move(const struct request_facts *facts, enum moves moves)
+{
+	double unpaid = unpaid_of(facts);
+
+	if (facts->prefer == PREFER_MEMORY &&
+	    facts->held_bytes > policy_memory_most(facts->most_live_bytes))
+		return true;
+	if (facts->delay_percent == 0)
+		return false;
+	return unpaid == 0 ||
+	    (moves == MOVES_ENOUGH && facts->prefer == PREFER_BALANCE &&
+		!facts->is_small &&
+		unpaid <= lesser(worth_of(facts), most_late_us(facts)));
+}
+
+uint64_t
+policy_pay_moves(
+    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent)
+{
+	double share = share_of(delay_percent);
+	double cost_ns = policy.move_us * 1e3 * (double)handles;
+	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
+
+	if (share == 0)
+		return paid_ns;
+	if (now_ns > earlier && paid_ns < now_ns - earlier)
+		paid_ns = now_ns - earlier;
+	return paid_ns + (uint64_t)(cost_ns / share);
 }

@@ -75,9 +75,11 @@
  * moves so far must be *paid* by the time since. A program that moves nothing
  * earns that of ten seconds at most, so that a busy phase after a quiet one
  * does not spend it all. A program that does little but allocate, again and
- * again, thus moves hardly anything, and grows until it need not. With
- * `prefer:memory` moves are not rationed if a twelfth more would be held than
- * the peak of live bytes.
+ * again, thus moves hardly anything, and grows until it need not. If moves are
+ * enough for a request, so that no memory is new, they may be made before
+ * earlier moves are paid: the unpaid cost may be as much as the price of the
+ * memory, and as the largest budget. With `prefer:memory` moves are not
+ * rationed if a twelfth more would be held than the peak of live bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */
@@ -189,8 +191,12 @@ struct forecast {
 uint64_t policy_forecast(
     uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns);
 
+/* What moves do for a request: they are a part of what it needs, beside new
+ * memory; or they are enough. */
+enum moves { MOVES_PART, MOVES_ENOUGH };
+
 /* May memory be moved together for the request? */
-bool policy_may_move(const struct request_facts *facts);
+bool policy_may_move(const struct request_facts *facts, enum moves moves);
 
 /*
  * Account for handles that were moved for a request.

@@ -286,13 +286,19 @@ shed_and_wait(struct request *r)
 	return status;
 }
 
-/* May free memory be moved together for the request? */
 static bool
-may_move(const struct request *r)
+may_move(const struct request *r, enum moves moves)
 {
 	struct request_facts facts = facts_of(r);
 
-	return policy_may_move(&facts);
+	return policy_may_move(&facts, moves);
+}
+
+/* May free memory be moved together, if that is enough for the request? */
+static bool
+may_move_enough(const struct request *r)
+{
+	return may_move(r, MOVES_ENOUGH);
 }
 
 /* Drain caches for the request: tcache.h, Note [What is in use stays]. */
@@ -402,7 +408,7 @@ grow_ahead(struct request *r)
 	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	return grow_pool(r, may_move(r) ? GROW_MIXED : GROW_NEW);
+	return grow_pool(r, may_move(r, MOVES_PART) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status
@@ -438,7 +444,7 @@ static const struct step ladder[] = {
 	{ "4: a wait at its price", SERVED_wait, has_prices, price_wait },
 	{ "4: a wait on the device", SERVED_wait, may_wait_at_all,
 	    wait_within_limits },
-	{ "5: a remap", SERVED_moved, may_move, remap },
+	{ "5: a remap", SERVED_moved, may_move_enough, remap },
 	{ "6: growth", SERVED_grown, NULL, grow_ahead },
 	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
 	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,

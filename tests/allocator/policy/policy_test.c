@@ -157,7 +157,45 @@ TEST(moves_must_be_paid_before_others_are_made)
 			.now_ns = 1000,
 			.moves_paid_ns = rows[i].paid_ns };
 
-		EXPECT_EQ(policy_may_move(&facts), rows[i].may);
+		EXPECT_EQ(policy_may_move(&facts, MOVES_PART), rows[i].may);
+		if (rows[i].prefer != PREFER_BALANCE)
+			EXPECT_EQ(
+			    policy_may_move(&facts, MOVES_ENOUGH), rows[i].may);
+	}
+}
+
+/* The unpaid cost is one part in 200 of the unpaid time. 100 MiB cost 6.4 ms
+ * if a fifth more than the peak is held. */
+TEST(unpaid_moves_that_are_enough_may_cost_as_much_as_the_memory)
+{
+	static const struct {
+		size_t held_mb; /* with a peak of 1,200 live */
+		uint64_t unpaid_us;
+		bool is_small;
+		bool may;
+	} rows[] = {
+		{ 1200, 0, false, true },
+		{ 1200, 200, false, false },
+		{ 1440, 200 * 6300, false, true },
+		{ 1440, 200 * 6500, false, false },
+		{ 1440, 200 * 6300, true, false },
+		{ 9000, 200 * 50000, false, true }, /* the largest budget */
+		{ 9000, 200 * 50001, false, false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = { .prefer = PREFER_BALANCE,
+			.delay_percent = 1,
+			.is_small = rows[i].is_small,
+			.held_bytes = rows[i].held_mb * MB,
+			.most_live_bytes = 1200 * MB,
+			.request_bytes = 100 * MB,
+			.now_ns = 1000,
+			.moves_paid_ns = 1000 + rows[i].unpaid_us * 1000 };
+
+		EXPECT_EQ(policy_may_move(&facts, MOVES_ENOUGH), rows[i].may);
+		EXPECT_EQ(policy_may_move(&facts, MOVES_PART),
+		    rows[i].unpaid_us == 0);
 	}
 }
 
