@@ -201,7 +201,7 @@ TEST(an_end_of_attributes_that_has_a_form_is_harmless)
 /* The reader compares the names of functions that have the same addresses. */
 TEST(names_of_functions_that_are_very_long_are_harmless)
 {
-	enum { FUNCTIONS = 50000, LENGTH = 2 << 20 };
+	enum { FUNCTIONS = 50000, WORDS = 1 << 18 };
 	static const unsigned char abbrevs[] = { UNIT_BEGINS,
 		/* A function: name in .debug_line_str, low_pc, high_pc. */
 		2, 0x2e, 0, 0x03, 0x1f, 0x11, 0x01, 0x12, 0x0b, 0, 0,
@@ -214,7 +214,7 @@ TEST(names_of_functions_that_are_very_long_are_harmless)
 	size_t begin = begin_unit(&info);
 
 	add_all(&codes, abbrevs, sizeof(abbrevs));
-	for (int i = 0; i < LENGTH / 8; i++)
+	for (uint64_t i = 0; i < test_effort(WORDS); i++)
 		add(&text, 0x6161616161616161, 8);
 	add(&text, 0, 1);
 	add(&info, 3, 1);
