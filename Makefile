@@ -490,11 +490,12 @@ $(B)/$(torch_form_dir)/form-$(1): \
 endef
 $(foreach v,$(torch_forms),$(eval $(call torch_form_rules,$(v))))
 
-# Holds the flags; it changes, and so rebuilds all, when they do.
+# Holds the flags; it changes, and so rebuilds all, when they do. Expanded here,
+# without what is added for the target that asks for it first.
+all_flags := $(CC) $(cflags) $(ldflags) $(je_lib)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(cflags) $(ldflags) $(je_lib)' | cmp -s - $@ || \
-	    echo '$(CC) $(cflags) $(ldflags) $(je_lib)' >$@
+	@echo '$(all_flags)' | cmp -s - $@ || echo '$(all_flags)' >$@
 .PHONY: FORCE
 FORCE:
 
