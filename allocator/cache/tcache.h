@@ -28,12 +28,12 @@
  * the larger blocks of all threads. From other bins and depots it takes only
  * idle blocks, which were not used since the last inspection: the bins of a
  * cache that has counted nothing, and as many magazines as a depot has held all
- * the time. Caches of other streams are drained only under memory pressure:
- * policy.h, Note [Wait or grow]. Blocks in use stay, because their threads
- * would need them at once and bring them back one by one. Threads that hand
- * memory to each other would otherwise take it from each other for ever, while
- * a little new memory, once, ends that. If no new memory can be had, or the
- * program prefers memory to speed, all caches are drained into the pools.
+ * the time. A large request drains caches of other streams only under memory
+ * pressure: policy.h, Note [Wait or grow]. Blocks in use stay, because their
+ * threads would need them at once and bring them back one by one. Threads that
+ * hand memory to each other would otherwise take it from each other for ever,
+ * while a little new memory, once, ends that. If no new memory can be had, or
+ * the program prefers memory to speed, all caches are drained into the pools.
  *
  * An inspection stops all threads that have a cache, and soon after an
  * inspection every cache seems unused. Therefore small requests, of which there

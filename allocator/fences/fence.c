@@ -13,12 +13,13 @@
  * that is not. The oldest fence is the one to wait for, because its stream has
  * had the most time to meet it.
  *
- * A stream that allocates is fenced now and then as well. Its fences tell other
- * streams which of its memory is complete, and tell the stream's own requests
- * how busy it is. Large allocations count as frees do, because a program may
- * free all blocks of a stream on another one: PyTorch's cudaMallocAsync backend
- * does. Such a stream would have no fence and look idle, and an idle stream
- * makes few waits.
+ * A stream that frees and allocates is fenced now and then as well, by the next
+ * request of any stream: a stream that has much free memory may make few
+ * requests itself. Its fences tell other streams which of its memory is
+ * complete, and tell the stream's own requests how busy it is. Large
+ * allocations count as frees do, because a program may free all blocks of a
+ * stream on another one: PyTorch's cudaMallocAsync backend does. Such a stream
+ * would have no fence and look idle, and an idle stream makes few waits.
  *
  * A stream that is far behind may need more fences than there are. Then fences
  * in the middle are dropped, because without recent fences no request could
@@ -38,8 +39,8 @@
 #include "streams/event.h"
 #include "trace/served.h"
 
-/* A stream that allocates gets a fence whenever it has freed and allocated one
- * part in FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
+/* A stream gets a fence whenever it has freed and allocated one part in
+ * FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
 enum { FENCE_SHARE = 1024 };
 
 /* ---- Fences ------------------------------------------------------------- */
@@ -271,22 +272,34 @@ has_free(const struct stream_heap *heap)
 	    heap->pool[POOL_LARGE].free.count > 0;
 }
 
+/* Fence the stream if it is due. */
+static void
+fence_if_due(struct stream_heap *heap)
+{
+	size_t held = heap->stats.reserved_bytes.all.current;
+	uint64_t latest =
+	    heap->freed_at > heap->served_at ? heap->freed_at : heap->served_at;
+
+	if (heap->unfenced_bytes < FENCES_LEAST ||
+	    heap->unfenced_bytes < held / FENCE_SHARE)
+		return;
+	status_mute();
+	poll_fences(heap);
+	if (!record_fence(heap, latest))
+		heap->unfenced_bytes = 0;
+	status_unmute();
+}
+
 void
 fences_upkeep_due(struct stream_heap *mine)
 {
-	struct arena *arena = mine->arena;
-	size_t held = mine->stats.reserved_bytes.all.current;
-	uint64_t latest =
-	    mine->freed_at > mine->served_at ? mine->freed_at : mine->served_at;
+	struct stream_heap *other = mine->arena->unfenced;
 
-	if (mine->unfenced_bytes < held / FENCE_SHARE ||
-	    mine == arena->any_heap)
-		return;
-	status_mute();
-	poll_fences(mine);
-	if (!record_fence(mine, latest))
-		mine->unfenced_bytes = 0;
-	status_unmute();
+	mine->arena->unfenced = NULL;
+	if (mine != mine->arena->any_heap)
+		fence_if_due(mine);
+	if (other != NULL && other != mine)
+		fence_if_due(other);
 }
 
 void

@@ -12,26 +12,40 @@
 enum { FENCES_ASKED = 64 };
 
 /* The least bytes that a stream frees and allocates between two fences of its
- * own. */
-enum { FENCES_LEAST = 4 << 20 };
+ * own. Of what it has freed since its latest fence no other stream can know
+ * that it is complete. */
+enum { FENCES_LEAST = 1 << 20 };
 
-/* Fence the stream of a request now and then: fence.c, Note [Fences]. */
-void fences_upkeep_due(struct stream_heap *mine);
+/* Account for bytes that a stream has freed, or allocates by a large request,
+ * for fences_upkeep(). */
 static inline void
-fences_upkeep(struct stream_heap *mine)
+fences_note(struct stream_heap *heap, size_t bytes)
 {
-	if (mine->arena->streams > 1 && mine->unfenced_bytes >= FENCES_LEAST)
-		fences_upkeep_due(mine);
+	heap->unfenced_bytes += bytes;
+	if (heap->unfenced_bytes >= FENCES_LEAST &&
+	    heap != heap->arena->any_heap)
+		heap->arena->unfenced = heap;
 }
 
-/* Account for a large request of the stream, for fences_upkeep(). */
 static inline void
 fences_note_request(struct stream_heap *mine, size_t bytes)
 {
 	if (mine->arena->streams <= 1)
 		return;
-	mine->unfenced_bytes += bytes;
+	fences_note(mine, bytes);
 	mine->served_at = order_now();
+}
+
+/* Fence the streams for which it is due, of a request's stream and the one that
+ * freed latest: fence.c, Note [Fences]. */
+void fences_upkeep_due(struct stream_heap *mine);
+static inline void
+fences_upkeep(struct stream_heap *mine)
+{
+	if (mine->arena->streams > 1 &&
+	    (mine->unfenced_bytes >= FENCES_LEAST ||
+		mine->arena->unfenced != NULL))
+		fences_upkeep_due(mine);
 }
 
 /* Poll how far the streams have come, and fence those that are not done, for

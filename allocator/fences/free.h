@@ -5,6 +5,7 @@
 #ifndef ALLOCATOR_FENCES_FREE_H
 #define ALLOCATOR_FENCES_FREE_H
 
+#include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/view.h"
@@ -22,7 +23,7 @@ block_free_since(struct block *block)
 	}
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
-	home->unfenced_bytes += block->size;
+	fences_note(home, block->size);
 	if (block->arena->several)
 		block_set_epoch(block);
 	block_put_free(block);

@@ -141,6 +141,8 @@ heap_drop(struct stream_heap *heap)
 		heap->stream->heap = NULL;
 	stream_put(heap->stream);
 	depot_delete(heap->depot);
+	if (arena->unfenced == heap)
+		arena->unfenced = NULL;
 	meta_free(heap, sizeof(*heap));
 }
 

@@ -297,7 +297,9 @@ struct arena {
 	/* The heaps with blocks in ->freed or with pending ones, and some that
 	 * had: heap_first_freed(). */
 	struct list having_freed;
-	unsigned streams; /* streams that have a heap */
+	struct stream_heap *unfenced; /* has freed so much that a fence is due;
+				       * or NULL */
+	unsigned streams;             /* streams that have a heap */
 	bool several; /* there have been two streams, or device-scope requests:
 			 FREE blocks are in heap->freed, where other streams
 			 find them */

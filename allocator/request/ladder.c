@@ -306,11 +306,12 @@ static bool
 drain(const struct request *r)
 {
 	struct arena *arena = r->heap->arena;
+	bool widely = r->has_pressure || r->kind == POOL_SMALL;
 
 	return r->options->prefer == PREFER_MEMORY ||
 		arena->traits.drains_caches ?
 	    tcache_drain(arena) :
-	    tcache_drain_idle(&r->heap->pool[r->kind], r->has_pressure);
+	    tcache_drain_idle(&r->heap->pool[r->kind], widely);
 }
 
 /* Is it a device-scope request? */

@@ -83,9 +83,8 @@ fetch(struct request *r, struct block *block)
 	if (status != WEIR_OK)
 		return status;
 	block_move(block, &r->heap->pool[r->kind]);
-	block->freed_at = order_tick();
+	block->freed_at = r->heap->completed_at;
 	block_set_epoch(block);
-	r->heap->freed_at = block->freed_at;
 	block_put(block, BLOCK_FREE);
 	heap_drop_if_done(owner);
 	return search_own(r);

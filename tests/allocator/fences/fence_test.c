@@ -255,6 +255,34 @@ TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 	expect_healthy();
 }
 
+/* Otherwise none of what it has freed would be known to be complete when
+ * another stream needs memory. */
+TEST(a_stream_that_frees_much_and_asks_for_nothing_is_fenced_by_others)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *block[4];
+
+	conf("tcache:0");
+	take(512, b);
+	for (int i = 0; i < 4; i++)
+		block[i] = take(512 * KIB, a);
+	struct stream_heap *of_a = heap_of(a);
+	busy(a, LATE_MS);
+	give(block[0]);
+	take(512, b);
+	EXPECT_EQ(of_a->fence_count, 0);
+	give(block[1]);
+	take(512, b);
+	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
+	give(block[2]);
+	give(block[3]);
+	take(512, b);
+	EXPECT_EQ(of_a->fence_count, 2);
+	expect_healthy();
+}
+
 /* PyTorch's cudaMallocAsync backend frees on a separate stream. Without fences
  * the stream would look idle to its own requests. */
 TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
@@ -451,9 +479,9 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 	conf("tcache:0");
 	struct stream_heap *of_a = heap_of(a);
 	of_b = heap_of(new_stream());
-	take(2 * MIB, a); /* keeps the heap */
+	take(512, a); /* keeps the heap */
 	busy(a, LATE_MS);
-	free_some(a, 2 * MIB);
+	free_some(a, 512 * KIB);
 	poll(of_b);
 	EXPECT_EQ(of_a->fence_count, 1);
 	EXPECT_OK(weir_stream_destroy(a));
