@@ -70,7 +70,7 @@ TEST(a_name_whose_long_arguments_double_is_not_bounded)
 /* A demangler may keep 32 bits of a number, and take this one for S0_. */
 TEST(a_number_that_is_cut_may_stand_for_any_part)
 {
-	char name[512] = "_Z1f1BIiE1AIS1Z141Z4_S1Z141Z4_E";
+	char name[1024] = "_Z1f1BIiE1AIS1Z141Z4_S1Z141Z4_E";
 	size_t length = strlen(name);
 
 	for (int i = 0; i < 22; i++)
