@@ -602,7 +602,8 @@ write_tensors(const struct saving *s)
 		return status_set(WEIR_EHOSTMEM, "%s: no host memory", caller);
 	snprintf(
 	    name, size, "%s.%u.%u", s->path, os_process_id(), os_thread_id());
-	file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	file = open(
+	    name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (file < 0) {
 		status = save_failed(s, "making the file");
 		meta_free(name, size);

@@ -23,6 +23,7 @@
 
 #include "base/meta.h"
 #include "trace/elf_part.h"
+#include "trace/mangled.h"
 #include "trace/reader_memory.h"
 #include "trace/stack.h"
 
@@ -306,7 +307,7 @@ copy_text(char *to, size_t size, const char *from)
 }
 
 /* Copy a function's name, demangled if the process has the C++ library for
- * that. */
+ * that and the name does not expand to a very long text. */
 static void
 copy_demangled(char *to, size_t size, const char *name)
 {
@@ -315,7 +316,8 @@ copy_demangled(char *to, size_t size, const char *name)
 	void *found;
 	char *text = NULL;
 
-	if (name != NULL && strncmp(name, "_Z", 2) == 0) {
+	if (name != NULL && strncmp(name, "_Z", 2) == 0 &&
+	    mangled_name_is_bounded(name)) {
 		library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
 		found = dlsym(
 		    library != NULL ? library : RTLD_DEFAULT, "__cxa_demangle");

@@ -49,8 +49,9 @@ struct weir_save_options {
 
 /**
  * Write tensors to a file, which appears complete or not at all: it is written
- * under another name in the same folder and renamed. A symbolic link at `path`
- * is replaced and not followed; a device, a pipe or a socket there is an error.
+ * under another name in the same folder, with mode 0600, and renamed. A
+ * symbolic link at `path` is replaced and not followed; a device, a pipe or a
+ * socket there is an error.
  *
  * Elements are read after all known work on each tensor (weir_tensor_join()).
  * Several threads of weir's own copy from the device and write at the same

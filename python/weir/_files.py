@@ -39,7 +39,7 @@ def _bar(progress, what):
 
 def save(path, tensors, *, metadata=None, progress=None):
     """Write tensors to a file in the safetensors format, which every framework
-    reads. The file appears complete or not at all.
+    reads. The file appears complete or not at all, with mode 0600.
 
     tensors: a dict from names to tensors, or to what asarray() takes. Tensors
     that share memory share it again after loading; each byte is written once.

@@ -81,6 +81,28 @@ TEST(a_soak_that_finds_nothing_succeeds)
 	command_free(&result);
 }
 
+/* SIGINT ends a soak once the runs under way have ended. The next call goes on
+ * with other seeds. */
+TEST(a_soak_that_is_stopped_goes_on_with_other_seeds)
+{
+	struct command_result result = script("soak",
+	    "cd \"$1\" && mkdir -p rel/tests/model rel/lib/sim &&"
+	    "for p in model model_threads model_faults model_graphs; do"
+	    " printf '%s' \"$2\" >rel/tests/model/${p}_test;"
+	    " chmod 755 rel/tests/model/${p}_test; done;"
+	    "export SOAK_EVERY=1; set -m;"
+	    "\"$0\" --built \"$1/rel\" 1 \"$1/ledger\" >first &"
+	    "until grep -q ok ledger; do sleep 0.1; done;"
+	    "kill -INT $!; wait $!; echo status $?; n=$(wc -l <ledger);"
+	    "SOAK_TARGET=$((n * 1000 + 3000)) \"$0\" --built \"$1/rel\" 1"
+	    " \"$1/ledger\" && [ $(wc -l <ledger) -ge $((n + 3)) ] &&"
+	    "cut -d' ' -f5 ledger | sort -n | uniq -d | wc -l");
+
+	EXPECT_STR_HAS(result.out, "status 0\n");
+	EXPECT_STR_HAS(result.out, " 0 failed\n0\n");
+	command_free(&result);
+}
+
 /* Fuzz programs of a build folder rel: each prints that it has tried 7 inputs,
  * and `bad` fails. */
 #define FUZZERS                                                                \

@@ -377,6 +377,23 @@ TEST(impossible_names_are_refused_and_no_file_appears)
 	weir_tensor_destroy(tensor);
 }
 
+TEST(a_saved_file_is_its_users_alone)
+{
+	const char *path = temporary();
+	struct weir_tensor *tensor =
+	    tensor_on(WEIR_MEMORY_HOST, WEIR_UINT8, SHAPE(1));
+	const struct weir_named named = { "x", tensor };
+	const mode_t mask = umask(0);
+	struct stat about;
+
+	EXPECT_OK(weir_tensor_fill(tensor, WEIR_INT32, &(int){ 1 }, NULL));
+	EXPECT_OK(weir_save(path, &named, 1, NULL));
+	umask(mask);
+	EXPECT_EQ(stat(path, &about), 0);
+	EXPECT_EQ(about.st_mode & 0777, 0600);
+	weir_tensor_destroy(tensor);
+}
+
 /* A file that is renamed over a device removes it for every process. */
 TEST(a_device_or_a_pipe_is_no_place_for_a_file)
 {

@@ -3,6 +3,7 @@
  * to the reader of debug information. stack_names_dwarf_test.c has the contents
  * of debug information.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdlib.h>
@@ -376,4 +377,48 @@ TEST(what_is_read_of_a_file_later_fits_what_was_read_first)
 	EXPECT_EQ(memcmp(&head[1], &head[0], sizeof(head[0])), 0);
 	EXPECT_EQ(backtrace_close(fd, ignore_complaint, NULL), 1);
 	hostile_finish(&hostile);
+}
+
+/* ---- Names of C++ -------------------------------------------------------- */
+
+/* clang-format off */
+#define PARTS(a, b, c, d) \
+	"S1_IS" a "_S" a "_ES1_IS" b "_S" b "_ES1_IS" c "_S" c "_ES1_IS" d "_S" d "_E"
+/* clang-format on */
+
+/* Each of the last 32 arguments is twice as long as the one before: gigabytes.
+ */
+#define DOUBLING                                                               \
+	"_Z1f1BIiE1AIS0_S0_E" PARTS("2", "3", "4", "5")                        \
+	    PARTS("6", "7", "8", "9") PARTS("A", "B", "C", "D")                \
+		PARTS("E", "F", "G", "H") PARTS("I", "J", "K", "L")            \
+		    PARTS("M", "N", "O", "P") PARTS("Q", "R", "S", "T")        \
+			PARTS("U", "V", "W", "X")
+
+int doubling(void) __asm__(DOUBLING);
+int two_ints(void) __asm__("_Z8two_intsii");
+
+int
+doubling(void)
+{
+	return 1;
+}
+
+int
+two_ints(void)
+{
+	return 2;
+}
+
+TEST(a_name_that_expands_to_gigabytes_is_shown_as_it_is)
+{
+	struct stack_place place;
+
+	if (dlopen("libstdc++.so.6", RTLD_LAZY) == NULL)
+		SKIP("there is no C++ library to demangle names");
+	EXPECT_EQ(stack_describe((const char *)two_ints + 1, &place, 1), 1);
+	EXPECT_STR_EQ(place.function, "two_ints(int, int)");
+	EXPECT_EQ(stack_describe((const char *)doubling + 1, &place, 1), 1);
+	EXPECT_EQ(
+	    strncmp(place.function, DOUBLING, sizeof(place.function) - 1), 0);
 }
