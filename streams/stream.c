@@ -195,6 +195,11 @@ describe_stream(const struct key *key, struct stream *stream)
 
 	stream->handle = key->handle;
 	stream->context = key->context;
+	/* A driver may crash on a handle that it did not give. This one is
+	 * certainly none, because programs have no such address. */
+	if (key->context == NULL && (intptr_t)key->handle < 0)
+		return status_set(WEIR_EINVAL, "stream %p: not a stream",
+		    (void *)key->handle);
 	if (key->context == NULL) {
 		code = driver_peek()->cuStreamGetCtx(
 		    key->handle, &stream->context);
