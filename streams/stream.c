@@ -597,8 +597,12 @@ static enum weir_status
 record_event(struct stream *stream, CUevent event) HOLDS(stream->lock)
 {
 	if (stream_capturing(stream))
-		return status_set(WEIR_ECAPTURE,
-		    "stream %p: it is being captured", (void *)stream->handle);
+		return stream->handle == WEIR_STREAM_ANY ?
+		    status_set(WEIR_ECAPTURE,
+			"device %d: a stream of it is being captured",
+			stream->device) :
+		    status_set(WEIR_ECAPTURE, "stream %p: it is being captured",
+			(void *)stream->handle);
 	if (names_context(stream))
 		return record_context(stream, event);
 	CUstream handle = record_handle(stream);
