@@ -93,8 +93,8 @@ WEIR_API enum weir_status weir_stream_report_work(weir_stream stream);
  * WEIR_STREAM_ANY. */
 WEIR_API enum weir_status weir_stream_query(weir_stream stream);
 
-/** Wait until all queued work is done; for WEIR_STREAM_ANY, that of
- * the current device. */
+/** Wait until all queued work is done; for WEIR_STREAM_ANY, that of the current
+ * device. */
 WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
 
 /**
