@@ -188,45 +188,6 @@ TEST(copies_of_unknown_device_memory_are_refused)
 	    cu.cuMemsetD8Async(memory, 1, 1, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(copies_and_fills_that_exceed_the_address_space_are_refused)
-{
-	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 4096,
-		SIZE_MAX / 2 + 1, SIZE_MAX / 4 + 1 };
-	char host[64] = "";
-
-	cuda_begin();
-	CUdeviceptr memory = cuda_alloc(4096);
-
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		EXPECT_CU(cu.cuMemcpyHtoD_v2(memory, host, sizes[i]),
-		    CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemcpyDtoHAsync_v2(host, memory, sizes[i], NULL),
-		    CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemcpyDtoD_v2(memory, memory + 1024, sizes[i]),
-		    CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemsetD8Async(memory, 1, sizes[i], NULL),
-		    CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemsetD16Async(memory, 1, sizes[i], NULL),
-		    CUDA_ERROR_INVALID_VALUE);
-		EXPECT_CU(cu.cuMemsetD32Async(memory, 1, sizes[i], NULL),
-		    CUDA_ERROR_INVALID_VALUE);
-	}
-	EXPECT_CU(cu.cuMemHostRegister_v2(host, SIZE_MAX, 0),
-	    CUDA_ERROR_INVALID_VALUE);
-}
-
-TEST(a_copy_between_pageable_memory_beyond_all_addresses_is_refused)
-{
-	char host[64] = "";
-	CUdeviceptr address = (CUdeviceptr)(uintptr_t)host;
-
-	cuda_begin();
-	if (sim() == NULL)
-		SKIP("a driver may crash on it");
-	EXPECT_CU(cu.cuMemcpy(address, address + 32, SIZE_MAX),
-	    CUDA_ERROR_INVALID_VALUE);
-}
-
 TEST(pageable_memory_may_be_changed_after_the_call)
 {
 	static unsigned char bytes[4096];
