@@ -163,7 +163,8 @@ WEIR_API enum weir_status weir_event_create(
     unsigned flags, struct weir_event **out);
 
 /** Destroy an event; NULL does nothing. Work that waits for it is not
- * disturbed. */
+ * disturbed. WEIR_EINVAL for an event that belongs to an export or an import
+ * of <weir/ipc.h>. */
 WEIR_API enum weir_status weir_event_destroy(struct weir_event *event);
 
 /** Mark this point of `stream`. A second record replaces the first.
