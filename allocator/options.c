@@ -331,6 +331,19 @@ parse_defaults(struct options *options)
 	return WEIR_OK;
 }
 
+/* A setuid program must not replace a file that its caller names. */
+static enum weir_status
+check_privileged(const struct options *options, const char *variable)
+{
+	if (options->snapshot[0] == '\0' || getenv(variable) == NULL ||
+	    secure_getenv(variable) != NULL)
+		return WEIR_OK;
+	return status_set(WEIR_EINVAL,
+	    "%s: snapshot:%s: this program has more rights than its caller, "
+	    "who may not name a file",
+	    variable, options->snapshot);
+}
+
 /* Parse the environment. WEIR_CONF comes last, so that it overrides PyTorch's
  * variables. Of those the first that is set counts, as in PyTorch. */
 static enum weir_status
@@ -347,6 +360,8 @@ parse_environment(struct options *options)
 		struct origin origin = { theirs[i], WEIR_OPTION_ENVIRONMENT,
 			true };
 		enum weir_status status = parse(options, &origin, text);
+		if (status == WEIR_OK)
+			status = check_privileged(options, theirs[i]);
 		if (status != WEIR_OK)
 			return status;
 		break;
@@ -354,7 +369,9 @@ parse_environment(struct options *options)
 	if (ours == NULL)
 		return WEIR_OK;
 	struct origin origin = { "WEIR_CONF", WEIR_OPTION_ENVIRONMENT, false };
-	return parse(options, &origin, ours);
+	enum weir_status status = parse(options, &origin, ours);
+	return status == WEIR_OK ? check_privileged(options, "WEIR_CONF") :
+				   status;
 }
 
 static enum weir_status

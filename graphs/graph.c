@@ -462,6 +462,26 @@ weir_graph_instantiate(struct weir_graph *graph)
 	return instantiate(graph);
 }
 
+/* A replay may be on any stream of the graph's device. A driver may crash on a
+ * handle that is none. */
+static enum weir_status
+check_replay_stream(
+    const struct weir_graph *graph, weir_stream handle, const char *call)
+{
+	struct stream *stream;
+
+	if (handle == WEIR_STREAM_ANY)
+		return status_set(
+		    WEIR_EINVAL, "%s: WEIR_STREAM_ANY is no stream", call);
+	if (stream_is_default(handle))
+		return WEIR_OK;
+	enum weir_status status =
+	    stream_find(graph->stream->device, handle, &stream);
+	if (status == WEIR_OK)
+		stream_put(stream);
+	return status;
+}
+
 enum weir_status
 weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 {
@@ -473,7 +493,8 @@ weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 	if (atomic_load(&graph->pool->arena->suspended))
 		return status_set(
 		    WEIR_EINVAL, "%s: the pool is suspended", call);
-	if (graph->exec == NULL)
+	status = check_replay_stream(graph, stream, call);
+	if (status == WEIR_OK && graph->exec == NULL)
 		status = instantiate(graph);
 	if (status == WEIR_OK)
 		status = driver_enter(graph->stream->context, &guard);

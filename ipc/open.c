@@ -171,7 +171,7 @@ void
 import_drop(struct weir_ipc_import *import)
 {
 	status_mute();
-	weir_event_destroy(import->event);
+	(void)event_end(import->event);
 	unmap(import);
 	if (import->link != NULL)
 		tell_owner(import);
@@ -290,7 +290,7 @@ wait_ready(struct weir_ipc_import *import, const struct ipc_record *record,
 		    weir_event_synchronize(import->event) :
 		    weir_stream_wait_event(stream, import->event);
 	if (status == WEIR_OK) {
-		weir_event_destroy(import->event);
+		(void)event_end(import->event);
 		import->event = NULL;
 	}
 	return status;

@@ -36,7 +36,7 @@ export_free(struct weir_ipc_export *export)
 	meta_free(export->fds, export->record.pieces * sizeof(int));
 	meta_free(
 	    export->pieces, (export->record.pieces + 1) * sizeof(uint64_t));
-	weir_event_destroy(export->event);
+	(void)event_end(export->event);
 	meta_free(export, sizeof(*export));
 }
 
@@ -535,6 +535,7 @@ export_event(struct weir_event *event, struct weir_ipc_export **out)
 		return status;
 	}
 	export->event = event;
+	event_own(event);
 	register_export(export);
 	*out = export;
 	return WEIR_OK;

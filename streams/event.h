@@ -29,8 +29,13 @@ void event_forget(CUcontext context);
 
 /* ---- public_event.c ---------------------------------------------------- */
 
+/* The event belongs to an export or an import from now on: weir_event_destroy()
+ * refuses it, and event_end() destroys it. */
+void event_own(struct weir_event *event);
+enum weir_status event_end(struct weir_event *event);
+
 /* Make a struct weir_event of an event that another process has made, and take
- * the event over on success. WEIR_EHOSTMEM. */
+ * the event over on success. It is an import's. WEIR_EHOSTMEM. */
 enum weir_status event_adopt(
     int device, CUcontext context, CUevent handle, struct weir_event **out);
 

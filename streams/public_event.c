@@ -16,6 +16,7 @@ struct weir_event {
 	int device;
 	unsigned flags; /* of enum weir_event_flags */
 	bool reported;  /* its creation has been reported */
+	bool owned;     /* an export's or an import's; see event_own() */
 };
 
 static const unsigned all_flags =
@@ -51,8 +52,14 @@ weir_event_create(unsigned flags, struct weir_event **out)
 	return WEIR_OK;
 }
 
+void
+event_own(struct weir_event *event)
+{
+	event->owned = true;
+}
+
 enum weir_status
-weir_event_destroy(struct weir_event *event)
+event_end(struct weir_event *event)
 {
 	CUresult code = CUDA_SUCCESS;
 
@@ -68,6 +75,17 @@ weir_event_destroy(struct weir_event *event)
 	if (code != CUDA_SUCCESS && !driver_gone(code))
 		return driver_status(code, "cuEventDestroy()");
 	return WEIR_OK;
+}
+
+enum weir_status
+weir_event_destroy(struct weir_event *event)
+{
+	if (event != NULL && event->owned)
+		return status_set(WEIR_EINVAL,
+		    "weir_event_destroy(%p): the event belongs to an export or "
+		    "an import, which destroys it",
+		    (void *)event);
+	return event_end(event);
 }
 
 static enum weir_status
@@ -268,6 +286,7 @@ event_adopt(
 	if (status == WEIR_OK) {
 		(*out)->handle = handle;
 		(*out)->context = context;
+		(*out)->owned = true;
 		(*out)->device = device;
 	}
 	return status;

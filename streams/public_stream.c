@@ -265,14 +265,21 @@ ask_driver(weir_stream handle, const char *name,
 	return status;
 }
 
-/* WEIR_STREAM_ANY means all work of the context, and no query returns whether
- * that is done. */
+/* WEIR_STREAM_ANY means all work of the context. The driver has no query of
+ * whether that is done, and it has no priority. */
+static enum weir_status
+check_not_any(weir_stream stream, const char *call)
+{
+	if (stream != WEIR_STREAM_ANY)
+		return WEIR_OK;
+	return status_set(
+	    WEIR_ENOTSUP, "%s: WEIR_STREAM_ANY is no stream", call);
+}
+
 static CUresult
 ask_done(CUstream stream, void *answer)
 {
 	(void)answer;
-	if (stream == WEIR_STREAM_ANY)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	return driver_peek()->cuStreamQuery(stream);
 }
 
@@ -292,8 +299,6 @@ ask_wait(CUstream stream, void *answer)
 static CUresult
 ask_priority(CUstream stream, void *answer)
 {
-	if (stream == WEIR_STREAM_ANY)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	return driver_peek()->cuStreamGetPriority(stream, answer);
 }
 
@@ -320,7 +325,11 @@ weir_stream_report_work(weir_stream handle)
 enum weir_status
 weir_stream_query(weir_stream stream)
 {
-	return ask_driver(stream, "cuStreamQuery", ask_done, NULL);
+	enum weir_status status = check_not_any(stream, "weir_stream_query");
+
+	return status != WEIR_OK ?
+	    status :
+	    ask_driver(stream, "cuStreamQuery", ask_done, NULL);
 }
 
 enum weir_status
@@ -380,11 +389,13 @@ weir_copy(void *to, const void *from, size_t size, weir_stream stream)
 
 	if (size == 0)
 		return WEIR_OK;
-	if (to == NULL || from == NULL || stream == WEIR_STREAM_ANY)
+	if (to == NULL || from == NULL || stream == WEIR_STREAM_ANY ||
+	    size > WEIR_SIZE_MAX)
 		return status_set(WEIR_EINVAL,
 		    "weir_copy(%p, %p, %zu bytes, stream %p): %s", to, from,
 		    size, (void *)stream,
 		    stream == WEIR_STREAM_ANY ? "a copy needs a stream" :
+			size > WEIR_SIZE_MAX  ? "no memory is that large" :
 						"an address is NULL");
 	status = weir_stream_device(stream, &copying.device);
 	if (status != WEIR_OK)
@@ -431,8 +442,10 @@ weir_stream_priority(weir_stream stream, int *priority)
 	if (priority == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_priority: priority is NULL");
-	enum weir_status status =
-	    ask_driver(stream, "cuStreamGetPriority", ask_priority, &value);
+	enum weir_status status = check_not_any(stream, "weir_stream_priority");
+	if (status == WEIR_OK)
+		status = ask_driver(
+		    stream, "cuStreamGetPriority", ask_priority, &value);
 	if (status == WEIR_OK)
 		*priority = value;
 	return status;

@@ -195,6 +195,11 @@ describe_stream(const struct key *key, struct stream *stream)
 
 	stream->handle = key->handle;
 	stream->context = key->context;
+	/* A driver may crash on a handle that it did not give. This one is
+	 * certainly none, because programs have no such address. */
+	if (key->context == NULL && (intptr_t)key->handle < 0)
+		return status_set(WEIR_EINVAL, "stream %p: not a stream",
+		    (void *)key->handle);
 	if (key->context == NULL) {
 		code = driver_peek()->cuStreamGetCtx(
 		    key->handle, &stream->context);
@@ -592,8 +597,12 @@ static enum weir_status
 record_event(struct stream *stream, CUevent event) HOLDS(stream->lock)
 {
 	if (stream_capturing(stream))
-		return status_set(WEIR_ECAPTURE,
-		    "stream %p: it is being captured", (void *)stream->handle);
+		return stream->handle == WEIR_STREAM_ANY ?
+		    status_set(WEIR_ECAPTURE,
+			"device %d: a stream of it is being captured",
+			stream->device) :
+		    status_set(WEIR_ECAPTURE, "stream %p: it is being captured",
+			(void *)stream->handle);
 	if (names_context(stream))
 		return record_context(stream, event);
 	CUstream handle = record_handle(stream);

@@ -149,6 +149,11 @@ check_array(const struct weir_array_interface *array)
 		    "%s: stream 0 is ambiguous; 1 is the legacy default "
 		    "stream, 2 the per-thread one",
 		    caller_in);
+	if (array->has_stream && array->stream == (uintptr_t)WEIR_STREAM_ANY)
+		return status_set(WEIR_EINVAL,
+		    "%s: stream %#llx is no stream; an interface that needs no "
+		    "wait has none",
+		    caller_in, (unsigned long long)array->stream);
 	if (array->ndim < 0 || array->ndim > WEIR_DIMS_MAX)
 		return status_set(WEIR_EINVAL,
 		    "%s: ndim %d is not within 0 and %d", caller_in,

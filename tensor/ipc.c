@@ -219,8 +219,11 @@ weir_ipc_view(struct weir_ipc_import *import, weir_stream stream,
 	};
 	struct weir_storage *storage;
 	int64_t length;
-	enum weir_status status = weir_ipc_info(import, &info);
+	enum weir_status status;
 
+	if (import == NULL)
+		return status_set(WEIR_EINVAL, "weir_ipc_view: import is NULL");
+	status = weir_ipc_info(import, &info);
 	if (status != WEIR_OK)
 		return status;
 	if (out == NULL || info.ptr == NULL || stream == WEIR_STREAM_ANY)

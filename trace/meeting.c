@@ -157,39 +157,41 @@ new_socket(int flags)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 }
 
-/* Does a process listen there? If not, its socket is removed. */
-static bool
-is_listened_to(int folder, pid_t pid)
+/* Refuse a name at which a process listens. If none does, a socket that was
+ * left there is removed. */
+static enum weir_status
+clear_name(int folder, pid_t pid)
 {
 	struct sockaddr_un address = socket_address(folder, pid);
 	int fd = new_socket(SOCK_NONBLOCK);
 
 	if (fd < 0)
-		return true;
+		return fail_meeting("cannot be made", "a socket");
 	bool taken =
 	    connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
 	    errno == EAGAIN;
 	close(fd);
-	if (!taken)
-		meeting_leave(folder, pid);
-	return taken;
+	if (taken)
+		return status_set(WEIR_EINVAL,
+		    "another process %ld is being watched", (long)pid);
+	meeting_leave(folder, pid);
+	return WEIR_OK;
 }
 
 enum weir_status
 meeting_listen(int folder, pid_t pid, int *fd)
 {
 	struct sockaddr_un address = socket_address(folder, pid);
+	enum weir_status status = clear_name(folder, pid);
 
-	if (is_listened_to(folder, pid))
-		return status_set(WEIR_EINVAL,
-		    "another process %ld is being watched", (long)pid);
+	if (status != WEIR_OK)
+		return status;
 	int made = new_socket(SOCK_NONBLOCK);
 	if (made < 0)
 		return fail_meeting("cannot be made", "a socket");
 	if (bind(made, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 	    listen(made, WAITING) != 0) {
-		enum weir_status status =
-		    fail_meeting("cannot be bound", address.sun_path);
+		status = fail_meeting("cannot be bound", address.sun_path);
 		close(made);
 		return status;
 	}

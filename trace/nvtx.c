@@ -126,7 +126,8 @@ find_injection(void *library, const char *name)
 static entry
 find_tool(void)
 {
-	const char *path = getenv("NVTX_INJECTION64_PATH");
+	/* Ignored in setuid programs, because it names code to be run. */
+	const char *path = secure_getenv("NVTX_INJECTION64_PATH");
 	void *library;
 	entry found;
 

@@ -33,7 +33,7 @@ side_fits(uint64_t address, size_t size, enum side side, bool *pageable)
 	*pageable = false;
 	if (range != NULL)
 		return !range->released && memory_covers(address, size);
-	*pageable = memory_is_pageable(address);
+	*pageable = memory_is_pageable(address, size);
 	return side != SIDE_DEVICE && address != 0 && *pageable;
 }
 
@@ -335,12 +335,13 @@ static CUresult
 fill_on(struct stream *stream, const struct fill *fill)
 {
 	struct action action = { .kind = OP_FILL, .fill = *fill };
-	size_t size = fill->n * fill->width;
+	size_t size;
 	bool pageable;
 
 	if (fill->n == 0)
 		return CUDA_SUCCESS;
-	if (fill->to % fill->width != 0 ||
+	if (__builtin_mul_overflow(fill->n, fill->width, &size) ||
+	    fill->to % fill->width != 0 ||
 	    !side_fits(fill->to, size, SIDE_DEVICE, &pageable))
 		return CUDA_ERROR_INVALID_VALUE;
 	action.duration_ns = copy_duration_ns(fill->to, fill->to, size);

@@ -140,7 +140,8 @@ cuMemHostRegister_v2(void *address, size_t size, unsigned int flags)
 
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	if (address == NULL || size == 0 || (flags & ~all) != 0)
+	if (address == NULL || size == 0 || (flags & ~all) != 0 ||
+	    handle_bits(address) + size < size)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	range = tree_at_or_after(&sim.memory, handle_bits(address));
 	if (range != NULL && range->start < handle_bits(address) + size)

@@ -19,6 +19,8 @@ memory_covers(uint64_t address, size_t size)
 {
 	uint64_t end = address + size;
 
+	if (end < address)
+		return false;
 	while (address < end) {
 		struct range *range = memory_find(address);
 
@@ -30,9 +32,13 @@ memory_covers(uint64_t address, size_t size)
 }
 
 bool
-memory_is_pageable(uint64_t address)
+memory_is_pageable(uint64_t address, size_t size)
 {
-	return memory_find(address) == NULL &&
+	/* Addresses of programs end here. */
+	const uint64_t end = UINT64_C(1) << 48;
+
+	return address < end && size <= end - address &&
+	    memory_find(address) == NULL &&
 	    tree_find(&sim.reservations, address) == NULL;
 }
 

@@ -599,7 +599,7 @@ const struct use *range_unknown_use(
 struct range *memory_find(uint64_t address); /* or NULL */
 bool memory_covers(uint64_t address, size_t size);
 /* Is the memory neither the driver's nor reserved, but ordinary host memory? */
-bool memory_is_pageable(uint64_t address);
+bool memory_is_pageable(uint64_t address, size_t size);
 /* Describe what is wrong with an access by the context's device, or by the
  * memory's own device if there is no context. NULL: nothing. */
 const char *memory_check(

@@ -374,8 +374,9 @@ WEIR_API enum weir_status weir_graph_instantiate(struct weir_graph *graph);
  * Queue the graph's work on a stream, any stream of its device; instantiate it
  * before if need be.
  *
- * @return WEIR_EINVAL without a finished capture of weir's own, or while the
- *         pool is suspended; WEIR_EDRIVER
+ * @return WEIR_EINVAL without a finished capture of weir's own, while the pool
+ *         is suspended, for WEIR_STREAM_ANY, or if the stream is of another
+ *         device or was destroyed; WEIR_EDRIVER
  */
 WEIR_API enum weir_status weir_graph_replay(
     struct weir_graph *graph, weir_stream stream);

@@ -89,10 +89,12 @@ WEIR_API enum weir_status weir_stream_set_current(weir_stream stream);
  */
 WEIR_API enum weir_status weir_stream_report_work(weir_stream stream);
 
-/** WEIR_OK if all queued work is done, WEIR_ENOTREADY if not. */
+/** WEIR_OK if all queued work is done, WEIR_ENOTREADY if not. WEIR_ENOTSUP for
+ * WEIR_STREAM_ANY. */
 WEIR_API enum weir_status weir_stream_query(weir_stream stream);
 
-/** Wait until all queued work is done. */
+/** Wait until all queued work is done; for WEIR_STREAM_ANY, that of the current
+ * device. */
 WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
 
 /**
@@ -102,8 +104,9 @@ WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
  * @param to, from  addresses of devices or of the host, as they come
  * @param size      bytes; 0 does nothing
  * @param stream    NULL is the default stream
- * @return WEIR_OK; WEIR_EINVAL for NULL, WEIR_STREAM_ANY or a stream that was
- *         destroyed; WEIR_ECAPTURE while the stream is captured; WEIR_EDRIVER
+ * @return WEIR_OK; WEIR_EINVAL for NULL, WEIR_STREAM_ANY, a stream that was
+ *         destroyed, or a size above WEIR_SIZE_MAX; WEIR_ECAPTURE while the
+ * stream is captured; WEIR_EDRIVER
  *
  * Callbacks report the wait, before it begins, as they report any other wait
  * for a stream (<weir/trace.h>).
@@ -119,7 +122,8 @@ WEIR_API enum weir_status weir_stream_wait_stream(
 /** The device of a stream. */
 WEIR_API enum weir_status weir_stream_device(weir_stream stream, int *device);
 
-/** The priority of a stream; 0 is normal, negative is high. */
+/** The priority of a stream; 0 is normal, negative is high. WEIR_ENOTSUP for
+ * WEIR_STREAM_ANY. */
 WEIR_API enum weir_status weir_stream_priority(
     weir_stream stream, int *priority);
 
@@ -159,7 +163,8 @@ WEIR_API enum weir_status weir_event_create(
     unsigned flags, struct weir_event **out);
 
 /** Destroy an event; NULL does nothing. Work that waits for it is not
- * disturbed. */
+ * disturbed. WEIR_EINVAL for an event that belongs to an export or an import
+ * of <weir/ipc.h>. */
 WEIR_API enum weir_status weir_event_destroy(struct weir_event *event);
 
 /** Mark this point of `stream`. A second record replaces the first.

@@ -214,13 +214,21 @@ public:
 			    weir_last_error());
 	}
 
-	/* The default streams of all devices have one handle, which means that
-	 * of the current device. */
+	static bool
+	is_default(cudaStream_t handle)
+	{
+		return handle == nullptr || handle == cudaStreamLegacy ||
+		    handle == cudaStreamPerThread;
+	}
+
+	/* The default streams of all devices have one handle of each kind,
+	 * which means that of the current device. */
 	static void
 	record_default(void *ptr, c10::cuda::CUDAStream stream)
 	{
 		c10::cuda::CUDAGuard guard(stream.device_index());
-		expect(weir_record_stream(ptr, nullptr), "record_stream");
+		expect(weir_record_stream(ptr, weir_of(handle_of(stream))),
+		    "record_stream");
 	}
 
 	void
@@ -229,7 +237,7 @@ public:
 		if (ptr.get() == nullptr || ptr.get_deleter() != &delete_block)
 			return;
 		cudaStream_t handle = handle_of(stream);
-		if (handle == nullptr && !only_device)
+		if (is_default(handle) && !only_device)
 			return record_default(ptr.get(), stream);
 		expect(weir_record_stream(ptr.get(), weir_of(handle)),
 		    "record_stream");

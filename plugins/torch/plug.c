@@ -63,10 +63,44 @@ weir_torch_plug_base(void *ptr, size_t *size)
 	return info.segment;
 }
 
+/* Record a use on a default stream of another device than the current one. */
+static enum weir_status
+record_default_of(int device, const void *ptr, weir_stream stream)
+{
+	int current;
+	enum weir_status status = weir_get_device(&current);
+
+	if (status != WEIR_OK || current == device)
+		return status;
+	status = weir_set_device(device);
+	if (status != WEIR_OK)
+		return status;
+	status = weir_record_stream(ptr, stream);
+	enum weir_status restored = weir_set_device(current);
+	return status != WEIR_OK ? status : restored;
+}
+
+/* The default streams of all devices have one handle, and PyTorch does not say
+ * of which device the stream is. So the block waits for that of the current
+ * device and for that of its own. */
 void
 weir_torch_plug_record(void *ptr, weir_stream stream)
 {
-	(void)weir_record_stream(ptr, stream);
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+	bool is_default = stream == NULL || stream == WEIR_STREAM_LEGACY ||
+	    stream == WEIR_STREAM_PER_THREAD;
+	enum weir_status status;
+
+	if (ptr == NULL)
+		return;
+	status = weir_record_stream(ptr, stream);
+	if (status == WEIR_OK && is_default) {
+		status = weir_block_info(ptr, &info);
+		if (status == WEIR_OK)
+			status = record_default_of(info.device, ptr, stream);
+	}
+	if (status != WEIR_OK)
+		fprintf(stderr, "weir: %s\n", weir_last_error());
 }
 
 /* ---- Pools ------------------------------------------------------------- */

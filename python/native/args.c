@@ -122,6 +122,8 @@ stream_of_protocol(PyObject *object, weir_stream *out)
 	return 1;
 }
 
+char arg_stream_current;
+
 int
 arg_stream(PyObject *object, void *out)
 {

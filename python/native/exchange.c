@@ -368,20 +368,18 @@ module_from_buffer(PyObject *module, PyObject *object)
 
 /* The values of an interface, as Python objects. */
 static PyObject *
-interface_dict(const struct weir_array_interface *array, bool ordered)
+interface_dict(const struct weir_array_interface *array)
 {
 	PyObject *strides = array->has_strides ?
 	    tensor_lengths(array->strides, array->ndim) :
-	    native_none();
-	PyObject *stream = ordered ?
-	    PyLong_FromUnsignedLongLong(array->stream) :
 	    native_none();
 
 	return Py_BuildValue("{sNsss(NN)sNsisN}", "shape",
 	    tensor_lengths(array->shape, array->ndim), "typestr",
 	    array->typestr, "data", PyLong_FromVoidPtr(array->data),
 	    PyBool_FromLong(array->read_only), "strides", strides, "version",
-	    array->version, "stream", stream);
+	    array->version, "stream",
+	    PyLong_FromUnsignedLongLong(array->stream));
 }
 
 PyObject *
@@ -409,8 +407,7 @@ tensor_get_interface(PyObject *self, void *closure)
 	}
 	if (status != WEIR_OK)
 		return error_raise(status);
-	/* Device-scope memory needs no stream to wait for. */
-	return interface_dict(&array, info.stream != WEIR_STREAM_ANY);
+	return interface_dict(&array);
 }
 
 /* ---- Reading an interface ---------------------------------------------- */

@@ -81,7 +81,8 @@ int arg_bytes(PyObject *object, void *out);
 int arg_stream(PyObject *object, void *out);
 
 /* Stands for the current stream of the calling thread until it is resolved. */
-#define ARG_STREAM_CURRENT ((weir_stream) ~(uintptr_t)2)
+#define ARG_STREAM_CURRENT ((weir_stream)&arg_stream_current)
+extern char arg_stream_current; /* its address is no stream's handle */
 
 /* Turn ARG_STREAM_CURRENT into the current stream on a device. False with an
  * exception set. */

@@ -364,17 +364,37 @@ make_empty(struct making *m)
 	return tensor_result(status, tensor);
 }
 
+/* The stream that the values are written on: the tensor's, or the current one
+ * if the memory is for any stream. False with an exception set. */
+static bool
+filling_stream(const struct weir_place *place, weir_stream *stream)
+{
+	*stream = place->stream;
+	if (*stream != WEIR_STREAM_ANY)
+		return true;
+	*stream = NULL;
+	if (place->memory == WEIR_MEMORY_HOST)
+		return true;
+	*stream = ARG_STREAM_CURRENT;
+	return arg_stream_resolve(place->device, stream);
+}
+
 static PyObject *
 make_filled(struct making *m, const struct tensor_scalar *value)
 {
 	PyObject *object = make_empty(m);
+	weir_stream stream;
 	enum weir_status status;
 
 	if (object == NULL)
 		return NULL;
+	if (!filling_stream(&m->place.place, &stream)) {
+		Py_DecRef(object);
+		return NULL;
+	}
 	NATIVE_RELEASE_GIL;
-	status = weir_tensor_fill(tensor_of(object), value->dtype,
-	    &value->value, m->place.place.stream);
+	status = weir_tensor_fill(
+	    tensor_of(object), value->dtype, &value->value, stream);
 	NATIVE_TAKE_GIL;
 	if (status == WEIR_OK)
 		return object;
@@ -420,7 +440,8 @@ parse_making(PyObject *args, PyObject *kwargs, struct making *m)
 	"'cuda:N', "                                                           \
 	"a device's number, 'pinned' or\n'cpu'; None is the current device. "  \
 	"stream: the tensor's, which outlives it; None is the "                \
-	"current one.\n\n"
+	"current one.\nANY_STREAM: any may use the memory; the values are "    \
+	"written on the current one.\n\n"
 #define RAISES_DOC                                                             \
 	"Raises OutOfMemoryError, InvalidArgumentError, ValueError for a "     \
 	"place or a type\nthat there is not."

@@ -441,6 +441,26 @@ TEST(a_mistake_in_the_environment_is_reported_by_every_call_that_needs_options)
 	EXPECT_NULL(driver_peek());
 }
 
+/* The library calls this function in place of libc's. */
+static bool has_more_rights;
+
+char *
+secure_getenv(const char *name)
+{
+	return has_more_rights ? NULL : getenv(name);
+}
+
+/* The file would be replaced with the rights of the program's owner. */
+TEST(a_setuid_program_writes_no_file_that_its_caller_names)
+{
+	has_more_rights = true;
+	setenv("WEIR_CONF", "handle_mb:16,snapshot:/tmp/of-another", 1);
+	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "snapshot:/tmp/of-another");
+	setenv("WEIR_CONF", "handle_mb:16", 1);
+	expect_value("handle_mb", "16", WEIR_OPTION_ENVIRONMENT);
+}
+
 TEST(a_mistake_in_pytorch_s_variable_names_that_variable)
 {
 	setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:2", 1);

@@ -341,6 +341,9 @@ TEST(an_address_knows_its_allocation)
 	CU(cu.cuMemFree_v2(address));
 	EXPECT_CU(cu.cuMemGetAddressRange_v2(&base, &size, address),
 	    CUDA_ERROR_NOT_FOUND);
+	CU(cu.cuCtxSetCurrent(NULL));
+	EXPECT_CU(cu.cuMemGetAddressRange_v2(&base, &size, address),
+	    CUDA_ERROR_INVALID_CONTEXT);
 }
 
 TEST(each_allocation_has_an_identity)

@@ -211,6 +211,45 @@ TEST(mappings_are_opened_to_each_device)
 	expect_violations(0);
 }
 
+/* ---- Sizes beyond all memory --------------------------------------------- */
+
+TEST(copies_and_fills_that_exceed_the_address_space_are_refused)
+{
+	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 4096,
+		SIZE_MAX / 2 + 1, SIZE_MAX / 4 + 1 };
+	char host[64] = "";
+
+	begin();
+	CUdeviceptr memory = cuda_alloc(4096);
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		EXPECT_CU(cu.cuMemcpyHtoD_v2(memory, host, sizes[i]),
+		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(cu.cuMemcpyDtoHAsync_v2(host, memory, sizes[i], NULL),
+		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(cu.cuMemcpyDtoD_v2(memory, memory + 1024, sizes[i]),
+		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(cu.cuMemsetD8Async(memory, 1, sizes[i], NULL),
+		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(cu.cuMemsetD16Async(memory, 1, sizes[i], NULL),
+		    CUDA_ERROR_INVALID_VALUE);
+		EXPECT_CU(cu.cuMemsetD32Async(memory, 1, sizes[i], NULL),
+		    CUDA_ERROR_INVALID_VALUE);
+	}
+	EXPECT_CU(cu.cuMemHostRegister_v2(host, SIZE_MAX, 0),
+	    CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(a_copy_between_pageable_memory_beyond_all_addresses_is_refused)
+{
+	char host[64] = "";
+	CUdeviceptr address = (CUdeviceptr)(uintptr_t)host;
+
+	begin();
+	EXPECT_CU(cu.cuMemcpy(address, address + 32, SIZE_MAX),
+	    CUDA_ERROR_INVALID_VALUE);
+}
+
 /* ---- Unmapping and freeing what is in use ------------------------------- */
 
 TEST(unmapping_under_pending_work_is_reported)

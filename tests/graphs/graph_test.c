@@ -181,6 +181,49 @@ TEST(a_pool_of_another_device_is_refused)
 	expect_healthy();
 }
 
+/* A driver would crash on a handle that is none. */
+TEST(a_replay_on_no_stream_of_the_graph_s_device_is_refused)
+{
+	weir_stream stream = new_stream();
+	weir_stream gone;
+	struct weir_graph *graph = make(0);
+
+	EXPECT_OK(weir_stream_create(0, 0, &gone));
+	EXPECT_OK(weir_stream_destroy(gone));
+	begin(graph, stream);
+	EXPECT_OK(weir_graph_capture_end(graph));
+	EXPECT_STATUS(weir_graph_replay(graph, WEIR_STREAM_ANY), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "WEIR_STREAM_ANY");
+	EXPECT_STATUS(weir_graph_replay(graph, gone), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "it was destroyed");
+	EXPECT_STATUS(weir_graph_replay(graph, (weir_stream)(UINTPTR_MAX - 2)),
+	    WEIR_EINVAL);
+	EXPECT_OK(weir_graph_replay(graph, NULL));
+	EXPECT_OK(weir_graph_replay(graph, WEIR_STREAM_LEGACY));
+	EXPECT_OK(weir_graph_replay(graph, WEIR_STREAM_PER_THREAD));
+	EXPECT_OK(weir_graph_replay(graph, stream));
+	EXPECT_OK(weir_device_synchronize(0));
+	weir_graph_destroy(graph);
+	expect_healthy();
+}
+
+TEST(a_replay_on_a_stream_of_another_device_is_refused)
+{
+	device_need(2);
+	weir_stream stream = new_stream();
+	weir_stream guest;
+	struct weir_graph *graph = make(0);
+
+	begin(graph, stream);
+	EXPECT_OK(weir_graph_capture_end(graph));
+	EXPECT_OK(weir_stream_create(1, 0, &guest));
+	EXPECT_STATUS(weir_graph_replay(graph, guest), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "is of device 1, not 0");
+	EXPECT_OK(weir_stream_destroy(guest));
+	weir_graph_destroy(graph);
+	expect_healthy();
+}
+
 /* ---- What a graph keeps ------------------------------------------------ */
 
 TEST(memory_of_a_graph_stays_while_it_can_be_replayed)

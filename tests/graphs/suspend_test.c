@@ -459,6 +459,8 @@ TEST(a_pool_that_cannot_be_suspended_is_refused)
 	EXPECT_OK(
 	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL));
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_ECAPTURE);
+	EXPECT_STR_EQ(
+	    weir_last_error(), "device 0: a stream of it is being captured");
 	EXPECT_OK(weir_graph_capture_end(graph));
 	weir_graph_destroy(graph);
 	void *pinned = take_from(pool, 4 * MIB, stream);

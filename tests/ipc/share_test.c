@@ -160,6 +160,7 @@ wait_for_the_event(int fd)
 	meet(fd);
 	/* The owner has queued more and recorded the event again. */
 	meet(fd);
+	EXPECT_STATUS(weir_event_destroy(event.event), WEIR_EINVAL);
 	EXPECT_OK(weir_stream_wait_event(stream, event.event));
 	expect_filled(memory.ptr, memory.size, 55, stream);
 	EXPECT_OK(weir_ipc_close(e, stream));
@@ -186,6 +187,9 @@ TEST(an_event_orders_the_work_of_two_processes)
 	EXPECT_OK(weir_ipc_export_event(event, &e));
 	struct weir_ipc_export *again = NULL;
 	EXPECT_STATUS(weir_ipc_export_event(event, &again), WEIR_EINVAL);
+	/* It is the export's, which destroys it. */
+	EXPECT_STATUS(weir_event_destroy(event), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "belongs to an export");
 	EXPECT_OK(weir_ipc_handle_of(e, &message.event));
 	tell(other.fd, &message, sizeof(message));
 	meet(other.fd);

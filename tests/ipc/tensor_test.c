@@ -167,6 +167,7 @@ view_bytes(int fd)
 	EXPECT_STR_HAS(weir_last_error(), "needs a stream");
 	EXPECT_STATUS(weir_ipc_view(import, stream, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_ipc_view(NULL, stream, &bytes), WEIR_EINVAL);
+	EXPECT_STR_EQ(weir_last_error(), "weir_ipc_view: import is NULL");
 	EXPECT_OK(weir_ipc_view(import, stream, &bytes));
 	EXPECT_EQ(about(bytes).dtype, WEIR_UINT8);
 	EXPECT_EQ(about(bytes).elements, 5000);

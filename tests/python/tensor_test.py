@@ -317,6 +317,44 @@ def test_copies_are_on_the_stream_named():
         assert weir.empty(1).stream == other.handle
 
 
+@pytest.mark.parametrize("place", (None, "cuda:0", "pinned", "cpu"))
+def test_a_tensor_of_any_stream_is_filled_on_the_current_one(place):
+    stream, any_stream = weir.Stream(), weir.ANY_STREAM
+    with stream:
+        tensors = [weir.zeros(100, "int32", place, any_stream),
+                   weir.ones(100, "int32", place, any_stream),
+                   weir.full(100, 7, "int32", place, any_stream)]
+        assert weir.empty(1, "int32", place, any_stream).shape == (1,)
+    for i, x in enumerate(tensors):
+        if place in (None, "cuda:0"):
+            assert x.stream == any_stream
+        assert x.to("cpu").tolist() == [(0, 1, 7)[i]] * 100
+
+
+# 2**64 - 3 stood for the current stream.
+@pytest.mark.parametrize("handle", (-2, -3, 2**64 - 2, 2**64 - 3))
+def test_a_handle_that_cannot_be_one_is_refused(handle):
+    class Protocol:
+        def __cuda_stream__(self):
+            return 0, handle % 2**64
+
+    x = weir.zeros(10, "int32")
+    block = weir.malloc(10)
+    for stream in (handle, Protocol()):
+        for call in (lambda: weir.zeros(3, stream=stream),
+                     lambda: weir.empty(3, stream=stream),
+                     lambda: weir.malloc(3, stream), lambda: x.fill_(1, stream),
+                     lambda: x.to("cuda", copy=True, stream=stream),
+                     lambda: x.join(stream), lambda: x.record_stream(stream),
+                     lambda: block.record_stream(stream),
+                     lambda: weir.Stream.external(stream),
+                     lambda: weir.Stream().wait_stream(stream),
+                     lambda: weir.from_cuda_array_interface(
+                         Foreign(x), stream=stream)):
+            with pytest.raises(weir.InvalidArgumentError, match="stream 0xff"):
+                call()
+
+
 def test_what_is_read_only_is_not_written_to():
     x = weir.asarray(bytes(10))
     assert x.read_only and x.dtype == "uint8"
@@ -527,6 +565,7 @@ def test_the_owner_of_an_array_is_kept():
     ({"strides": (3,)}, ValueError), ({"strides": (4, 4)}, ValueError),
     ({"strides": 4}, TypeError), ({"mask": 1}, ValueError),
     ({"stream": 0}, ValueError), ({"stream": "1"}, TypeError),
+    ({"stream": 2**64 - 1}, ValueError), ({"stream": 2**64 - 3}, ValueError),
     ({"strides": (2**62,)}, ValueError)))
 def test_a_wrong_array_interface_is_refused(changes, error):
     x = weir.zeros(10, "int32")
@@ -554,6 +593,20 @@ def test_an_interface_that_is_no_dict_or_raises():
 def test_the_stream_of_an_interface_is_waited_for():
     stream, other = weir.Stream(), weir.Stream()
     x = weir.zeros(1 << 20, "uint8", stream=stream)
+    usleep = ctypes.CDLL(None).usleep
+    driver = ctypes.CDLL(support.DRIVER)
+    assert driver.cuLaunchHostFunc(ctypes.c_void_p(stream.handle), usleep,
+                                   ctypes.c_void_p(100_000)) == 0
+    x.fill_(7, stream)
+    with other:
+        y = weir.asarray(Foreign(x))
+        assert y.to("cpu")[12345].item() == 7
+    del x, y
+
+
+def test_an_interface_of_any_stream_waits_for_the_work_on_it():
+    stream, other = weir.Stream(), weir.Stream()
+    x = weir.zeros(1 << 20, "uint8", stream=weir.ANY_STREAM)
     usleep = ctypes.CDLL(None).usleep
     driver = ctypes.CDLL(support.DRIVER)
     assert driver.cuLaunchHostFunc(ctypes.c_void_p(stream.handle), usleep,

@@ -120,6 +120,8 @@ TEST(priorities_are_clamped_to_the_device_s_range)
 	EXPECT_STATUS(weir_stream_priority(stream, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(
 	    weir_stream_priority(WEIR_STREAM_ANY, &priority), WEIR_ENOTSUP);
+	EXPECT_STR_HAS(weir_last_error(),
+	    "weir_stream_priority: WEIR_STREAM_ANY is no stream");
 }
 
 TEST(a_stream_has_a_device)
@@ -348,6 +350,19 @@ TEST(waiting_for_no_stream_is_waiting_for_all)
 	EXPECT(is_done(a));
 	EXPECT(is_done(b));
 	EXPECT_STATUS(weir_stream_query(WEIR_STREAM_ANY), WEIR_ENOTSUP);
+	EXPECT_STR_HAS(weir_last_error(),
+	    "weir_stream_query: WEIR_STREAM_ANY is no stream");
+}
+
+TEST(a_copy_beyond_all_addresses_is_refused)
+{
+	weir_stream stream = new_stream();
+	char host[16] = "";
+
+	EXPECT_STATUS(weir_copy(host, host + 8, SIZE_MAX, stream), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "18446744073709551615 bytes");
+	EXPECT_STATUS(
+	    weir_copy(host, host + 8, WEIR_SIZE_MAX + 1, stream), WEIR_EINVAL);
 }
 
 TEST(waiting_for_a_device_is_waiting_for_all_its_streams)

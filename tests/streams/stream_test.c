@@ -146,6 +146,23 @@ TEST(an_invalid_stream_is_refused)
 	EXPECT_NULL(stream);
 }
 
+/* Python's -2 and -3, for example. The driver is not asked. */
+TEST(a_handle_that_cannot_be_an_address_is_refused)
+{
+	for (uintptr_t below = 1; below < 4; below++) {
+		struct stream *stream = NULL;
+		weir_stream handle = (weir_stream)(UINTPTR_MAX - below);
+
+		if (sim() != NULL)
+			sim()->fail("cuStreamGetCtx", 1, 1,
+			    CUDA_ERROR_ECC_UNCORRECTABLE);
+		EXPECT_STATUS(stream_find(WEIR_DEVICE_CURRENT, handle, &stream),
+		    WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "stream 0xffffffff");
+		EXPECT_NULL(stream);
+	}
+}
+
 TEST(a_stream_without_host_memory_is_refused)
 {
 	weir_stream foreign = foreign_stream(CU_STREAM_NON_BLOCKING);

@@ -460,6 +460,10 @@ TEST(impossible_arrays_are_refused_without_a_call_of_their_owner)
 	} while (0)
 	REFUSED(array.has_mask = true, "mask");
 	REFUSED(array.has_stream = true, "stream 0");
+	REFUSED((array.has_stream = true, array.stream = UINT64_MAX),
+	    "stream 0xffffffffffffffff");
+	REFUSED((array.has_stream = true, array.stream = UINT64_MAX - 2),
+	    "stream 0xfffffffffffffffd");
 	REFUSED(array.version = 4, "version 4");
 	REFUSED(array.typestr[0] = '>', ">f4");
 	REFUSED(memcpy(array.typestr, "<f3", 4), "<f3");

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -221,6 +222,24 @@ TEST(a_process_that_is_served_is_not_replaced)
 	EXPECT_STR_EQ(
 	    weir_last_error(), "another process 4711 is being watched");
 	EXPECT_EQ(meeting_connect(folder, 4711, TIMEOUT_MS, &client), WEIR_OK);
+}
+
+TEST(without_descriptors_no_other_process_is_blamed)
+{
+	enum { DESCRIPTORS = 256 };
+	struct rlimit limit = { DESCRIPTORS, DESCRIPTORS };
+	int fd;
+
+	own_runtime();
+	int folder = place();
+
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while (dup(folder) >= 0)
+		;
+	EXPECT_EQ(errno, EMFILE);
+	EXPECT_EQ(meeting_listen(folder, getpid(), &fd), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "a socket: cannot be made");
+	EXPECT_STR_HAS(weir_last_error(), "Too many open files");
 }
 
 TEST(leaving_takes_the_socket_away)

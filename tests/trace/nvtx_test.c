@@ -35,6 +35,24 @@ calls_made(void)
 	return nvtx_calls();
 }
 
+/* The library calls this function in place of libc's. */
+static bool has_more_rights;
+
+char *
+secure_getenv(const char *name)
+{
+	return has_more_rights ? NULL : getenv(name);
+}
+
+/* It would run with the rights of the program's owner. */
+TEST(a_setuid_program_loads_no_tool_that_its_caller_names)
+{
+	has_more_rights = true;
+	use_tool();
+	EXPECT(!weir_nvtx_active());
+	EXPECT_NULL(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+}
+
 TEST(without_a_tool_nothing_happens)
 {
 	unsetenv("NVTX_INJECTION64_PATH");

@@ -49,20 +49,26 @@ find_anywhere(CUdeviceptr ptr, struct place *out)
 	return owner == OTHERS && ipc_find_opened(ptr, out) ? LIVE : owner;
 }
 
+/* The driver is asked in any case, because it refuses the call without a
+ * context. */
 CUresult
 cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 {
 	struct place place;
+	CUdeviceptr range;
+	size_t range_size;
+	enum memory_owner owner;
+	CUresult code;
 
 	report_call(HOOK_cuMemGetAddressRange_v2);
-	switch (find_anywhere(ptr, &place)) {
-	case LIVE:
-		break;
-	case UNUSED:
-		return CUDA_ERROR_NOT_FOUND;
-	default:
+	owner = find_anywhere(ptr, &place);
+	if (owner == OTHERS)
 		return REAL(cuMemGetAddressRange_v2)(base, size, ptr);
-	}
+	code = REAL(cuMemGetAddressRange_v2)(&range, &range_size, ptr);
+	if (code != CUDA_SUCCESS)
+		return code;
+	if (owner == UNUSED)
+		return CUDA_ERROR_NOT_FOUND;
 	report_served(HOOK_cuMemGetAddressRange_v2, CUDA_SUCCESS);
 	if (base != NULL)
 		*base = place.base;

@@ -26,14 +26,16 @@ occupy_streams(void)
 			return;
 }
 
-/* Flush stdout. Returns a failure if some output could not be written. */
-static int
-finish_output(int status)
+/* Flush stdout. End with a failure if some output could not be written. This
+ * runs at exit, because argp ends the process after it has printed a help. */
+static void
+finish_output(int status, void *unused)
 {
+	(void)unused;
 	if (fflush(stdout) == 0 && !ferror(stdout))
-		return status;
+		return;
 	complain("cannot write the output");
-	return status == TOOL_DONE ? TOOL_NO : status;
+	_exit(status == TOOL_DONE ? TOOL_NO : status);
 }
 
 /* Remove a flag that stands before the command; such a flag serves all
@@ -63,6 +65,8 @@ main(int argc, char **argv)
 	const struct command *command;
 
 	occupy_streams();
+	if (on_exit(finish_output, NULL) != 0)
+		return TOOL_NO;
 	progress_start();
 	argp_err_exit_status = TOOL_USAGE;
 	if (!parse_global_flag(&argc, &argv))
@@ -72,11 +76,11 @@ main(int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return finish_output(cmd_help(1, argv));
+		return cmd_help(1, argv);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-		return finish_output(cmd_version(1, argv));
+		return cmd_version(1, argv);
 	command = commands_find(argv[1]);
 	if (command == NULL)
 		return commands_unknown(argv[1]);
-	return finish_output(commands_run(command, argc - 1, argv + 1));
+	return commands_run(command, argc - 1, argv + 1);
 }

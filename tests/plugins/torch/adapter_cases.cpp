@@ -403,17 +403,18 @@ a_recorded_stream_delays_the_block()
 	});
 }
 
-/* All default streams have one handle; which is meant depends on the device. */
+/* All default streams have one handle of each kind; which is meant depends on
+ * the device. */
 const char *
-a_recorded_default_stream_is_of_its_device()
+recorded_default(cudaStream_t handle)
 {
-	return run([](CUDAAllocator &a) {
+	return run([handle](CUDAAllocator &a) {
 		cudaStream_t side = nullptr;
 		void *source = nullptr;
 
 		cudaSetDevice(1);
 		auto before = c10::cuda::getCurrentCUDAStream();
-		auto of_one = c10::cuda::getStreamFromExternal(nullptr, 1);
+		auto of_one = c10::cuda::getStreamFromExternal(handle, 1);
 		cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
 		cudaMalloc(&source, 64 * MIB);
 		c10::cuda::setCurrentCUDAStream(
@@ -421,7 +422,7 @@ a_recorded_default_stream_is_of_its_device()
 		c10::DataPtr block = a.allocate(64 * MIB);
 		void *ptr = block.get();
 		cudaMemcpyAsync(
-		    ptr, source, 64 * MIB, cudaMemcpyDeviceToDevice, nullptr);
+		    ptr, source, 64 * MIB, cudaMemcpyDeviceToDevice, handle);
 		cudaSetDevice(0);
 		a.recordStream(block, of_one);
 		block = c10::DataPtr();
@@ -435,6 +436,24 @@ a_recorded_default_stream_is_of_its_device()
 		c10::cuda::setCurrentCUDAStream(before);
 		cudaSetDevice(0);
 	});
+}
+
+const char *
+a_recorded_default_stream_is_of_its_device()
+{
+	return recorded_default(nullptr);
+}
+
+const char *
+a_recorded_legacy_stream_is_of_its_device()
+{
+	return recorded_default(cudaStreamLegacy);
+}
+
+const char *
+a_recorded_per_thread_stream_is_of_its_device()
+{
+	return recorded_default(cudaStreamPerThread);
 }
 
 /* A thread remembers the handle of one stream: many are asked for in turn, by

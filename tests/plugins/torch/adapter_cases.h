@@ -17,6 +17,8 @@
 	X(limits_are_fractions)                                                \
 	X(a_recorded_stream_delays_the_block)                                  \
 	X(a_recorded_default_stream_is_of_its_device)                          \
+	X(a_recorded_legacy_stream_is_of_its_device)                           \
+	X(a_recorded_per_thread_stream_is_of_its_device)                       \
 	X(many_streams_have_their_own_handles)                                 \
 	X(a_pool_is_counted_and_routed_to)                                     \
 	X(a_pool_is_never_released_with_an_exception)                          \

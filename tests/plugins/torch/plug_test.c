@@ -44,6 +44,41 @@ TEST(a_recorded_stream_is_waited_for)
 	expect_healthy();
 }
 
+/* PyTorch passes no device, so that the default streams of all devices have
+ * one handle. */
+TEST(a_recorded_default_stream_is_that_of_the_block_s_device_too)
+{
+	static const weir_stream handles[] = { NULL, WEIR_STREAM_LEGACY,
+		WEIR_STREAM_PER_THREAD };
+	weir_stream mine;
+
+	device_need(2);
+	EXPECT_OK(weir_stream_create(1, 0, &mine));
+	for (int i = 0; i < 6; i++) {
+		weir_stream stream = handles[i / 2];
+		int device = i % 2;
+		void *ptr = weir_torch_plug_alloc(4 * MIB, 1, mine);
+
+		EXPECT_OK(weir_set_device(device));
+		busy(stream, LATE_MS);
+		EXPECT_OK(weir_set_device(0));
+		weir_torch_plug_record(ptr, stream);
+		int current = -1;
+		EXPECT_OK(weir_get_device(&current));
+		EXPECT_EQ(current, 0);
+		weir_torch_plug_free(ptr, 4 * MIB, 1, mine);
+		void *early = weir_torch_plug_alloc(4 * MIB, 1, mine);
+		EXPECT_NE(early, ptr);
+		weir_torch_plug_free(early, 4 * MIB, 1, mine);
+		EXPECT_OK(weir_set_device(device));
+		finish(stream);
+		EXPECT_OK(weir_set_device(0));
+		EXPECT_OK(weir_trim(1, 0, NULL));
+	}
+	EXPECT_OK(weir_stream_destroy(mine));
+	expect_healthy();
+}
+
 static void *
 take_elsewhere(void *unused)
 {

@@ -267,7 +267,7 @@ expect_no_output(const char *redirected, const char *command)
 {
 	char *weir = test_build("bin/weir");
 	const char *const argv[] = { "sh", "-c", redirected, weir, command,
-		NULL };
+		"--help", NULL };
 	struct command_result result = command_run(argv);
 
 	EXPECT_EQ(result.status, 1);
@@ -279,6 +279,21 @@ expect_no_output(const char *redirected, const char *command)
 TEST(output_that_cannot_be_written_is_a_failure)
 {
 	expect_no_output("\"$0\" \"$1\" >/dev/full", "help");
+}
+
+TEST(a_help_that_cannot_be_written_is_a_failure)
+{
+	static const char *const commands[] = { "run", "watch", "ctl", "show",
+		"stats", "top", "oom", "frag", "leaks", "trace", "diff",
+		"merge", "check", "export", "view", "replay", "generate",
+		"options", "info", "completion", "version", "help" };
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		expect_no_output(
+		    "\"$0\" \"$1\" \"$2\" >/dev/full", commands[i]);
+		expect_no_output("\"$0\" help \"$1\" >/dev/full", commands[i]);
+		expect_no_output("\"$0\" \"$1\" \"$2\" >&-", commands[i]);
+	}
 }
 
 TEST(a_closed_output_is_a_failure)
