@@ -83,7 +83,7 @@ fetch(struct request *r, struct block *block)
 	if (status != WEIR_OK)
 		return status;
 	block_move(block, &r->heap->pool[r->kind]);
-	block->freed_at = r->heap->completed_at;
+	block->freed_at = 0; /* it is complete, as new memory */
 	block_set_epoch(block);
 	block_put(block, BLOCK_FREE);
 	heap_drop_if_done(owner);
