@@ -283,6 +283,28 @@ TEST(a_stream_that_frees_much_and_asks_for_nothing_is_fenced_by_others)
 	expect_healthy();
 }
 
+/* A small request takes more complete memory than it needs. The rest serves
+ * others still. */
+TEST(complete_memory_that_a_small_request_fetches_stays_complete)
+{
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	take(MIB, b);
+	void *block = take(MIB, b);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	give(block);
+	finish(b);
+	poll(heap_of(b));
+	busy(a, LATE_MS);
+	EXPECT_EQ(take(512, a), block);
+	take(512 * KIB, b);
+	EXPECT_EQ(reserved(), 2 * MIB);
+	EXPECT(!is_done(a));
+	expect_healthy();
+}
+
 /* PyTorch's cudaMallocAsync backend frees on a separate stream. Without fences
  * the stream would look idle to its own requests. */
 TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
