@@ -291,7 +291,8 @@ TEST(complete_memory_that_a_small_request_fetches_stays_complete)
 	weir_stream b = new_stream();
 
 	conf("tcache:0");
-	take(MIB, b);
+	take(MIB / 2, a);
+	take(MIB / 2, b);
 	void *block = take(MIB, b);
 	EXPECT_EQ(reserved(), 2 * MIB);
 	give(block);
