@@ -51,7 +51,7 @@ mapping_add(struct ipc_mapping *mapping, const void *shareable,
 		    code, "cuMemImportFromShareableHandle()");
 	code =
 	    driver->cuMemMap(mapping->addr + mapping->mapped, size, 0, id, 0);
-	driver->cuMemRelease(id);
+	handle_drop_hold(id);
 	if (code == CUDA_SUCCESS)
 		mapping->mapped += size;
 	return driver_status(

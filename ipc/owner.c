@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "allocator/memory/handle.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -236,7 +237,7 @@ describe_memory(struct weir_ipc_export *export)
 	if (driver->cuMemRetainAllocationHandle(&id, export->ptr) !=
 	    CUDA_SUCCESS)
 		return describe_driver(export);
-	driver->cuMemRelease(id);
+	handle_drop_hold(id);
 	return describe_mapped(export);
 }
 
@@ -264,7 +265,7 @@ owner_piece_handle(const struct weir_ipc_export *export, uint64_t at,
 	code = driver->cuMemRetainAllocationHandle(&id, ptr);
 	if (code == CUDA_SUCCESS) {
 		code = driver->cuMemExportToShareableHandle(out, id, type, 0);
-		driver->cuMemRelease(id);
+		handle_drop_hold(id);
 	}
 	driver_leave(&guard);
 	if (code == CUDA_ERROR_INVALID_VALUE ||

@@ -255,10 +255,7 @@ stream_put_behind(struct stream *later, struct stream *earlier)
 		status = driver_status(code, "cuStreamWaitEvent(stream %p)",
 		    (void *)later->handle);
 	}
-	if (driver_enter(earlier->context, &guard) == WEIR_OK) {
-		event_release(earlier->context, event);
-		driver_leave(&guard);
-	}
+	event_release(earlier->context, event);
 	return status;
 }
 

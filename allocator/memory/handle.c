@@ -177,6 +177,13 @@ handle_release(struct handle *handle)
 }
 
 void
+handle_drop_hold(CUmemGenericAllocationHandle id)
+{
+	if (driver_peek()->cuMemRelease(id) != CUDA_SUCCESS)
+		driver_peek()->cuMemRelease(id);
+}
+
+void
 handles_release_again(struct arena *arena)
 {
 	struct handle *handle = arena->unreleased;

@@ -50,6 +50,9 @@ struct fault {
 struct run {
 	struct fault fault;
 	bool calm; /* every call must succeed */
+	/* A call allocates and frees more than one block: one that fails may
+	 * change sums and peaks, and what is held. */
+	bool is_compound;
 	void *blocks[RUN_BLOCKS];
 	weir_stream streams[RUN_STREAMS];
 	bool tried[RUN_STREAMS]; /* for creating that stream */

@@ -1,0 +1,140 @@
+/*
+ * The fault sweep over tensors: fills, copies by the driver and by kernels,
+ * within a device, between devices, and to and from the host; and over the
+ * owner's side of shared memory.
+ */
+#include <string.h>
+
+#include <weir/ipc.h>
+#include <weir/tensor.h>
+
+#include "driver/driver.h"
+#include "tests/model/sweep.h"
+#include "tests/support/device.h"
+#include "tests/support/test.h"
+
+enum { MADE = 8 };
+
+/* The tensors of a run. */
+struct tensors {
+	struct weir_tensor *made[MADE];
+	int count;
+};
+
+static struct weir_place
+place_of(enum weir_memory memory, int device, weir_stream stream)
+{
+	return (struct weir_place){ .struct_size = sizeof(struct weir_place),
+		.memory = memory,
+		.device = device,
+		.stream = stream };
+}
+
+/* A tensor of 64 by 96 floats, filled; NULL: it could not be made. */
+static struct weir_tensor *
+filled(struct run *run, struct tensors *all, const struct weir_place *place)
+{
+	static const int64_t shape[] = { 64, 96 };
+	struct weir_tensor **out = &all->made[all->count];
+	float three = 3;
+
+	if (!TRY(run, weir_tensor_empty(WEIR_FLOAT32, 2, shape, place, out)))
+		return NULL;
+	TRY(run, weir_tensor_fill(*out, WEIR_FLOAT32, &three, place->stream));
+	return all->made[all->count++];
+}
+
+/* Copy a tensor to a place, or to another type. */
+static struct weir_tensor *
+moved(struct run *run, struct tensors *all, const struct weir_tensor *tensor,
+    enum weir_dtype dtype, const struct weir_place *place, unsigned flags)
+{
+	struct weir_tensor **out = &all->made[all->count];
+
+	if (tensor == NULL ||
+	    !TRY(run, weir_tensor_to(tensor, dtype, place, flags, out)))
+		return NULL;
+	return all->made[all->count++];
+}
+
+static void
+destroy_all(struct tensors *all)
+{
+	for (int i = 0; i < MADE; i++)
+		weir_tensor_destroy(all->made[i]);
+	run_expect_whole("weir_tensor_destroy");
+}
+
+static void
+play_tensors(struct run *run)
+{
+	weir_stream on = stream(run, 0);
+	struct weir_place place = place_of(WEIR_MEMORY_DEVICE, 0, on);
+	struct tensors all = { .count = 0 };
+	struct weir_tensor *turned = NULL;
+
+	run->is_compound = true;
+	struct weir_tensor *tensor = filled(run, &all, &place);
+	moved(run, &all, tensor, WEIR_FLOAT16, NULL, WEIR_COPY_DEFAULT);
+	if (tensor != NULL &&
+	    TRY(run, weir_tensor_transpose(tensor, 0, 1, &turned)) &&
+	    TRY(run, weir_tensor_contiguous(turned, on, &all.made[all.count])))
+		all.count++;
+	weir_tensor_destroy(turned);
+	destroy_all(&all);
+}
+
+static void
+play_tensors_elsewhere(struct run *run)
+{
+	weir_stream on = stream(run, 0);
+	struct weir_place place = place_of(WEIR_MEMORY_DEVICE, 0, on);
+	struct weir_place host = place_of(WEIR_MEMORY_HOST, 0, on);
+	struct weir_place other = place_of(WEIR_MEMORY_DEVICE, 1, NULL);
+	struct tensors all = { .count = 0 };
+	weir_stream there = NULL;
+
+	run->is_compound = true;
+	struct weir_tensor *tensor = filled(run, &all, &place);
+	struct weir_tensor *read =
+	    moved(run, &all, tensor, WEIR_DTYPE_NONE, &host, WEIR_COPY_DEFAULT);
+	moved(run, &all, read, WEIR_DTYPE_NONE, &place, WEIR_COPY_DEFAULT);
+	moved(
+	    run, &all, tensor, WEIR_DTYPE_NONE, &host, WEIR_COPY_NON_BLOCKING);
+	if (TRY(run, weir_stream_create(1, 0, &there)) &&
+	    TRY(run, weir_stream_synchronize(on))) {
+		other.stream = there;
+		moved(
+		    run, &all, tensor, WEIR_FLOAT16, &other, WEIR_COPY_DEFAULT);
+	}
+	destroy_all(&all);
+	if (there != NULL && !TRY(run, weir_stream_destroy(there)))
+		weir_stream_destroy(there);
+}
+
+static void
+play_exports(struct run *run)
+{
+	weir_stream on = stream(run, 0);
+	void *block = allocate(run, 3 * MEGABYTE, on);
+	struct weir_ipc_export *shared = NULL;
+	struct weir_ipc_handle handle;
+
+	run->is_compound = true;
+	if (block != NULL && TRY(run, weir_ipc_export(block, on, &shared)) &&
+	    TRY(run, weir_ipc_handle_of(shared, &handle)))
+		EXPECT_EQ(weir_ipc_peers(shared), 0);
+	if (shared == NULL) {
+		release(run, block);
+	} else {
+		weir_ipc_release(shared); /* frees the block */
+		for (int i = 0; i < RUN_BLOCKS; i++)
+			if (run->blocks[i] == block)
+				run->blocks[i] = NULL;
+	}
+	run_expect_whole("weir_ipc_release");
+}
+
+SCENARIO_TESTS(tensors)
+SCENARIO_TESTS(tensors_elsewhere)
+SCENARIO_TESTS(exports)
