@@ -235,10 +235,11 @@ WEIR_API enum weir_status weir_tensor_array_interface(
  * @param stream  the tensor's
  * @param owner   NULL: nothing is called
  * @return WEIR_EINVAL  a mask, stream 0, no stream, an unknown version, a
- *                      typestr that is wrong, of bytes in the other order or of
- * no type here, strides that are no multiple of the element, an address that no
- * device has; weir_last_error() has the value WEIR_ENODEVICE; WEIR_EHOSTMEM;
- * WEIR_EDRIVER
+ *                      typestr that is wrong, of bytes in the other order or
+ *                      of no type here, strides that are no multiple of the
+ *                      element, an address that no device has;
+ *                      weir_last_error() has the value
+ *         WEIR_ENODEVICE; WEIR_EHOSTMEM; WEIR_EDRIVER
  */
 WEIR_API enum weir_status weir_tensor_from_array_interface(
     const struct weir_array_interface *array, int device, weir_stream stream,

@@ -106,7 +106,7 @@ WEIR_API enum weir_status weir_stream_synchronize(weir_stream stream);
  * @param stream    NULL is the default stream
  * @return WEIR_OK; WEIR_EINVAL for NULL, WEIR_STREAM_ANY, a stream that was
  *         destroyed, or a size above WEIR_SIZE_MAX; WEIR_ECAPTURE while the
- * stream is captured; WEIR_EDRIVER
+ *         stream is captured; WEIR_EDRIVER
  *
  * Callbacks report the wait, before it begins, as they report any other wait
  * for a stream (<weir/trace.h>).
