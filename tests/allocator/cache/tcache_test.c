@@ -856,6 +856,31 @@ TEST(small_requests_leave_others_alone_until_they_are_many)
 	expect_healthy();
 }
 
+/* Otherwise streams that seldom allocate would keep their blocks, each of which
+ * cuts free memory, for ever in a program that holds little. */
+TEST(many_small_requests_take_idle_blocks_of_other_streams)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	weir_stream a = new_stream();
+	struct held held = { new_stream(), &barrier };
+
+	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
+	pthread_barrier_wait(&barrier);
+	size_t kept = cached(held.stream);
+	for (int small = 0; small < 40; small++)
+		take(MIB, a);
+	EXPECT_EQ(cached(held.stream), kept);
+	for (int small = 0; small < 400 && cached(held.stream) > 0; small++)
+		take(MIB, a);
+	EXPECT_EQ(cached(held.stream), 0);
+	for (int i = 0; i < 5; i++)
+		pthread_barrier_wait(&barrier);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	expect_healthy();
+}
+
 TEST(a_request_takes_all_blocks_that_its_thread_has_cached)
 {
 	struct small small = { .stream = new_stream() };
