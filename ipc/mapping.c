@@ -73,9 +73,13 @@ mapping_drop(struct ipc_mapping *mapping)
 {
 	const struct driver *driver = driver_peek();
 
-	if (mapping->mapped > 0)
+	/* Once more if the driver refuses: nobody would try again. */
+	if (mapping->mapped > 0 &&
+	    driver->cuMemUnmap(mapping->addr, mapping->mapped) != CUDA_SUCCESS)
 		driver->cuMemUnmap(mapping->addr, mapping->mapped);
-	if (mapping->whole > 0)
+	if (mapping->whole > 0 &&
+	    driver->cuMemAddressFree(mapping->addr, mapping->whole) !=
+		CUDA_SUCCESS)
 		driver->cuMemAddressFree(mapping->addr, mapping->whole);
 	*mapping = (struct ipc_mapping){ 0 };
 }

@@ -137,20 +137,23 @@ import_new(int device, struct weir_ipc_import **out)
 	return WEIR_OK;
 }
 
+/* Not being able to enter the context is no reason to keep the memory: most
+ * drivers unmap in any. */
 static void
 unmap(struct weir_ipc_import *import)
 {
 	struct driver_guard guard;
+	bool entered;
 
-	if (driver_enter(import->context, &guard) != WEIR_OK)
-		return;
-	if (import->base != 0)
-		driver_peek()->cuIpcCloseMemHandle(import->base);
 	pthread_mutex_lock(&mapped_lock);
 	list_remove(&import->link_mapped);
 	pthread_mutex_unlock(&mapped_lock);
+	entered = driver_enter(import->context, &guard) == WEIR_OK;
+	if (import->base != 0)
+		driver_peek()->cuIpcCloseMemHandle(import->base);
 	mapping_drop(&import->mapping);
-	driver_leave(&guard);
+	if (entered)
+		driver_leave(&guard);
 }
 
 /* If the owner has ended, no message is necessary. */

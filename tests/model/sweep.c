@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <weir/host.h>
+#include <weir/ipc.h>
 
 #include "allocator/memory/arena.h"
 #include "base/meta.h"
@@ -380,6 +381,8 @@ clean(struct run *run)
 	size_t freed;
 
 	run->calm = true;
+	TRY(run, weir_ipc_close(run->import, WEIR_STREAM_ANY));
+	run->import = NULL;
 	for (int i = 0; i < RUN_BLOCKS; i++)
 		release(run, run->blocks[i]);
 	for (int i = 0; i < RUN_STREAMS; i++) {

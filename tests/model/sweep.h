@@ -58,6 +58,7 @@ struct run {
 	bool tried[RUN_STREAMS]; /* for creating that stream */
 	weir_stream foreign;
 	struct weir_event *event;
+	struct weir_ipc_import *import; /* closed at the end at the latest */
 	struct weir_stats before[RUN_DEVICES];
 	struct weir_stats host_before; /* of page-locked memory, device 0 */
 };

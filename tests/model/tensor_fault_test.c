@@ -1,9 +1,10 @@
 /*
  * The fault sweep over tensors: fills, copies by the driver and by kernels,
- * within a device, between devices, and to and from the host; and over the
- * owner's side of shared memory.
+ * within a device, between devices, and to and from the host; and over both
+ * sides of shared memory.
  */
-#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <weir/ipc.h>
 #include <weir/tensor.h>
@@ -138,3 +139,88 @@ play_exports(struct run *run)
 SCENARIO_TESTS(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
 SCENARIO_TESTS(exports)
+
+/* ---- Memory of another process ----------------------------------------- */
+
+static struct weir_ipc_handle handle_of_other;
+
+static void
+play_imports(struct run *run)
+{
+	struct weir_ipc_info info = { .struct_size = sizeof(info) };
+	weir_stream on = stream(run, 0);
+
+	run->is_compound = true;
+	if (!TRY(run, weir_ipc_open(&handle_of_other, 0, on, &run->import)))
+		return;
+	TRY(run, weir_ipc_info(run->import, &info));
+	/* An import that could not be closed stays open. */
+	if (TRY(run, weir_ipc_close(run->import, on)))
+		run->import = NULL;
+}
+
+static const struct scenario imports_scenario = { "imports", play_imports };
+
+/* Share a block until the reader of `until` is closed. */
+static void
+own(int handle, int until)
+{
+	struct weir_ipc_export *shared;
+	struct weir_ipc_handle made;
+	weir_stream on = new_stream();
+	char byte;
+
+	EXPECT_OK(weir_ipc_export(take(3 * MEGABYTE, on), on, &shared));
+	EXPECT_OK(weir_ipc_handle_of(shared, &made));
+	EXPECT_EQ(write(handle, &made, sizeof(made)), sizeof(made));
+	EXPECT_EQ(read(until, &byte, 1), 0);
+	weir_ipc_release(shared);
+}
+
+static void
+sweep_imports(void (*sweep)(const struct scenario *))
+{
+	int handle[2];
+	int until[2];
+	int status;
+
+	EXPECT_EQ(pipe(handle), 0);
+	EXPECT_EQ(pipe(until), 0);
+	pid_t owner = fork();
+	EXPECT_NE(owner, -1);
+	if (owner == 0) {
+		close(until[1]);
+		own(handle[1], until[0]);
+		_exit(0);
+	}
+	EXPECT_EQ(read(handle[0], &handle_of_other, sizeof(handle_of_other)),
+	    sizeof(handle_of_other));
+	sweep(&imports_scenario);
+	close(until[1]);
+	EXPECT_EQ(waitpid(owner, &status, 0), owner);
+	EXPECT_EQ(status, 0);
+}
+
+TEST_TIMEOUT(each_driver_call_of_imports_may_fail, 300)
+{
+	sweep_need_sim();
+	sweep_imports(sweep_driver);
+}
+
+TEST_TIMEOUT(each_piece_of_host_memory_of_imports_may_be_missing, 300)
+{
+	sweep_need_sim();
+	sweep_imports(sweep_memory);
+}
+
+TEST_TIMEOUT(driver_calls_of_imports_may_fail_for_ever, 300)
+{
+	sweep_need_sim();
+	sweep_imports(sweep_driver_for_ever);
+}
+
+TEST_TIMEOUT(two_calls_of_imports_may_fail, 300)
+{
+	sweep_need_sim();
+	sweep_imports(sweep_pairs);
+}
