@@ -90,9 +90,10 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 		    "%zu bytes before it is allocated",
 		    call, ptr, ends_here);
 	return status_set(WEIR_EINVAL,
-	    mapped ? "%s(%p): freed before: it lies in memory that is cached" :
-		     "%s(%p): freed before: its memory has been given back to "
-		     "the driver",
+	    mapped ? "%s(%p): freed before or never allocated: it lies in "
+		     "memory that is cached" :
+		     "%s(%p): freed before or never allocated: its memory has "
+		     "been given back to the driver",
 	    call, ptr);
 }
 

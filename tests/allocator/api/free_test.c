@@ -81,6 +81,7 @@ TEST(the_error_of_a_wrong_free_names_the_mistake)
 	give(second);
 	/* Inside free memory beside a live block. */
 	EXPECT_STATUS(weir_free(second + MIB), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "never allocated");
 	EXPECT_STR_HAS(weir_last_error(), "lies in memory that is cached");
 	/* One byte past a live block, where a freed one began. */
 	EXPECT_STATUS(weir_free(second), WEIR_EINVAL);
