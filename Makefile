@@ -653,6 +653,7 @@ $(B)/obj/tests/cpp/%.o: tests/cpp/cases.cpp tests/cpp/cases.h \
 	$(Q)$(cpp_compiler) $(cpp_flags) -DCASES=$* -c -o $@ $<
 $(B)/obj/tests/cpp/cpp_test.o: cppflags += -DCPP_COMPILERS=$(words $(cpp_cases))
 $(filter $(B)/tests/cpp/%,$(tests)): $(cpp_cases)
+$(B)/tests/model/tensor_fault_test: $(B)/obj/tests/ipc/other.o
 $(filter $(B)/tests/cpp/%,$(tests)): private test_libs += -lstdc++
 
 $(tests): | $(call deps,test) $(call deps,command)

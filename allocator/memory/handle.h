@@ -37,6 +37,7 @@ void handle_release(struct handle *handle);
 /* Drop a hold on a handle. Tries once more if the driver refuses, because
  * nobody would try again, and the memory would be lost. */
 void handle_drop_hold(CUmemGenericAllocationHandle id);
+
 /* Release the handles in arena->unreleased again; under the lock. If the
  * context is gone, they are dropped. */
 void handles_release_again(struct arena *arena);

@@ -3,13 +3,11 @@
  * within a device, between devices, and to and from the host; and over both
  * sides of shared memory.
  */
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <weir/ipc.h>
 #include <weir/tensor.h>
 
 #include "driver/driver.h"
+#include "tests/ipc/other.h"
 #include "tests/model/sweep.h"
 #include "tests/support/device.h"
 #include "tests/support/test.h"
@@ -161,44 +159,29 @@ play_imports(struct run *run)
 
 static const struct scenario imports_scenario = { "imports", play_imports };
 
-/* Share a block until the reader of `until` is closed. */
+/* Share a block until the test is done with it. */
 static void
-own(int handle, int until)
+own(int fd)
 {
-	struct weir_ipc_export *shared;
-	struct weir_ipc_handle made;
+	struct weir_ipc_handle handle;
 	weir_stream on = new_stream();
-	char byte;
+	struct weir_ipc_export *shared =
+	    share(take(3 * MEGABYTE, on), on, &handle);
 
-	EXPECT_OK(weir_ipc_export(take(3 * MEGABYTE, on), on, &shared));
-	EXPECT_OK(weir_ipc_handle_of(shared, &made));
-	EXPECT_EQ(write(handle, &made, sizeof(made)), sizeof(made));
-	EXPECT_EQ(read(until, &byte, 1), 0);
+	tell(fd, &handle, sizeof(handle));
+	meet(fd);
 	weir_ipc_release(shared);
 }
 
 static void
 sweep_imports(void (*sweep)(const struct scenario *))
 {
-	int handle[2];
-	int until[2];
-	int status;
+	struct other owner = other_start(own);
 
-	EXPECT_EQ(pipe(handle), 0);
-	EXPECT_EQ(pipe(until), 0);
-	pid_t owner = fork();
-	EXPECT_NE(owner, -1);
-	if (owner == 0) {
-		close(until[1]);
-		own(handle[1], until[0]);
-		_exit(0);
-	}
-	EXPECT_EQ(read(handle[0], &handle_of_other, sizeof(handle_of_other)),
-	    sizeof(handle_of_other));
+	hear(owner.fd, &handle_of_other, sizeof(handle_of_other));
 	sweep(&imports_scenario);
-	close(until[1]);
-	EXPECT_EQ(waitpid(owner, &status, 0), owner);
-	EXPECT_EQ(status, 0);
+	meet(owner.fd);
+	other_end(&owner);
 }
 
 TEST_TIMEOUT(each_driver_call_of_imports_may_fail, 300)

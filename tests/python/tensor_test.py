@@ -590,23 +590,11 @@ def test_an_interface_that_is_no_dict_or_raises():
         weir.asarray(object())
 
 
-def test_the_stream_of_an_interface_is_waited_for():
+@pytest.mark.parametrize("of_any", (False, True))
+def test_the_work_on_a_tensor_with_an_interface_is_waited_for(of_any):
     stream, other = weir.Stream(), weir.Stream()
-    x = weir.zeros(1 << 20, "uint8", stream=stream)
-    usleep = ctypes.CDLL(None).usleep
-    driver = ctypes.CDLL(support.DRIVER)
-    assert driver.cuLaunchHostFunc(ctypes.c_void_p(stream.handle), usleep,
-                                   ctypes.c_void_p(100_000)) == 0
-    x.fill_(7, stream)
-    with other:
-        y = weir.asarray(Foreign(x))
-        assert y.to("cpu")[12345].item() == 7
-    del x, y
-
-
-def test_an_interface_of_any_stream_waits_for_the_work_on_it():
-    stream, other = weir.Stream(), weir.Stream()
-    x = weir.zeros(1 << 20, "uint8", stream=weir.ANY_STREAM)
+    x = weir.zeros(1 << 20, "uint8",
+                   stream=weir.ANY_STREAM if of_any else stream)
     usleep = ctypes.CDLL(None).usleep
     driver = ctypes.CDLL(support.DRIVER)
     assert driver.cuLaunchHostFunc(ctypes.c_void_p(stream.handle), usleep,
