@@ -9,6 +9,7 @@
  */
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/handle.h"
 #include "base/status.h"
 #include "graphs/pool.h"
 
@@ -16,14 +17,19 @@ enum { REACH_MAX = 64 }; /* devices that may reach the memory */
 
 /* ---- What a device can do ---------------------------------------------- */
 
-static bool
-device_has(CUdevice_attribute attribute, int device)
+/* A driver may be too old to know the attribute. */
+static enum weir_status
+device_has(CUdevice_attribute attribute, int device, bool *out)
 {
 	int value = 0;
+	CUresult code =
+	    driver_peek()->cuDeviceGetAttribute(&value, attribute, device);
 
-	return driver_peek()->cuDeviceGetAttribute(&value, attribute, device) ==
-	    CUDA_SUCCESS &&
-	    value != 0;
+	*out = code == CUDA_SUCCESS && value != 0;
+	if (code == CUDA_ERROR_INVALID_VALUE)
+		return WEIR_OK;
+	return driver_status(code, "cuDeviceGetAttribute(%d, device %d)",
+	    (int)attribute, device);
 }
 
 enum weir_status
@@ -40,10 +46,12 @@ registrable_check(int device)
 	return status;
 }
 
-static CUmemAllocationProp
-properties(int device)
+static enum weir_status
+get_properties(int device, CUmemAllocationProp *out)
 {
-	CUmemAllocationProp prop = {
+	bool has_rdma;
+
+	*out = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes =
 		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -51,22 +59,30 @@ properties(int device)
 		    .id = device },
 	};
 
-	prop.allocFlags.gpuDirectRDMACapable = device_has(
-	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-	    device);
-	return prop;
+	enum weir_status status = device_has(
+	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device,
+	    &has_rdma);
+	out->allocFlags.gpuDirectRDMACapable = has_rdma;
+	return status;
 }
 
 /* Create physical memory, with a fabric handle if possible: a device may
  * support fabric handles while the system is not set up for them. */
-static CUresult
-create(size_t size, int device, CUmemGenericAllocationHandle *id)
+static enum weir_status
+create_registrable(size_t size, int device, CUmemGenericAllocationHandle *id)
 {
-	CUmemAllocationProp prop = properties(device);
+	CUmemAllocationProp prop;
 	CUresult code = CUDA_ERROR_NOT_SUPPORTED;
+	bool has_fabric;
+	enum weir_status status = get_properties(device, &prop);
 
-	if (device_has(
-		CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device)) {
+	if (status == WEIR_OK)
+		status =
+		    device_has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+			device, &has_fabric);
+	if (status != WEIR_OK)
+		return status;
+	if (has_fabric) {
 		CUmemAllocationProp both = prop;
 
 		both.requestedHandleTypes |= CU_MEM_HANDLE_TYPE_FABRIC;
@@ -74,31 +90,38 @@ create(size_t size, int device, CUmemGenericAllocationHandle *id)
 	}
 	if (code != CUDA_SUCCESS && code != CUDA_ERROR_OUT_OF_MEMORY)
 		code = driver_peek()->cuMemCreate(id, size, &prop, 0);
-	return code;
+	return driver_status(
+	    code, "cuMemCreate(%zu bytes, device %d)", size, device);
 }
 
 /* Make memory readable and writable by its device and all devices that can
  * reach it. */
-static CUresult
+static enum weir_status
 open_to_all(CUdeviceptr addr, size_t size, int device)
 {
 	CUmemAccessDesc access[REACH_MAX];
+	CUresult code = CUDA_SUCCESS;
 	size_t n = 0;
 
 	for (int d = 0; d < driver_peek()->device_count && n < REACH_MAX; d++) {
 		int reaches = d == device;
 
-		if (!reaches &&
-		    driver_peek()->cuDeviceCanAccessPeer(&reaches, d, device) !=
-			CUDA_SUCCESS)
-			reaches = 0;
+		if (!reaches)
+			code = driver_peek()->cuDeviceCanAccessPeer(
+			    &reaches, d, device);
+		if (code != CUDA_SUCCESS)
+			return driver_status(
+			    code, "cuDeviceCanAccessPeer(%d, %d)", d, device);
 		if (reaches)
 			access[n++] = (CUmemAccessDesc){
 				.location = { CU_MEM_LOCATION_TYPE_DEVICE, d },
 				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 			};
 	}
-	return driver_peek()->cuMemSetAccess(addr, size, access, n);
+	return driver_status(
+	    driver_peek()->cuMemSetAccess(addr, size, access, n),
+	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
+	    (unsigned long long)addr, size, device);
 }
 
 /* ---- The source -------------------------------------------------------- */
@@ -120,34 +143,35 @@ registrable_take(void *closure, int device, size_t size, CUdeviceptr *out)
 	CUmemGenericAllocationHandle id;
 	size_t whole = whole_size(device, size);
 	CUdeviceptr addr;
-	CUresult code;
+	enum weir_status status;
 
 	(void)closure;
-	code = create(whole, device, &id);
-	if (code != CUDA_SUCCESS)
-		return driver_status(
-		    code, "cuMemCreate(%zu bytes, device %d)", whole, device);
-	code = driver->cuMemAddressReserve(&addr, whole, 0, 0, 0);
-	if (code != CUDA_SUCCESS)
+	status = create_registrable(whole, device, &id);
+	if (status != WEIR_OK)
+		return status;
+	status =
+	    driver_status(driver->cuMemAddressReserve(&addr, whole, 0, 0, 0),
+		"cuMemAddressReserve(%zu bytes)", whole);
+	if (status != WEIR_OK)
 		goto release;
-	code = driver->cuMemMap(addr, whole, 0, id, 0);
-	if (code != CUDA_SUCCESS)
+	status = driver_status(driver->cuMemMap(addr, whole, 0, id, 0),
+	    "cuMemMap(%#llx, %zu bytes)", (unsigned long long)addr, whole);
+	if (status != WEIR_OK)
 		goto free_address;
-	code = open_to_all(addr, whole, device);
-	if (code != CUDA_SUCCESS)
+	status = open_to_all(addr, whole, device);
+	if (status != WEIR_OK)
 		goto unmap;
-	driver->cuMemRelease(id);
+	handle_drop_hold(id);
 	*out = addr;
 	return WEIR_OK;
 
 unmap:
-	driver->cuMemUnmap(addr, whole);
+	addresses_drop_mapping(addr, whole);
 free_address:
-	driver->cuMemAddressFree(addr, whole);
+	addresses_drop(addr, whole);
 release:
-	driver->cuMemRelease(id);
-	return driver_status(
-	    code, "mapping %zu bytes of device %d", whole, device);
+	handle_drop_hold(id);
+	return status;
 }
 
 /* Unmap memory. If only the addresses cannot be freed, they are lost, but no
@@ -160,7 +184,7 @@ registrable_give(void *closure, int device, CUdeviceptr addr, size_t size)
 	(void)closure;
 	if (driver_peek()->cuMemUnmap(addr, whole) != CUDA_SUCCESS)
 		return false;
-	driver_peek()->cuMemAddressFree(addr, whole);
+	addresses_drop(addr, whole);
 	return true;
 }
 

@@ -96,9 +96,9 @@ drop_segment(struct segment *segment)
 	while ((node = tree_first(&segment->handles)) != NULL) {
 		struct handle *handle = handle_at(node);
 		if (handle->mapped)
-			driver_peek()->cuMemUnmap(handle->addr, handle->size);
+			addresses_drop_mapping(handle->addr, handle->size);
 		if (handle->id != 0)
-			driver_peek()->cuMemRelease(handle->id);
+			handle_drop_hold(handle->id);
 		handle_remove(handle);
 		meta_free(handle, sizeof(*handle));
 	}

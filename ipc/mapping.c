@@ -71,15 +71,9 @@ mapping_open(struct ipc_mapping *mapping, int device)
 void
 mapping_drop(struct ipc_mapping *mapping)
 {
-	const struct driver *driver = driver_peek();
-
-	/* Once more if the driver refuses: nobody would try again. */
-	if (mapping->mapped > 0 &&
-	    driver->cuMemUnmap(mapping->addr, mapping->mapped) != CUDA_SUCCESS)
-		driver->cuMemUnmap(mapping->addr, mapping->mapped);
-	if (mapping->whole > 0 &&
-	    driver->cuMemAddressFree(mapping->addr, mapping->whole) !=
-		CUDA_SUCCESS)
-		driver->cuMemAddressFree(mapping->addr, mapping->whole);
+	if (mapping->mapped > 0)
+		addresses_drop_mapping(mapping->addr, mapping->mapped);
+	if (mapping->whole > 0)
+		addresses_drop(mapping->addr, mapping->whole);
 	*mapping = (struct ipc_mapping){ 0 };
 }

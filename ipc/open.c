@@ -149,7 +149,9 @@ unmap(struct weir_ipc_import *import)
 	list_remove(&import->link_mapped);
 	pthread_mutex_unlock(&mapped_lock);
 	entered = driver_enter(import->context, &guard) == WEIR_OK;
-	if (import->base != 0)
+	/* Once more if the driver refuses: nobody would try again. */
+	if (import->base != 0 &&
+	    driver_peek()->cuIpcCloseMemHandle(import->base) != CUDA_SUCCESS)
 		driver_peek()->cuIpcCloseMemHandle(import->base);
 	mapping_drop(&import->mapping);
 	if (entered)
@@ -200,11 +202,13 @@ import_driver(struct weir_ipc_import *import, const CUipcMemHandle *handle,
 		return ipc_driver_status(code, "cuIpcOpenMemHandle()");
 	}
 	code = driver->cuMemGetAddressRange(&start, whole, import->base);
-	if (code == CUDA_SUCCESS && start == import->base && least <= *whole)
+	if (code != CUDA_SUCCESS)
+		return driver_status(code, "cuMemGetAddressRange(%#llx)",
+		    (unsigned long long)import->base);
+	if (start == import->base && least <= *whole)
 		return WEIR_OK;
 	return status_set(WEIR_EINVAL,
-	    "weir_ipc_open: there are %zu bytes instead of %zu",
-	    code == CUDA_SUCCESS ? *whole : (size_t)0, least);
+	    "weir_ipc_open: there are %zu bytes instead of %zu", *whole, least);
 }
 
 static enum weir_status

@@ -184,6 +184,20 @@ handle_drop_hold(CUmemGenericAllocationHandle id)
 }
 
 void
+addresses_drop_mapping(CUdeviceptr addr, size_t size)
+{
+	if (driver_peek()->cuMemUnmap(addr, size) != CUDA_SUCCESS)
+		driver_peek()->cuMemUnmap(addr, size);
+}
+
+void
+addresses_drop(CUdeviceptr addr, size_t size)
+{
+	if (driver_peek()->cuMemAddressFree(addr, size) != CUDA_SUCCESS)
+		driver_peek()->cuMemAddressFree(addr, size);
+}
+
+void
 handles_release_again(struct arena *arena)
 {
 	struct handle *handle = arena->unreleased;

@@ -38,6 +38,10 @@ void handle_release(struct handle *handle);
  * nobody would try again, and the memory would be lost. */
 void handle_drop_hold(CUmemGenericAllocationHandle id);
 
+/* Unmap a range, or free its addresses, likewise. */
+void addresses_drop_mapping(CUdeviceptr addr, size_t size);
+void addresses_drop(CUdeviceptr addr, size_t size);
+
 /* Release the handles in arena->unreleased again; under the lock. If the
  * context is gone, they are dropped. */
 void handles_release_again(struct arena *arena);

@@ -118,7 +118,7 @@ segment_reserve(struct pool *pool, size_t rounded)
 		return status;
 	status = segment_new(pool, addr, size, true, &segment);
 	if (status != WEIR_OK) {
-		driver_peek()->cuMemAddressFree(addr, size);
+		addresses_drop(addr, size);
 		return status;
 	}
 	block_put(segment->first, BLOCK_UNMAPPED);

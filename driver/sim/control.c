@@ -49,6 +49,8 @@ count_objects(const char *kind)
 		return sim.n_ranges[RANGE_MAPPING];
 	if (strcmp(kind, "allocation") == 0)
 		return sim.n_ranges[RANGE_ALLOC] + sim.n_ranges[RANGE_POOLED];
+	if (strcmp(kind, "import") == 0)
+		return sim.n_ranges[RANGE_IPC];
 	if (strcmp(kind, "host") == 0)
 		return sim.n_ranges[RANGE_HOST] +
 		    sim.n_ranges[RANGE_REGISTERED];

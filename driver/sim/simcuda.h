@@ -113,7 +113,8 @@ enum { SIMCUDA_VERSION = 3 };
  * memory_used(device)	bytes of the device that are in use.
  * live(kind)		number of live objects: "context", "stream", "event",
  *			"module", "graph", "exec", "handle", "pool", "mapping",
- *			"reservation", "allocation", "host". -1: no such kind.
+ *			"reservation", "allocation", "import" (opened by
+ *			cuIpcOpenMemHandle()), "host". -1: no such kind.
  * set_memory(device, bytes)
  *			change the device's limit; memory in use stays.
  * setting(key, value)	the value of a key of SIMCUDA_CONF, or its default. -1

@@ -7,18 +7,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 
 /* The physical allocation of an address, released again. */
 static CUmemAllocationProp
 properties_of(const void *ptr, CUmemGenericAllocationHandle *id)
 {
-	const struct driver *driver = device_driver();
 	CUmemAllocationProp prop;
 
-	EXPECT_EQ(
-	    driver->cuMemRetainAllocationHandle(id, (void *)ptr), CUDA_SUCCESS);
-	EXPECT_EQ(driver->cuMemGetAllocationPropertiesFromHandle(&prop, *id),
+	cuda_load();
+	EXPECT_EQ(device_driver()->cuMemRetainAllocationHandle(id, (void *)ptr),
+	    CUDA_SUCCESS);
+	EXPECT_EQ(cu.cuMemGetAllocationPropertiesFromHandle(&prop, *id),
 	    CUDA_SUCCESS);
 	return prop;
 }
@@ -90,6 +91,7 @@ TEST(every_device_that_can_reaches_registrable_memory)
 	struct weir_pool *pool = new_pool(1, WEIR_POOL_REGISTRABLE);
 	void *ptr = take_from(pool, 4 * MIB, WEIR_STREAM_ANY);
 
+	cuda_load();
 	for (int d = 0; d < 2; d++) {
 		CUmemLocation where = { CU_MEM_LOCATION_TYPE_DEVICE, d };
 		unsigned long long flags = 0;
@@ -99,13 +101,40 @@ TEST(every_device_that_can_reaches_registrable_memory)
 			EXPECT_EQ(device_driver()->cuDeviceCanAccessPeer(
 				      &reaches, d, 1),
 			    CUDA_SUCCESS);
-		EXPECT_EQ(device_driver()->cuMemGetAccess(
+		EXPECT_EQ(cu.cuMemGetAccess(
 			      &flags, &where, (CUdeviceptr)(uintptr_t)ptr),
 		    CUDA_SUCCESS);
 		EXPECT_EQ(
 		    flags, reaches ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0);
 	}
 	give(ptr);
+	weir_pool_release(pool);
+}
+
+/* Without the answers, memory could lack what the pool promises. */
+TEST(a_driver_that_does_not_answer_makes_no_registrable_memory)
+{
+	static const char *const calls[] = { "cuDeviceGetAttribute",
+		"cuDeviceGetAttribute", "cuDeviceCanAccessPeer" };
+
+	device_need(2);
+	device_need_sim("calls are to fail");
+	struct weir_pool *pool = new_pool(1, WEIR_POOL_REGISTRABLE);
+	for (unsigned i = 0; i < 3; i++) {
+		struct weir_route *route;
+
+		EXPECT_OK(weir_route_thread(pool, &route));
+		sim()->fail(calls[i], i == 1 ? 2 : 1, 1, CUDA_ERROR_UNKNOWN);
+		EXPECT_NULL(weir_malloc_on(1, 4 * MIB, WEIR_STREAM_ANY));
+		EXPECT_EQ(weir_last_status(), WEIR_EDRIVER);
+		EXPECT_STR_HAS(weir_last_error(), calls[i]);
+		sim()->reset();
+		weir_route_end(route);
+		expect_healthy();
+		EXPECT_EQ(
+		    sim()->live("handle") + sim()->live("reservation"), 0);
+	}
+	give(take_from(pool, 4 * MIB, WEIR_STREAM_ANY));
 	weir_pool_release(pool);
 }
 

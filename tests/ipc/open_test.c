@@ -287,7 +287,7 @@ live_objects(void)
 {
 	return sim()->live("event") + sim()->live("handle") +
 	    sim()->live("mapping") + sim()->live("reservation") +
-	    sim()->live("allocation");
+	    sim()->live("allocation") + sim()->live("import");
 }
 
 /* Each call of the driver fails once, at its first and at its third use. */
@@ -318,6 +318,10 @@ TEST(an_open_that_fails_leaves_nothing)
 		sim()->fail(calls[i / 4], i & 2 ? 3 : 1, 1, CUDA_ERROR_UNKNOWN);
 		enum weir_status status =
 		    weir_ipc_open(handle, 0, stream, &import);
+		if (status != WEIR_OK) {
+			EXPECT_EQ(status, WEIR_EDRIVER);
+			EXPECT_STR_HAS(weir_last_error(), calls[i / 4]);
+		}
 		expect_healthy();
 		sim()->reset();
 		failed += status != WEIR_OK;
