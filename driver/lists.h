@@ -189,7 +189,6 @@
 #define DRIVER_ENTRIES(X)                                                      \
 	X(cuInit, 2000, 1, (unsigned int flags))                               \
 	X(cuDriverGetVersion, 2020, 1, (int *version))                         \
-	X(cuGetErrorName, 6000, 1, (CUresult error, const char **name))        \
 	X(cuGetErrorString, 6000, 1, (CUresult error, const char **text))      \
 	DRIVER_DEVICE_ENTRIES(X)                                               \
 	DRIVER_CONTEXT_ENTRIES(X)                                              \
@@ -215,10 +214,7 @@
 	X(cuDeviceGetPCIBusId, 4010, 1,                                        \
 	    (char *bus_id, int size, CUdevice device))                         \
 	X(cuDevicePrimaryCtxRetain, 7000, 1,                                   \
-	    (CUcontext * context, CUdevice device))                            \
-	X(cuDevicePrimaryCtxRelease, 11000, 1, (CUdevice device))              \
-	X(cuDevicePrimaryCtxGetState, 7000, 1,                                 \
-	    (CUdevice device, unsigned int *flags, int *active))
+	    (CUcontext * context, CUdevice device))
 
 #define DRIVER_CONTEXT_ENTRIES(X)                                              \
 	X(cuCtxGetCurrent, 4000, 1, (CUcontext * context))                     \
@@ -228,7 +224,6 @@
 	X(cuCtxGetDevice, 2000, 1, (CUdevice * device))                        \
 	X(cuCtxSynchronize, 2000, 1, (void))                                   \
 	X(cuCtxGetId, 12000, 0, (CUcontext context, unsigned long long *id))   \
-	X(cuCtxGetStreamPriorityRange, 5050, 1, (int *least, int *greatest))   \
 	X(cuCtxRecordEvent, 12050, 0, (CUcontext context, CUevent event))
 
 #define DRIVER_STREAM_ENTRIES(X)                                               \
@@ -240,7 +235,6 @@
 	X(cuStreamWaitEvent, 3020, 1,                                          \
 	    (CUstream stream, CUevent event, unsigned int flags))              \
 	X(cuStreamGetCtx, 9020, 1, (CUstream stream, CUcontext * context))     \
-	X(cuStreamGetId, 12000, 0, (CUstream stream, unsigned long long *id))  \
 	X(cuStreamGetPriority, 5050, 1, (CUstream stream, int *priority))      \
 	X(cuStreamGetFlags, 5050, 1, (CUstream stream, unsigned int *flags))
 
@@ -309,9 +303,6 @@
 	X(cuMemSetAccess, 10020, 1,                                            \
 	    (CUdeviceptr address, size_t size, const CUmemAccessDesc *access,  \
 		size_t n_access))                                              \
-	X(cuMemGetAccess, 10020, 1,                                            \
-	    (unsigned long long *flags, const CUmemLocation *location,         \
-		CUdeviceptr address))                                          \
 	X(cuMemGetAllocationGranularity, 10020, 1,                             \
 	    (size_t * granularity, const CUmemAllocationProp *prop,            \
 		CUmemAllocationGranularity_flags option))                      \
@@ -322,9 +313,7 @@
 	    (CUmemGenericAllocationHandle * handle, void *shareable,           \
 		CUmemAllocationHandleType type))                               \
 	X(cuMemRetainAllocationHandle, 11000, 0,                               \
-	    (CUmemGenericAllocationHandle * handle, void *address))            \
-	X(cuMemGetAllocationPropertiesFromHandle, 10020, 0,                    \
-	    (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))
+	    (CUmemGenericAllocationHandle * handle, void *address))
 
 #define DRIVER_HOST_ENTRIES(X)                                                 \
 	X(cuMemHostAlloc, 2020, 1,                                             \
@@ -344,11 +333,6 @@
 	    (CUdeviceptr to, const void *from, size_t size, CUstream stream))  \
 	X(cuMemcpyDtoHAsync, 3020, 1,                                          \
 	    (void *to, CUdeviceptr from, size_t size, CUstream stream))        \
-	X(cuMemcpyDtoDAsync, 3020, 1,                                          \
-	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
-	X(cuMemcpyHtoD, 3020, 1,                                               \
-	    (CUdeviceptr to, const void *from, size_t size))                   \
-	X(cuMemcpyDtoH, 3020, 1, (void *to, CUdeviceptr from, size_t size))    \
 	X(cuMemsetD8Async, 3020, 1,                                            \
 	    (CUdeviceptr to, unsigned char value, size_t n, CUstream stream))  \
 	X(cuMemsetD32Async, 3020, 1,                                           \
@@ -364,9 +348,7 @@
 		unsigned int grid_z, unsigned int block_x,                     \
 		unsigned int block_y, unsigned int block_z,                    \
 		unsigned int shared_bytes, CUstream stream, void **parameters, \
-		void **extra))                                                 \
-	X(cuLaunchHostFunc, 10000, 1,                                          \
-	    (CUstream stream, CUhostFn function, void *user_data))
+		void **extra))
 /* clang-format on */
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 
 static void *
@@ -101,8 +102,8 @@ TEST(a_copy_that_blocks_leaves_the_stream_done)
 
 	EXPECT_NOT_NULL(plain);
 	fill(device, MIB, 9, NULL);
-	expect_success(
-	    device_driver()->cuMemcpyDtoH(plain, address(device), MIB));
+	cuda_load();
+	expect_success(cu.cuMemcpyDtoH_v2(plain, address(device), MIB));
 	EXPECT(is_done(NULL));
 	EXPECT_EQ(plain[MIB - 1], 9);
 	EXPECT(!weir_host_is_pinned(plain));

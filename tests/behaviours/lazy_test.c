@@ -8,6 +8,7 @@
 
 #include <weir/trace.h>
 
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 
 /* The driver's library if this process has loaded it; otherwise NULL. */
@@ -104,13 +105,10 @@ TEST(initialising_makes_no_context)
 	int active = -1;
 
 	EXPECT_OK(weir_init());
-	EXPECT_EQ(
-	    device_driver()->cuDevicePrimaryCtxGetState(0, &flags, &active),
-	    CUDA_SUCCESS);
+	cuda_load();
+	CU(cu.cuDevicePrimaryCtxGetState(0, &flags, &active));
 	EXPECT_EQ(active, 0);
 	give(take(512, NULL));
-	EXPECT_EQ(
-	    device_driver()->cuDevicePrimaryCtxGetState(0, &flags, &active),
-	    CUDA_SUCCESS);
+	CU(cu.cuDevicePrimaryCtxGetState(0, &flags, &active));
 	EXPECT_EQ(active, 1);
 }

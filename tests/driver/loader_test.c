@@ -215,7 +215,7 @@ TEST(an_optional_entry_may_be_missing)
 	fake->missing = "cuCtxRecordEvent";
 	EXPECT_EQ(driver_get(&driver), WEIR_OK);
 	EXPECT_EQ((void *)driver->cuCtxRecordEvent, NULL);
-	EXPECT_NE((void *)driver->cuStreamGetId, NULL);
+	EXPECT_NE((void *)driver->cuCtxGetId, NULL);
 }
 
 TEST(no_device_at_initialisation_is_reported)
@@ -373,7 +373,7 @@ was_asked(const char *symbol)
 static CUresult
 address_v1(const char *name, void **address, int version, cuuint64_t flags)
 {
-	if (strcmp(name, "cuStreamGetId") == 0)
+	if (strcmp(name, "cuCtxGetId") == 0)
 		return CUDA_ERROR_NOT_FOUND;
 	EXPECT_GE(version, 2000);
 	EXPECT_EQ(flags, 0);
@@ -387,7 +387,7 @@ address_v2(const char *name, void **address, int version, cuuint64_t flags,
 {
 	EXPECT_NOT_NULL(found);
 	/* A real driver may also return success without an address. */
-	if (strcmp(name, "cuStreamGetId") == 0) {
+	if (strcmp(name, "cuCtxGetId") == 0) {
 		*address = NULL;
 		*found = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
 		return CUDA_SUCCESS;
@@ -414,7 +414,7 @@ find(const char *symbol)
 		memcpy(&address, &v1, sizeof(address));
 		return finder.v1 ? address : NULL;
 	}
-	if (strcmp(symbol, "cuStreamGetId") == 0)
+	if (strcmp(symbol, "cuCtxGetId") == 0)
 		return NULL;
 	if (length > 3 && strcmp(symbol + length - 3, "_v2") == 0)
 		length -= 3;
@@ -434,7 +434,7 @@ load_by_finder(void)
 	EXPECT_NULL(driver->library);
 	EXPECT(!driver->simulated);
 	EXPECT_EQ(driver->device_count, 2);
-	EXPECT_EQ((void *)driver->cuStreamGetId, NULL);
+	EXPECT_EQ((void *)driver->cuCtxGetId, NULL);
 	EXPECT_EQ((void *)driver->cuMemAlloc, fake_cuda_entry("cuMemAlloc"));
 	return driver;
 }
@@ -447,7 +447,7 @@ TEST(a_finder_is_asked_for_the_newest_resolver_first)
 	EXPECT(!was_asked("cuGetProcAddress"));
 	EXPECT(!was_asked("cuMemAlloc"));
 	EXPECT(!was_asked("cuMemAlloc_v2"));
-	EXPECT(was_asked("cuStreamGetId"));
+	EXPECT(was_asked("cuCtxGetId"));
 }
 
 TEST(a_finder_without_it_is_asked_for_the_older_resolver)

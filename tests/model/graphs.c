@@ -151,10 +151,10 @@ hand_on(struct capture *c, const char *to, const char *from, unsigned fork)
 {
 	if (c->good)
 		queue(c,
-		    driver_peek()->cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to,
+		    driver_peek()->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to,
 			(CUdeviceptr)(uintptr_t)from, c->size,
 			c->streams[fork]),
-		    "cuMemcpyDtoDAsync");
+		    "cuMemcpyAsync");
 }
 
 static void

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 
 /* ---- Making ------------------------------------------------------------ */
@@ -101,9 +102,8 @@ TEST(priorities_are_clamped_to_the_device_s_range)
 	int priority = 77;
 
 	EXPECT_OK(weir_set_device(0));
-	EXPECT_EQ(
-	    device_driver()->cuCtxGetStreamPriorityRange(&least, &greatest),
-	    CUDA_SUCCESS);
+	cuda_load();
+	CU(cu.cuCtxGetStreamPriorityRange(&least, &greatest));
 	EXPECT_OK(weir_stream_priority(new_stream(), &priority));
 	EXPECT_EQ(priority, 0);
 	EXPECT_OK(weir_stream_create(0, -1, &stream));

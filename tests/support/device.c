@@ -237,8 +237,8 @@ copy(void *to, const void *from, size_t size, weir_stream stream)
 {
 	CUcontext before = enter(device_of(stream));
 
-	expect_success("cuMemcpyDtoDAsync",
-	    device_driver()->cuMemcpyDtoDAsync(
+	expect_success("cuMemcpyAsync",
+	    device_driver()->cuMemcpyAsync(
 		address(to), address(from), size, stream));
 	leave(before);
 }

@@ -13,18 +13,11 @@
 #include <string.h>
 
 #include "driver/abi.h"
-#include "driver/lists.h"
 #include "tests/support/test.h"
+#include "tests/tools/fake/failing.h"
 #include "tests/tools/start.h"
 
-static const char *const entries[] = {
-#define ENTRY_NAME(name, version, required, params) #name,
-	DRIVER_ENTRIES(ENTRY_NAME)
-#undef ENTRY_NAME
-};
-
 enum {
-	ENTRIES = sizeof(entries) / sizeof(entries[0]),
 	SHARE = 10, /* cases of a program in a run that tries some */
 	PAIRS = 40,
 	FEW = 12,
@@ -333,11 +326,11 @@ try_pair(struct sweep *sweep, uint64_t seed, CUresult code)
 		size_t e = 0;
 
 		for (; calls == 0; seed = mix(seed + 1)) {
-			e = seed % ENTRIES;
-			calls = (unsigned)counted(&sweep->calm, entries[e]);
+			e = seed % FAILING;
+			calls = (unsigned)counted(&sweep->calm, failing[e]);
 		}
 		used += (size_t)snprintf(faults + used, sizeof(faults) - used,
-		    "%s:%u:1:%d ", entries[e],
+		    "%s:%u:1:%d ", failing[e],
 		    1 + (unsigned)(seed >> 20) % calls, (int)code);
 	}
 	try_case(sweep, faults, code);
@@ -351,10 +344,11 @@ try_all(struct sweep *sweep)
 
 	sweep->n = 0;
 	for (int i = 0; i < 2; i++) {
-		for (size_t e = 0; e < ENTRIES; e++)
-			try_entry(sweep, entries[e],
-			    (unsigned)counted(&sweep->calm, entries[e]),
-			    codes[i]);
+		for (size_t e = 0; e < FAILING; e++)
+			if (!failing_skips(e))
+				try_entry(sweep, failing[e],
+				    (unsigned)counted(&sweep->calm, failing[e]),
+				    codes[i]);
 		for (uint64_t pair = 0; pair < PAIRS; pair++)
 			try_pair(sweep, 1000 * pair, codes[i]);
 	}

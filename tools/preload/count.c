@@ -96,9 +96,9 @@ is_question(const char *name)
 {
 	static const char *const names[] = { "cuCtxGetCurrent",
 		"cuCtxGetDevice", "cuCtxGetId", "cuStreamGetCtx",
-		"cuStreamGetId", "cuStreamIsCapturing",
-		"cuStreamGetCaptureInfo", "cuCtxPushCurrent", "cuCtxPopCurrent",
-		"cuCtxSetCurrent", "cuThreadExchangeStreamCaptureMode" };
+		"cuStreamIsCapturing", "cuStreamGetCaptureInfo",
+		"cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent",
+		"cuThreadExchangeStreamCaptureMode" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(names[i], name) == 0)

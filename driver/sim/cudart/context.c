@@ -64,7 +64,8 @@ find_all(void)
 	DRIVER_ENTRIES(FIND)
 #undef FIND
 #define FIND(name, base, version, flags, params)                               \
-	all &= find_driver_symbol(base, version, flags, &driver.name);
+	all &= find_driver_symbol(base, version, flags, &driver.name) ||       \
+	    (version) >= 12000;
 	RUNTIME_ENTRIES(FIND)
 #undef FIND
 	return all;

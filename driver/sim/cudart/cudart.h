@@ -16,11 +16,19 @@
 #include "driver/sim/cudart/include/cuda_runtime.h"
 
 /* Entries beyond those of DRIVER_ENTRIES: X(name, base, version, flags,
- * parameters). */
+ * parameters). A driver may lack those of CUDA 12 and newer; they are then
+ * NULL.
+ */
 /* clang-format off */
 #define RUNTIME_ENTRIES(X)                                                     \
+	X(cuDevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000, 0,   \
+	  (CUdevice device, unsigned *flags, int *active))                     \
+	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 11000, 0,    \
+	  (CUdevice device))                                                   \
 	X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 11000, 0,        \
 	  (CUdevice device))                                                   \
+	X(cuCtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", 5050, 0, \
+	  (int *least, int *greatest))                                         \
 	X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0,             \
 	  (CUcontext peer, unsigned flags))                                    \
 	X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0,           \
@@ -47,6 +55,12 @@
 	   CUcontext from_context, size_t size))                               \
 	X(cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010, 0,          \
 	  (CUevent event, CUstream stream, unsigned flags))                    \
+	X(cuStreamGetId, "cuStreamGetId", 12000, 0,                            \
+	  (CUstream stream, unsigned long long *id))                           \
+	X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020, 0,                     \
+	  (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))    \
+	X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0,                      \
+	  (CUstream stream, CUhostFn function, void *user))                    \
 	X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0,                 \
 	  (CUstream stream, CUstreamCallback callback, void *user,             \
 	   unsigned flags))                                                    \

@@ -6,7 +6,7 @@
  * them. At the program's end the file FAULTS_OUT gets lines of "NAME NUMBER":
  *
  *	met		calls that were failed
- *	ENTRY		calls of an entry point that weir uses, if any
+ *	ENTRY		calls of an entry point of failing.h, if any
  *	violations	of the simulated device
  *	faults		of weir_check(), whose text goes to stderr
  *	live		blocks of weir that the program has not freed
@@ -26,8 +26,8 @@
 #include <weir/host.h>
 #include <weir/weir.h>
 
-#include "driver/lists.h"
 #include "driver/sim/simcuda.h"
+#include "tests/tools/fake/failing.h"
 
 static struct simcuda_api sim;
 static pid_t process;
@@ -154,12 +154,10 @@ static void
 write_calls(FILE *file)
 {
 	fprintf(file, "met %llu\n", (unsigned long long)sim.faults());
-#define CALLS(name, version, required, params)                                 \
-	if (sim.calls(#name) > 0)                                              \
-		fprintf(file, "%s %llu\n", #name,                              \
-		    (unsigned long long)sim.calls(#name));
-	DRIVER_ENTRIES(CALLS)
-#undef CALLS
+	for (size_t i = 0; i < FAILING; i++)
+		if (!failing_skips(i) && sim.calls(failing[i]) > 0)
+			fprintf(file, "%s %llu\n", failing[i],
+			    (unsigned long long)sim.calls(failing[i]));
 }
 
 /* While the driver is still there, which its own exit handler ends. */
