@@ -400,6 +400,18 @@ play_second_device(struct run *run)
 	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, NULL));
 }
 
+/* Memory of a device that another may use: mapped before it may, and after. */
+static void
+play_peers(struct run *run)
+{
+	void *before = allocate_on(run, 0, 3 * MEGABYTE, stream(run, 0));
+
+	TRY(run, weir_peer_access(0, 1));
+	release(run, allocate_on(run, 0, 30 * MEGABYTE, stream(run, 0)));
+	release(run, before);
+	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, NULL));
+}
+
 static void
 play_collector(struct run *run)
 {
@@ -647,6 +659,7 @@ play_thread_end(struct run *run)
 	X(events)                                                              \
 	X(huge)                                                                \
 	X(second_device)                                                       \
+	X(peers)                                                               \
 	X(collector)                                                           \
 	X(decay)                                                               \
 	X(remap)                                                               \
@@ -658,3 +671,9 @@ play_thread_end(struct run *run)
 	X(thread_end)
 
 SCENARIOS(SCENARIO_TESTS)
+
+TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
+{
+	sweep_need_sim();
+	sweep_reach("fault_test");
+}

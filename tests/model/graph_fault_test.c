@@ -235,6 +235,30 @@ play_pools(struct run *run)
 	release(run, allocate(run, 1000, on));
 }
 
+/* Memory that libraries register, open to both devices. */
+static void
+play_registrable(struct run *run)
+{
+	struct weir_pool *pool = NULL;
+	struct weir_route *route = NULL;
+	weir_stream on = stream(run, 0);
+
+	if (TRY(run, weir_pool_create(0, NULL, WEIR_POOL_REGISTRABLE, &pool)) &&
+	    TRY(run, weir_route_thread(pool, &route))) {
+		void *small = allocate(run, 1000, on);
+		void *large = allocate(run, 30 * MEGABYTE, on);
+
+		work_late(large, 30 * MEGABYTE, on);
+		release(run, large);
+		release(run, small);
+		TRY(run, weir_pool_trim(pool, 0, NULL));
+		release(run, allocate(run, 5 * MEGABYTE, on));
+	}
+	weir_route_end(route);
+	weir_pool_release(pool);
+	run_expect_whole("weir_pool_release");
+}
+
 /* Captures by the program, which weir finds late or not at all. */
 static void
 play_own_captures(struct run *run)
@@ -466,5 +490,12 @@ SCENARIO_TESTS(forks)
 SCENARIO_TESTS(suspend)
 SCENARIO_TESTS(checkpoint)
 SCENARIO_TESTS(pools)
+SCENARIO_TESTS(registrable)
 SCENARIO_TESTS(own_captures)
 SCENARIO_TESTS(register)
+
+TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
+{
+	sweep_need_sim();
+	sweep_reach("graph_fault_test");
+}

@@ -22,19 +22,16 @@
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
 
-/* The driver calls that weir may make. */
-static const char *const entries[] = {
+const char *const sweep_entries[SWEEP_ENTRIES] = {
 #define ENTRY_NAME(name, version, required, params) #name,
 	DRIVER_ENTRIES(ENTRY_NAME)
 #undef ENTRY_NAME
 };
 
-enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
-
 /* The report of a child to its parent. */
 struct result {
-	bool met;                /* the fault */
-	uint64_t calls[ENTRIES]; /* of the scenario, run once */
+	bool met;                      /* the fault */
+	uint64_t calls[SWEEP_ENTRIES]; /* of the scenario, run once */
 };
 
 /* ---- What a failed call may change ------------------------------------- */
@@ -377,7 +374,7 @@ static void
 clean(struct run *run)
 {
 	static const char *const kinds[] = { "handle", "mapping", "reservation",
-		"allocation", "host" };
+		"allocation", "import", "host" };
 	size_t freed;
 
 	run->calm = true;
@@ -479,8 +476,8 @@ play_in_child(const struct scenario *scenario, const struct fault *fault,
 	arm(fault);
 	scenario->play(run);
 	EXPECT_EQ(sim()->violations(), 0);
-	for (int i = 0; i < ENTRIES; i++)
-		result->calls[i] = sim()->calls(entries[i]);
+	for (int i = 0; i < SWEEP_ENTRIES; i++)
+		result->calls[i] = sim()->calls(sweep_entries[i]);
 	uint64_t destroyed = sim()->calls("cuEventDestroy");
 	result->met = disarm(fault);
 	if (never_loaded(fault))
@@ -556,6 +553,18 @@ next_call(unsigned n, unsigned calls)
 	return n < calls && next > calls ? calls : next;
 }
 
+uint64_t sweep_calls[SWEEP_ENTRIES];
+
+void
+sweep_count(const struct scenario *scenario)
+{
+	struct result *result = result_new();
+
+	play(scenario, &(struct fault){ 0 }, result);
+	for (int i = 0; i < SWEEP_ENTRIES; i++)
+		sweep_calls[i] += result->calls[i];
+}
+
 /* Let each call that the scenario makes without faults fail once. Some of many
  * equal calls in a row are left out. */
 void
@@ -570,8 +579,8 @@ sweep_driver(const struct scenario *scenario)
 
 	play(scenario, &(struct fault){ 0 }, result);
 	whole = *result;
-	for (int i = 0; i < ENTRIES; i++) {
-		struct fault fault = { .entry = entries[i], .n = 1 };
+	for (int i = 0; i < SWEEP_ENTRIES; i++) {
+		struct fault fault = { .entry = sweep_entries[i], .n = 1 };
 		const unsigned calls = (unsigned)whole.calls[i];
 
 		for (; fault.n <= calls; fault.n = next_call(fault.n, calls)) {
@@ -615,7 +624,8 @@ may_fail_for_ever(const char *entry)
 		"cuEventDestroy", "cuStreamDestroy", "cuMemHostUnregister",
 		"cuCtxPopCurrent", "cuCtxSetCurrent", "cuGraphDestroy",
 		"cuGraphExecDestroy", "cuDevicePrimaryCtxRelease",
-		"cuThreadExchangeStreamCaptureMode", "cuStreamEndCapture" };
+		"cuThreadExchangeStreamCaptureMode", "cuStreamEndCapture",
+		"cuIpcCloseMemHandle" };
 
 	for (size_t i = 0; i < sizeof(undoing) / sizeof(undoing[0]); i++)
 		if (strcmp(entry, undoing[i]) == 0)
@@ -633,12 +643,12 @@ sweep_driver_for_ever(const struct scenario *scenario)
 
 	play(scenario, &(struct fault){ 0 }, result);
 	whole = *result;
-	for (int i = 0; i < ENTRIES; i++) {
+	for (int i = 0; i < SWEEP_ENTRIES; i++) {
 		const unsigned calls = (unsigned)whole.calls[i];
 		const unsigned from[] = { 1, calls / 2, calls };
 
 		for (int k = 0; k < 3; k++) {
-			struct fault fault = { .entry = entries[i],
+			struct fault fault = { .entry = sweep_entries[i],
 				.n = from[k],
 				.for_ever = true,
 				.code = k == 1 ? CUDA_ERROR_UNKNOWN :
@@ -646,7 +656,7 @@ sweep_driver_for_ever(const struct scenario *scenario)
 
 			if (calls == 0 || from[k] == 0 ||
 			    (k > 0 && from[k] == from[k - 1]) ||
-			    !may_fail_for_ever(entries[i]) ||
+			    !may_fail_for_ever(sweep_entries[i]) ||
 			    met++ % test_stride() != test_offset())
 				continue;
 			EXPECT(play(scenario, &fault, result));
@@ -678,9 +688,9 @@ any_call(const struct result *whole, uint64_t *random, const char **entry)
 
 	do {
 		*random = *random * 6364136223846793005u + 1442695040888963407u;
-		i = (int)((*random >> 33) % ENTRIES);
+		i = (int)((*random >> 33) % SWEEP_ENTRIES);
 	} while (whole->calls[i] == 0);
-	*entry = entries[i];
+	*entry = sweep_entries[i];
 	return 1 + (unsigned)((*random >> 20) % (uint64_t)whole->calls[i]);
 }
 
@@ -709,6 +719,24 @@ sweep_pairs(const struct scenario *scenario)
 	/* The one pair of a turn may have a second call that is not made. */
 	EXPECT(met > 0 || test_stride() > 1);
 	fprintf(stderr, "# %s: %u pairs met\n", scenario->name, met);
+}
+
+void
+sweep_undo(
+    const struct scenario *scenario, const char *entry, const char *undoing)
+{
+	struct result *result = result_new();
+	struct fault fault = {
+		.entry = entry, .n = 1, .code = CUDA_ERROR_UNKNOWN
+	};
+
+	EXPECT(play(scenario, &fault, result));
+	for (int i = 0; i < SWEEP_ENTRIES; i++)
+		if (strcmp(sweep_entries[i], undoing) == 0)
+			EXPECT_GT(result->calls[i], 0);
+	fault.second = undoing;
+	fault.second_n = 1;
+	EXPECT(play(scenario, &fault, result));
 }
 
 /* This runs before any use of the driver, because children need it unused. */

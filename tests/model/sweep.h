@@ -26,6 +26,7 @@
 #include <weir/stream.h>
 
 #include "driver/abi.h"
+#include "driver/lists.h"
 
 enum { RUN_BLOCKS = 64, RUN_STREAMS = 8, RUN_DEVICES = 2 };
 
@@ -66,7 +67,11 @@ struct run {
 struct scenario {
 	const char *name;
 	void (*play)(struct run *run);
+	struct scenario *next; /* of the program's list */
 };
+
+/* Add a scenario to the program's list, before main(). */
+void sweep_register(struct scenario *scenario);
 
 /* Skip the test without a simulated device. The first call of a test, because
  * the driver must be unused when the test forks. */
@@ -85,6 +90,31 @@ void sweep_memory_for_ever(const struct scenario *scenario);
 /* Fail two calls of any entry points, in some pairs chosen at random, the same
  * in each run. */
 void sweep_pairs(const struct scenario *scenario);
+/* Fail the first call of an entry point, and the first one of the entry point
+ * that is called only then. */
+void sweep_undo(
+    const struct scenario *scenario, const char *entry, const char *undoing);
+
+/* The driver calls that weir may make, in the order of DRIVER_ENTRIES. */
+enum {
+#define SWEEP_INDEX(name, version, required, params) SWEEP_##name,
+	DRIVER_ENTRIES(SWEEP_INDEX)
+#undef SWEEP_INDEX
+	    SWEEP_ENTRIES
+};
+extern const char *const sweep_entries[SWEEP_ENTRIES];
+
+/* Run a scenario without faults, and add its calls of each entry to
+ * sweep_calls. */
+void sweep_count(const struct scenario *scenario);
+extern uint64_t sweep_calls[SWEEP_ENTRIES];
+
+/*
+ * Count the calls of the registered scenarios, and check that the program makes
+ * each call fail that tests/model/reach.c expects of it, and none of those for
+ * which reach.c has a reason.
+ */
+void sweep_reach(const char *program);
 
 /* ---- The words scenarios are written in -------------------------------- */
 
@@ -119,7 +149,12 @@ bool work_late(void *block, size_t size, weir_stream on);
 
 /* The tests of a scenario, play_NAME(): one fault, or no host memory. */
 #define SCENARIO_ONE_FAULT(name)                                               \
-	static const struct scenario name##_scenario = { #name, play_##name }; \
+	static struct scenario name##_scenario = { #name, play_##name, NULL }; \
+	__attribute__((constructor)) static void name##_scenario_register(     \
+	    void)                                                              \
+	{                                                                      \
+		sweep_register(&name##_scenario);                              \
+	}                                                                      \
 	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
 	{                                                                      \
 		sweep_need_sim();                                              \

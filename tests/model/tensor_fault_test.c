@@ -3,6 +3,7 @@
  * within a device, between devices, and to and from the host; and over both
  * sides of shared memory.
  */
+#include <weir/exchange.h>
 #include <weir/ipc.h>
 #include <weir/tensor.h>
 
@@ -111,6 +112,31 @@ play_tensors_elsewhere(struct run *run)
 		weir_stream_destroy(there);
 }
 
+/* Memory that another library owns, for the fault sweep a block of the run. */
+static void
+play_foreign_arrays(struct run *run)
+{
+	weir_stream on = stream(run, 0);
+	void *block = allocate(run, 3 * MEGABYTE, on);
+	struct weir_array_interface array = { .struct_size = sizeof(array),
+		.version = 3,
+		.typestr = "<f4",
+		.ndim = 1,
+		.shape = { 1000 },
+		.data = block,
+		.has_stream = true,
+		.stream = (uint64_t)(uintptr_t)on };
+	struct weir_tensor *tensor = NULL;
+
+	if (block != NULL && on != NULL &&
+	    TRY(run,
+		weir_tensor_from_array_interface(
+		    &array, WEIR_DEVICE_CURRENT, on, NULL, &tensor)))
+		weir_tensor_destroy(tensor);
+	run_expect_whole("weir_tensor_destroy");
+	release(run, block);
+}
+
 static void
 play_exports(struct run *run)
 {
@@ -134,9 +160,26 @@ play_exports(struct run *run)
 	run_expect_whole("weir_ipc_release");
 }
 
+/* The block lies in a segment of the driver. */
+static void
+play_driver_exports(struct run *run)
+{
+	TRY(run, weir_options_set("expandable_segments:False"));
+	play_exports(run);
+	TRY(run, weir_options_set("expandable_segments:True"));
+}
+
 SCENARIO_TESTS(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
+TEST_TIMEOUT(a_module_without_its_kernel_may_not_be_unloaded, 300)
+{
+	sweep_need_sim();
+	sweep_undo(&tensors_scenario, "cuModuleGetFunction", "cuModuleUnload");
+}
+
+SCENARIO_TESTS(foreign_arrays)
 SCENARIO_TESTS(exports)
+SCENARIO_TESTS(driver_exports)
 
 /* ---- Memory of another process ----------------------------------------- */
 
@@ -157,8 +200,6 @@ play_imports(struct run *run)
 		run->import = NULL;
 }
 
-static const struct scenario imports_scenario = { "imports", play_imports };
-
 /* Share a block until the test is done with it. */
 static void
 own(int fd)
@@ -174,36 +215,58 @@ own(int fd)
 }
 
 static void
-sweep_imports(void (*sweep)(const struct scenario *))
+own_of_driver(int fd)
 {
-	struct other owner = other_start(own);
-
-	hear(owner.fd, &handle_of_other, sizeof(handle_of_other));
-	sweep(&imports_scenario);
-	meet(owner.fd);
-	other_end(&owner);
+	EXPECT_OK(weir_options_set("expandable_segments:False"));
+	own(fd);
 }
 
-TEST_TIMEOUT(each_driver_call_of_imports_may_fail, 300)
+/* A sweep, with another process that shares memory. */
+static void
+sweep_with(void (*owner)(int fd), const struct scenario *scenario,
+    void (*sweep)(const struct scenario *))
 {
-	sweep_need_sim();
-	sweep_imports(sweep_driver);
+	struct other other = other_start(owner);
+
+	hear(other.fd, &handle_of_other, sizeof(handle_of_other));
+	sweep(scenario);
+	meet(other.fd);
+	other_end(&other);
 }
 
-TEST_TIMEOUT(each_piece_of_host_memory_of_imports_may_be_missing, 300)
-{
-	sweep_need_sim();
-	sweep_imports(sweep_memory);
-}
+/* As SCENARIO_TESTS(), with the process that runs `owner`. */
+#define IMPORT_TESTS(name, owner)                                              \
+	static const struct scenario name##_scenario = { #name, play_imports,  \
+		NULL };                                                        \
+	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_with(owner, &name##_scenario, sweep_driver);             \
+	}                                                                      \
+	TEST_TIMEOUT(                                                          \
+	    each_piece_of_host_memory_of_##name##_may_be_missing, 300)         \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_with(owner, &name##_scenario, sweep_memory);             \
+	}                                                                      \
+	TEST_TIMEOUT(driver_calls_of_##name##_may_fail_for_ever, 300)          \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_with(owner, &name##_scenario, sweep_driver_for_ever);    \
+	}                                                                      \
+	TEST_TIMEOUT(two_calls_of_##name##_may_fail, 300)                      \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_with(owner, &name##_scenario, sweep_pairs);              \
+	}
 
-TEST_TIMEOUT(driver_calls_of_imports_may_fail_for_ever, 300)
-{
-	sweep_need_sim();
-	sweep_imports(sweep_driver_for_ever);
-}
+IMPORT_TESTS(imports, own)
+IMPORT_TESTS(driver_imports, own_of_driver)
 
-TEST_TIMEOUT(two_calls_of_imports_may_fail, 300)
+TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
 {
 	sweep_need_sim();
-	sweep_imports(sweep_pairs);
+	sweep_with(own, &imports_scenario, sweep_count);
+	sweep_with(own_of_driver, &driver_imports_scenario, sweep_count);
+	sweep_reach("tensor_fault_test");
 }
