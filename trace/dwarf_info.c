@@ -324,7 +324,7 @@ static bool
 pass_rnglist_entry(
     const struct unit *unit, const char *entry, struct rest *rest, bool *sound)
 {
-	uint64_t number;
+	uint64_t number = 0;
 
 	for (; *entry != '\0'; entry++) {
 		if (*entry == 'A' ? !rest_skip(rest, unit->sizes.address) :
