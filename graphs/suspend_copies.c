@@ -21,7 +21,6 @@
  */
 #include "graphs/suspend_copies.h"
 
-#include <sched.h>
 #include <stdio.h>
 
 #include <weir/host.h>
@@ -32,6 +31,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/drain.h"
 #include "streams/event.h"
 
 enum { PIECE = 32 << 20, THREADS_MAX = 8, TEXT_SIZE = 512 };
@@ -123,37 +123,11 @@ drop_stream(const struct copies *copies)
 		driver_peek()->cuStreamDestroy(copies->stream);
 }
 
-/* Wait for the stream without cuStreamSynchronize(). */
-static bool
-wait_by_event(const struct copies *copies)
-{
-	const struct driver *driver = driver_peek();
-	CUevent event;
-
-	if (event_acquire(copies->context, &event) != WEIR_OK)
-		return false;
-	bool done =
-	    driver->cuEventRecord(event, copies->stream) == CUDA_SUCCESS &&
-	    driver->cuEventSynchronize(event) == CUDA_SUCCESS;
-	event_release(copies->context, event);
-	return done;
-}
-
-/* Wait until the copies end, even if the driver refuses to wait, because the
- * caller then frees the memory that they read and write. */
 enum weir_status
 copies_wait(const struct copies *copies)
 {
-	const struct driver *driver = driver_peek();
-	CUresult code = driver->cuStreamSynchronize(copies->stream);
-
-	if (code != CUDA_SUCCESS &&
-	    driver->cuStreamSynchronize(copies->stream) != CUDA_SUCCESS &&
-	    !wait_by_event(copies))
-		while (driver->cuStreamQuery(copies->stream) ==
-		    CUDA_ERROR_NOT_READY)
-			sched_yield();
-	return driver_status(code, "cuStreamSynchronize(copies)");
+	return driver_status(drain_stream(copies->context, copies->stream),
+	    "cuStreamSynchronize(copies)");
 }
 
 /* ---- Out --------------------------------------------------------------- */

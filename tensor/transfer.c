@@ -15,6 +15,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "streams/drain.h"
 #include "tensor/tensor.h"
 
 enum { CHUNK = 8 << 20, BUFFERS = 2, THREADS_MAX = 6, ERROR_TEXT = 512 };
@@ -210,6 +211,28 @@ move_chunk(struct worker *w, const struct chunk *chunk)
 
 /* ---- Threads ------------------------------------------------------------ */
 
+/* Wait for the copies, also if the driver refuses to wait: their buffers, and
+ * after a failure the tensors, are freed next. */
+static void
+finish_copies(const struct worker *w)
+{
+	enum weir_status status = weir_stream_synchronize(w->stream);
+	CUcontext context = driver_context_peek(w->device);
+	struct driver_guard guard;
+
+	if (status == WEIR_OK)
+		return;
+	job_fail(w->job, status);
+	if (context == NULL)
+		return; /* no copy was made */
+	status_mute();
+	bool entered = driver_enter(context, &guard) == WEIR_OK;
+	drain_stream(context, w->stream);
+	if (entered)
+		driver_leave(&guard);
+	status_unmute();
+}
+
 static void
 transfer_chunks(struct worker *w, bool tells)
 {
@@ -229,11 +252,8 @@ transfer_chunks(struct worker *w, bool tells)
 	}
 	if (status != WEIR_OK)
 		job_fail(job, status);
-	if (w->stream != NULL) {
-		status = weir_stream_synchronize(w->stream);
-		if (status != WEIR_OK)
-			job_fail(job, status);
-	}
+	if (w->stream != NULL)
+		finish_copies(w);
 	for (int i = 0; i < BUFFERS; i++) {
 		weir_event_destroy(w->events[i]);
 		weir_host_free(w->buffers[i]);

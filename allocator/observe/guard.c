@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "streams/drain.h"
 #include "trace/stack.h"
 
 enum {
@@ -165,7 +166,7 @@ change_guard(const struct zones *zones, enum block_guard from,
 /* Find the device's stream, or make it. Between driver_enter() and
  * driver_leave(). */
 static bool
-find_stream(const struct arena *arena, CUstream *out)
+find_stream(const struct arena *arena, struct own_stream *out)
 {
 	struct own_stream *own = &streams[arena->device];
 	bool found = true;
@@ -175,7 +176,7 @@ find_stream(const struct arena *arena, CUstream *out)
 		found = driver_peek()->cuStreamCreateWithPriority(&own->stream,
 			    CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
 	own->context = found ? arena->context : NULL;
-	*out = own->stream;
+	*out = *own;
 	lock_leave(&lock);
 	return found;
 }
@@ -190,26 +191,36 @@ forget_stream(const struct arena *arena)
 	lock_leave(&lock);
 }
 
+/* Wait for what was queued, also if not all could be: the block may then go to
+ * another stream, or to the driver. */
+static bool
+finish_own(const struct own_stream *own, bool queued)
+{
+	return drain_stream(own->context, own->stream) == CUDA_SUCCESS &&
+	    queued;
+}
+
 /* Write the pattern into the zones and the bytes of the block beyond the
  * request. */
 static bool
-fill_zones(const struct zones *z, CUstream stream)
+fill_zones(const struct zones *z, const struct own_stream *own)
 {
 	const struct driver *driver = driver_peek();
-
-	return driver->cuMemsetD8Async(z->addr - z->front, PATTERN, z->front,
-		   stream) == CUDA_SUCCESS &&
+	bool queued = driver->cuMemsetD8Async(z->addr - z->front, PATTERN,
+			  z->front, own->stream) == CUDA_SUCCESS &&
 	    driver->cuMemsetD8Async(z->addr + z->requested, PATTERN,
-		z->size - z->requested + z->after, stream) == CUDA_SUCCESS &&
-	    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+		z->size - z->requested + z->after, own->stream) == CUDA_SUCCESS;
+
+	return finish_own(own, queued);
 }
 
 static bool
-fill_with_poison(const struct zones *z, CUstream stream)
+fill_with_poison(const struct zones *z, const struct own_stream *own)
 {
-	return driver_peek()->cuMemsetD8Async(
-		   z->addr, POISON, z->size, stream) == CUDA_SUCCESS &&
-	    driver_peek()->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+	bool queued = driver_peek()->cuMemsetD8Async(z->addr, POISON, z->size,
+			  own->stream) == CUDA_SUCCESS;
+
+	return finish_own(own, queued);
 }
 
 static void
@@ -228,8 +239,8 @@ compare_pattern(
 
 /* Find the damage in a range of a zone. False if it cannot be read. */
 static bool
-look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
-    struct damage *damage)
+look_at_bytes(const struct zones *z, int64_t from, size_t size,
+    const struct own_stream *own, struct damage *damage)
 {
 	const struct driver *driver = driver_peek();
 	uint8_t *bytes = meta_alloc(PIECE);
@@ -240,8 +251,8 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size, CUstream stream,
 		n = size < PIECE ? size : PIECE;
 		done = driver->cuMemcpyDtoHAsync(bytes,
 			   z->addr + (CUdeviceptr)from, n,
-			   stream) == CUDA_SUCCESS &&
-		    driver->cuStreamSynchronize(stream) == CUDA_SUCCESS;
+			   own->stream) == CUDA_SUCCESS;
+		done = finish_own(own, done);
 		if (done)
 			compare_pattern(bytes, n, from, damage);
 	}
@@ -315,14 +326,15 @@ report_damage(const struct zones *z, const struct damage *damage, bool before,
 /* Check both zones; true if anything was overwritten. Damage that was logged is
  * not reported again. */
 static bool
-look_at_zones(const struct zones *z, CUstream stream, struct check *check)
+look_at_zones(
+    const struct zones *z, const struct own_stream *own, struct check *check)
 {
 	struct damage front;
 	struct damage after;
 
-	if (!look_at_bytes(z, -(int64_t)z->front, z->front, stream, &front) ||
+	if (!look_at_bytes(z, -(int64_t)z->front, z->front, own, &front) ||
 	    !look_at_bytes(z, (int64_t)z->requested,
-		z->size - z->requested + z->after, stream, &after) ||
+		z->size - z->requested + z->after, own, &after) ||
 	    (front.bytes == 0 && after.bytes == 0) ||
 	    !change_guard(
 		z, GUARD_FILLED, check != NULL ? GUARD_FILLED : GUARD_CUT))
@@ -341,12 +353,12 @@ look_at_zones(const struct zones *z, CUstream stream, struct check *check)
 /* Enter the arena's context, with this thread's status muted, until
  * guard_leave(). False: nothing has changed. */
 static bool
-guard_enter(
-    const struct arena *arena, struct driver_guard *guard, CUstream *stream)
+guard_enter(const struct arena *arena, struct driver_guard *guard,
+    struct own_stream *own)
 {
 	status_mute();
 	if (driver_enter(arena->context, guard) == WEIR_OK) {
-		if (find_stream(arena, stream))
+		if (find_stream(arena, own))
 			return true;
 		driver_leave(guard);
 	}
@@ -367,7 +379,7 @@ struct visit {
 	struct zones zones;
 	bool filled; /* the zones hold the pattern */
 	struct driver_guard guard;
-	CUstream stream;
+	struct own_stream own;
 };
 
 /* Enter the context for a visit to the guarded block at `ptr`, until
@@ -384,7 +396,7 @@ enter_block(const void *ptr, struct visit *visit) UNCHECKED
 	visit->zones = zones_of(block);
 	visit->filled = block->guarded == GUARD_FILLED;
 	lock_leave(&visit->arena->lock);
-	return guard_enter(visit->arena, &visit->guard, &visit->stream);
+	return guard_enter(visit->arena, &visit->guard, &visit->own);
 }
 
 void
@@ -394,7 +406,7 @@ guard_fill(const void *ptr) UNCHECKED
 
 	if (!enter_block(ptr, &v))
 		return;
-	bool filled = fill_zones(&v.zones, v.stream);
+	bool filled = fill_zones(&v.zones, &v.own);
 	if (!filled)
 		forget_stream(v.arena);
 	guard_leave(&v.guard);
@@ -413,11 +425,11 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 	 * for. */
 	if (stream_wait_host(v.arena->any) == WEIR_OK) {
 		if (v.filled)
-			look_at_zones(&v.zones, v.stream, NULL);
+			look_at_zones(&v.zones, &v.own, NULL);
 		/* A thread that checks all blocks must not check this one any
 		 * more. */
 		change_guard(&v.zones, GUARD_FILLED, GUARD_CUT);
-		if (poison && !fill_with_poison(&v.zones, v.stream))
+		if (poison && !fill_with_poison(&v.zones, &v.own))
 			forget_stream(v.arena);
 	}
 	guard_leave(&v.guard);
@@ -459,7 +471,7 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	enum { SOME = 64 };
 	struct zones *some;
 	struct driver_guard guard;
-	CUstream stream;
+	struct own_stream own;
 	CUdeviceptr above = 0;
 	size_t found = 0;
 	size_t n;
@@ -467,11 +479,11 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	if (!guard_is_for(arena) || arena->forgotten)
 		return 0;
 	some = meta_alloc(SOME * sizeof(*some));
-	if (some == NULL || !guard_enter(arena, &guard, &stream))
+	if (some == NULL || !guard_enter(arena, &guard, &own))
 		goto drop_some;
 	while ((n = find_some(arena, above, some, SOME)) > 0) {
 		for (size_t i = 0; i < n; i++)
-			found += look_at_zones(&some[i], stream, check);
+			found += look_at_zones(&some[i], &own, check);
 		above = some[n - 1].addr;
 	}
 	guard_leave(&guard);

@@ -55,6 +55,7 @@ static void
 play_first_use(struct run *run)
 {
 	struct weir_device_info info = { .struct_size = sizeof(info) };
+	struct weir_telemetry telemetry = { .struct_size = sizeof(telemetry) };
 	size_t available;
 	size_t total;
 	int number;
@@ -65,6 +66,7 @@ play_first_use(struct run *run)
 	TRY(run, weir_set_device(0));
 	TRY(run, weir_device_info(0, &info));
 	TRY(run, weir_memory_info(0, &available, &total));
+	TRY(run, weir_telemetry(0, &telemetry));
 	TRY(run, weir_limit_get(0, &total));
 	TRY(run, weir_fraction_set(0, 0.5));
 	TRY(run, weir_fraction_set(0, 1));
@@ -565,6 +567,52 @@ play_marks(struct run *run)
 	set_options(run, "prefer:balance");
 }
 
+/* Guarded blocks, of which one is overwritten nowhere: zones are written, read
+ * and checked. */
+static void
+play_guard(struct run *run)
+{
+	void *blocks[2];
+
+	set_options(run, "guard:64");
+	blocks[0] = allocate(run, 1000, stream(run, 0));
+	blocks[1] = allocate(run, 3 * MEGABYTE, WEIR_STREAM_ANY);
+	work_late(blocks[0], 1000, stream(run, 0));
+	release(run, blocks[0]);
+	TRY(run, weir_trim(0, 0, NULL));
+	release(run, blocks[1]);
+	release(run, allocate(run, 1000, stream(run, 0)));
+}
+
+/* Copies that are waited for, between memory of all kinds. */
+static void
+play_copies(struct run *run)
+{
+	void *device = allocate(run, 3 * MEGABYTE, stream(run, 0));
+	void *pinned = allocate_host(run, 3 * MEGABYTE, 0);
+
+	work_late(device, 3 * MEGABYTE, stream(run, 0));
+	if (device != NULL && pinned != NULL) {
+		TRY(run, weir_copy(pinned, device, 4096, stream(run, 0)));
+		TRY(run, weir_copy(device, pinned, 4096, stream(run, 0)));
+	}
+	release(run, device);
+	release(run, pinned);
+}
+
+/* Page-locked memory of the current device, whichever that is. */
+static void
+play_host_of_current(struct run *run)
+{
+	TRY(run, weir_set_device(0));
+	for (int i = 0; i < 3; i++)
+		release(run, allocate_host_of_current(run, 1000));
+	TRY(run, weir_set_device(1));
+	release(run, allocate_host_of_current(run, 1000));
+	TRY(run, weir_set_device(0));
+	release(run, allocate_host_of_current(run, 1000));
+}
+
 struct thread {
 	struct run *run;
 	void *block;
@@ -605,7 +653,10 @@ play_host_registered(struct run *run)
 	large = allocate_host(run, 9 * MEGABYTE, 0);
 	release(run, small);
 	release(run, large);
-	if (TRY(run, weir_host_register(memory, sizeof(memory), 0)))
+	bool registered =
+	    TRY(run, weir_host_register(memory, sizeof(memory), 0));
+	EXPECT(registered || !weir_host_is_pinned(memory));
+	if (registered)
 		while (!TRY(run, weir_host_unregister(memory)))
 			;
 	set_options(run,
@@ -668,6 +719,9 @@ play_thread_end(struct run *run)
 	X(marks)                                                               \
 	X(host)                                                                \
 	X(host_registered)                                                     \
+	X(host_of_current)                                                     \
+	X(guard)                                                               \
+	X(copies)                                                              \
 	X(thread_end)
 
 SCENARIOS(SCENARIO_TESTS)

@@ -213,18 +213,28 @@ allocate(struct run *run, size_t size, weir_stream stream)
 	return allocate_on(run, 0, size, stream);
 }
 
-void *
-allocate_host(struct run *run, size_t size, unsigned flags)
+static void *
+keep_host_block(struct run *run, void *block)
 {
-	void *block;
-
-	run_begin(run);
-	block = weir_host_malloc_on(0, size, flags);
 	run_end(run, block != NULL ? WEIR_OK : weir_last_status(),
 	    "weir_host_malloc");
 	if (block != NULL)
 		*place_of(run, NULL) = block;
 	return block;
+}
+
+void *
+allocate_host(struct run *run, size_t size, unsigned flags)
+{
+	run_begin(run);
+	return keep_host_block(run, weir_host_malloc_on(0, size, flags));
+}
+
+void *
+allocate_host_of_current(struct run *run, size_t size)
+{
+	run_begin(run);
+	return keep_host_block(run, weir_host_malloc(size));
 }
 
 /* Freeing never fails, whatever else does. */

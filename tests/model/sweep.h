@@ -135,6 +135,9 @@ void *allocate(struct run *run, size_t size, weir_stream stream);
 /* Allocate page-locked host memory. */
 void *allocate_host(struct run *run, size_t size, unsigned flags);
 
+/* The same, by weir_host_malloc(). */
+void *allocate_host_of_current(struct run *run, size_t size);
+
 /* Free it; NULL does nothing. Never fails, whatever else does. */
 void release(struct run *run, void *block);
 void release_on(struct run *run, void *block, weir_stream stream);

@@ -5,7 +5,11 @@
  */
 #include <weir/exchange.h>
 #include <weir/ipc.h>
+#include <weir/save.h>
 #include <weir/tensor.h>
+
+#include <stdio.h>
+#include <unistd.h>
 
 #include "driver/driver.h"
 #include "tests/ipc/other.h"
@@ -72,9 +76,12 @@ play_tensors(struct run *run)
 	struct weir_place place = place_of(WEIR_MEMORY_DEVICE, 0, on);
 	struct tensors all = { .count = 0 };
 	struct weir_tensor *turned = NULL;
+	float zero = 0;
 
 	run->is_compound = true;
 	struct weir_tensor *tensor = filled(run, &all, &place);
+	if (tensor != NULL)
+		TRY(run, weir_tensor_fill(tensor, WEIR_FLOAT32, &zero, on));
 	moved(run, &all, tensor, WEIR_FLOAT16, NULL, WEIR_COPY_DEFAULT);
 	if (tensor != NULL &&
 	    TRY(run, weir_tensor_transpose(tensor, 0, 1, &turned)) &&
@@ -112,6 +119,39 @@ play_tensors_elsewhere(struct run *run)
 		weir_stream_destroy(there);
 }
 
+/* A tensor in a file, written and read; so small that one thread does it. */
+static void
+play_files(struct run *run)
+{
+	static const int64_t shape[] = { MEGABYTE / 4 };
+	struct weir_place place =
+	    place_of(WEIR_MEMORY_DEVICE, 0, stream(run, 0));
+	struct weir_load_options how = { .struct_size = sizeof(how),
+		.place = &place };
+	struct weir_named named = { "t", NULL };
+	struct weir_tensor *tensor = NULL;
+	struct weir_loaded *loaded = NULL;
+	float zero = 0;
+	char path[64];
+
+	run->is_compound = true;
+	snprintf(path, sizeof(path), "/tmp/weir_fault_test.%d.safetensors",
+	    (int)getpid());
+	if (TRY(run,
+		weir_tensor_empty(WEIR_FLOAT32, 1, shape, &place, &tensor))) {
+		named.tensor = tensor;
+		TRY(run,
+		    weir_tensor_fill(
+			tensor, WEIR_FLOAT32, &zero, place.stream));
+		if (TRY(run, weir_save(path, &named, 1, NULL)) &&
+		    TRY(run, weir_load(path, &how, &loaded)))
+			weir_loaded_drop(loaded);
+		weir_tensor_destroy(tensor);
+	}
+	unlink(path);
+	run_expect_whole("weir_tensor_destroy");
+}
+
 /* Memory that another library owns, for the fault sweep a block of the run. */
 static void
 play_foreign_arrays(struct run *run)
@@ -135,6 +175,23 @@ play_foreign_arrays(struct run *run)
 		weir_tensor_destroy(tensor);
 	run_expect_whole("weir_tensor_destroy");
 	release(run, block);
+}
+
+static void
+play_event_exports(struct run *run)
+{
+	struct weir_ipc_export *shared = NULL;
+	struct weir_event *event = NULL;
+
+	run->is_compound = true;
+	if (TRY(run, weir_event_create(WEIR_EVENT_INTERPROCESS, &event)) &&
+	    TRY(run, weir_event_record(event, stream(run, 0))))
+		TRY(run, weir_ipc_export_event(event, &shared));
+	if (shared != NULL)
+		weir_ipc_release(shared); /* destroys the event */
+	else
+		TRY(run, weir_event_destroy(event));
+	run_expect_whole("weir_ipc_release");
 }
 
 static void
@@ -171,6 +228,8 @@ play_driver_exports(struct run *run)
 
 SCENARIO_TESTS(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
+SCENARIO_TESTS(files)
+
 TEST_TIMEOUT(a_module_without_its_kernel_may_not_be_unloaded, 300)
 {
 	sweep_need_sim();
@@ -180,24 +239,44 @@ TEST_TIMEOUT(a_module_without_its_kernel_may_not_be_unloaded, 300)
 SCENARIO_TESTS(foreign_arrays)
 SCENARIO_TESTS(exports)
 SCENARIO_TESTS(driver_exports)
+SCENARIO_TESTS(event_exports)
 
 /* ---- Memory of another process ----------------------------------------- */
 
 static struct weir_ipc_handle handle_of_other;
 
 static void
-play_imports(struct run *run)
+import_on(struct run *run, int device, weir_stream on)
 {
 	struct weir_ipc_info info = { .struct_size = sizeof(info) };
-	weir_stream on = stream(run, 0);
 
 	run->is_compound = true;
-	if (!TRY(run, weir_ipc_open(&handle_of_other, 0, on, &run->import)))
+	if (!TRY(
+		run, weir_ipc_open(&handle_of_other, device, on, &run->import)))
 		return;
 	TRY(run, weir_ipc_info(run->import, &info));
 	/* An import that could not be closed stays open. */
 	if (TRY(run, weir_ipc_close(run->import, on)))
 		run->import = NULL;
+}
+
+static void
+play_imports(struct run *run)
+{
+	import_on(run, 0, stream(run, 0));
+}
+
+static void
+play_driver_imports(struct run *run)
+{
+	import_on(run, 0, stream(run, 0));
+}
+
+/* On another device than the memory's. */
+static void
+play_peer_imports(struct run *run)
+{
+	import_on(run, 1, WEIR_STREAM_ANY);
 }
 
 /* Share a block until the test is done with it. */
@@ -236,7 +315,7 @@ sweep_with(void (*owner)(int fd), const struct scenario *scenario,
 
 /* As SCENARIO_TESTS(), with the process that runs `owner`. */
 #define IMPORT_TESTS(name, owner)                                              \
-	static const struct scenario name##_scenario = { #name, play_imports,  \
+	static const struct scenario name##_scenario = { #name, play_##name,   \
 		NULL };                                                        \
 	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
 	{                                                                      \
@@ -262,11 +341,13 @@ sweep_with(void (*owner)(int fd), const struct scenario *scenario,
 
 IMPORT_TESTS(imports, own)
 IMPORT_TESTS(driver_imports, own_of_driver)
+IMPORT_TESTS(peer_imports, own)
 
 TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
 {
 	sweep_need_sim();
 	sweep_with(own, &imports_scenario, sweep_count);
 	sweep_with(own_of_driver, &driver_imports_scenario, sweep_count);
+	sweep_with(own, &peer_imports_scenario, sweep_count);
 	sweep_reach("tensor_fault_test");
 }
