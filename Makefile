@@ -338,7 +338,7 @@ test-life: tests ## ten thousand programs that start and end in all kinds of way
 	WEIR_TEST_EFFORT=160 \
 	    scripts/test-run --sim $(B) tests/tools/preload_life_
 
-# 15,000 starts; `make test` makes 150.
+# 17,000 starts; `make test` makes 150.
 .PHONY: test-faults
 test-faults: tests ## programs under the preload, with each call of the driver failing
 	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \

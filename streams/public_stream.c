@@ -413,7 +413,9 @@ weir_stream_wait_stream(weir_stream handle, weir_stream other)
 	status = weir_event_record(event, other);
 	if (status == WEIR_OK)
 		status = weir_stream_wait_event(handle, event);
+	status_mute(); /* the caller gets the first error's text */
 	weir_event_destroy(event);
+	status_unmute();
 	return status;
 }
 

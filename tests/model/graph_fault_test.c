@@ -16,12 +16,18 @@
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 
-/* Is the fault that the driver keeps an object that it should destroy? */
+static bool
+is_destroying(const char *entry)
+{
+	return entry != NULL && strstr(entry, "Destroy") != NULL;
+}
+
+/* Is a fault that the driver keeps an object that it should destroy? */
 static bool
 is_kept_by_driver(const struct run *run)
 {
-	return run->fault.entry != NULL &&
-	    strstr(run->fault.entry, "Destroy") != NULL;
+	return is_destroying(run->fault.entry) ||
+	    is_destroying(run->fault.second);
 }
 
 /* Whatever has failed, end everything. */
@@ -159,8 +165,8 @@ play_broken_captures(struct run *run)
 		weir_graph_capture_begin(
 		    graph, on, NULL, WEIR_CAPTURE_RELAXED))) {
 		void *block = allocate(run, 1000, on);
-		TRY(run, weir_stream_wait_stream(forked, on));
-		work_late(block, 1000, forked);
+		if (TRY(run, weir_stream_wait_stream(forked, on)))
+			work_late(block, 1000, forked);
 		enum weir_status status = end_broken(run, graph);
 		EXPECT(!run->calm || status == WEIR_ECAPTURE);
 		release(run, block);
@@ -486,11 +492,14 @@ play_register(struct run *run)
 SCENARIO_TESTS(graph)
 SCENARIO_TESTS(shared_pool)
 SCENARIO_TESTS(broken_captures)
+SCENARIO_UNDOING(broken_captures)
 SCENARIO_TESTS(forks)
+SCENARIO_UNDOING(forks)
 SCENARIO_TESTS(suspend)
 SCENARIO_TESTS(checkpoint)
 SCENARIO_TESTS(pools)
 SCENARIO_TESTS(registrable)
+SCENARIO_UNDOING(registrable)
 SCENARIO_TESTS(own_captures)
 SCENARIO_TESTS(register)
 

@@ -1,15 +1,15 @@
 /*
- * The driver entries that the fault sweep makes fail, and why it leaves out the
- * others.
+ * Checks that the fault sweep makes each driver entry fail, or that there is a
+ * reason why not.
  *
- * The scenarios of fault_test.c reach each entry that is not in the table. An
- * entry in the table is reached by the scenarios of another program, or by
- * none, for a reason. Each program checks its own part:
+ * Each entry belongs to one program, whose scenarios have to reach it: to
+ * fault_test if they do there, else to the program in the table. If no program
+ * reaches it, the table has the reason. Each program checks its own part, so
+ * that the three together check all entries:
  *
- *	it reaches each entry that it has to
+ *	it reaches each entry that belongs to it
  *	it reaches no entry for which there is a reason
- *	fault_test.c reaches no entry of the table, and it is the first program
- *	that an entry belongs to
+ *	fault_test reaches no entry of the table
  */
 #include <stdio.h>
 #include <string.h>

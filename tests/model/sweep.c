@@ -635,7 +635,7 @@ may_fail_for_ever(const char *entry)
 		"cuCtxPopCurrent", "cuCtxSetCurrent", "cuGraphDestroy",
 		"cuGraphExecDestroy", "cuDevicePrimaryCtxRelease",
 		"cuThreadExchangeStreamCaptureMode", "cuStreamEndCapture",
-		"cuIpcCloseMemHandle" };
+		"cuIpcCloseMemHandle", "cuModuleUnload" };
 
 	for (size_t i = 0; i < sizeof(undoing) / sizeof(undoing[0]); i++)
 		if (strcmp(entry, undoing[i]) == 0)
@@ -731,22 +731,56 @@ sweep_pairs(const struct scenario *scenario)
 	fprintf(stderr, "# %s: %u pairs met\n", scenario->name, met);
 }
 
+/* Make a call fail, and in the same run each of the last calls that undo
+ * something; returns how many runs that were. */
+static unsigned
+sweep_undoing_of(
+    const struct scenario *scenario, struct fault fault, struct result *result)
+{
+	enum { LAST = 3 };
+	struct result whole;
+	unsigned runs = 0;
+
+	play(scenario, &fault, result);
+	whole = *result;
+	for (int i = 0; i < SWEEP_ENTRIES; i++) {
+		const unsigned calls = (unsigned)whole.calls[i];
+
+		if (may_fail_for_ever(sweep_entries[i]) ||
+		    strcmp(sweep_entries[i], fault.entry) == 0)
+			continue;
+		fault.second = sweep_entries[i];
+		for (unsigned back = 0; back < LAST && back < calls; back++) {
+			fault.second_n = calls - back;
+			EXPECT(play(scenario, &fault, result));
+			runs++;
+		}
+	}
+	return runs;
+}
+
 void
-sweep_undo(
-    const struct scenario *scenario, const char *entry, const char *undoing)
+sweep_undoing(const struct scenario *scenario)
 {
 	struct result *result = result_new();
-	struct fault fault = {
-		.entry = entry, .n = 1, .code = CUDA_ERROR_UNKNOWN
-	};
+	struct result whole;
+	unsigned long runs = 0;
+	unsigned long met = 0;
 
-	EXPECT(play(scenario, &fault, result));
-	for (int i = 0; i < SWEEP_ENTRIES; i++)
-		if (strcmp(sweep_entries[i], undoing) == 0)
-			EXPECT_GT(result->calls[i], 0);
-	fault.second = undoing;
-	fault.second_n = 1;
-	EXPECT(play(scenario, &fault, result));
+	play(scenario, &(struct fault){ 0 }, result);
+	whole = *result;
+	for (int i = 0; i < SWEEP_ENTRIES; i++) {
+		struct fault fault = { .entry = sweep_entries[i],
+			.n = 1,
+			.code = CUDA_ERROR_UNKNOWN };
+		const unsigned calls = (unsigned)whole.calls[i];
+
+		for (; fault.n <= calls; fault.n = next_call(fault.n, calls))
+			if (met++ % test_stride() == test_offset())
+				runs +=
+				    sweep_undoing_of(scenario, fault, result);
+	}
+	fprintf(stderr, "# %s: %lu runs\n", scenario->name, runs);
 }
 
 /* This runs before any use of the driver, because children need it unused. */

@@ -90,10 +90,9 @@ void sweep_memory_for_ever(const struct scenario *scenario);
 /* Fail two calls of any entry points, in some pairs chosen at random, the same
  * in each run. */
 void sweep_pairs(const struct scenario *scenario);
-/* Fail the first call of an entry point, and the first one of the entry point
- * that is called only then. */
-void sweep_undo(
-    const struct scenario *scenario, const char *entry, const char *undoing);
+/* Fail each call, and in the same run one that undoes something: what weir
+ * gives back after the first failure. For short scenarios. */
+void sweep_undoing(const struct scenario *scenario);
 
 /* The driver calls that weir may make, in the order of DRIVER_ENTRIES. */
 enum {
@@ -189,6 +188,14 @@ bool work_late(void *block, size_t size, weir_stream on);
 	{                                                                      \
 		sweep_need_sim();                                              \
 		sweep_pairs(&name##_scenario);                                 \
+	}
+
+/* A call that fails, and one that undoes what was done before it. */
+#define SCENARIO_UNDOING(name)                                                 \
+	TEST_TIMEOUT(what_a_failed_call_of_##name##_undoes_may_fail, 300)      \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_undoing(&name##_scenario);                               \
 	}
 
 /* All five. */

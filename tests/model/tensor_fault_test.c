@@ -227,19 +227,17 @@ play_driver_exports(struct run *run)
 }
 
 SCENARIO_TESTS(tensors)
+SCENARIO_UNDOING(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
 SCENARIO_TESTS(files)
-
-TEST_TIMEOUT(a_module_without_its_kernel_may_not_be_unloaded, 300)
-{
-	sweep_need_sim();
-	sweep_undo(&tensors_scenario, "cuModuleGetFunction", "cuModuleUnload");
-}
 
 SCENARIO_TESTS(foreign_arrays)
 SCENARIO_TESTS(exports)
 SCENARIO_TESTS(driver_exports)
 SCENARIO_TESTS(event_exports)
+SCENARIO_UNDOING(exports)
+SCENARIO_UNDOING(driver_exports)
+SCENARIO_UNDOING(event_exports)
 
 /* ---- Memory of another process ----------------------------------------- */
 
@@ -313,7 +311,8 @@ sweep_with(void (*owner)(int fd), const struct scenario *scenario,
 	other_end(&other);
 }
 
-/* As SCENARIO_TESTS(), with the process that runs `owner`. */
+/* As SCENARIO_TESTS() and SCENARIO_UNDOING(), with the process that runs
+ * `owner`. */
 #define IMPORT_TESTS(name, owner)                                              \
 	static const struct scenario name##_scenario = { #name, play_##name,   \
 		NULL };                                                        \
@@ -337,6 +336,11 @@ sweep_with(void (*owner)(int fd), const struct scenario *scenario,
 	{                                                                      \
 		sweep_need_sim();                                              \
 		sweep_with(owner, &name##_scenario, sweep_pairs);              \
+	}                                                                      \
+	TEST_TIMEOUT(what_a_failed_call_of_##name##_undoes_may_fail, 300)      \
+	{                                                                      \
+		sweep_need_sim();                                              \
+		sweep_with(owner, &name##_scenario, sweep_undoing);            \
 	}
 
 IMPORT_TESTS(imports, own)
