@@ -464,7 +464,7 @@ TEST(a_finder_without_a_resolver_is_asked_by_exported_symbol)
 	EXPECT(was_asked("cuMemAlloc_v2"));
 	EXPECT(!was_asked("cuMemAlloc"));
 	EXPECT(was_asked("cuMemCreate"));
-	EXPECT(was_asked("cuDevicePrimaryCtxRelease_v2"));
+	EXPECT(was_asked("cuEventDestroy_v2"));
 }
 
 TEST(a_preload_is_named_in_failures)
