@@ -75,6 +75,19 @@ tcache_of_guess(const struct stream_heap *heap, struct cache *guess)
 	    tcache_of(heap);
 }
 
+/* The large requests that the thread's caches have served since the last
+ * call. */
+static inline uint64_t
+tcache_take_large_hits(void)
+{
+	struct tcache *t = tcache_own;
+	uint64_t hits = t->large_hits;
+
+	if (hits > 0) /* tcache_nobody is never written */
+		t->large_hits = 0;
+	return hits;
+}
+
 /* Note that the bin of a class has magazines. */
 static inline void
 cache_note_bin(struct cache *cache, size_t n)

@@ -107,8 +107,10 @@ activate_cached(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
-	if (block->size > SMALL_MAX)
+	if (block->size > SMALL_MAX) {
 		tcache_count_large(&cache->large_out, block->size, size);
+		cache->owner->large_hits++;
+	}
 	bool below =
 	    tcache_count_out(cache, (int64_t)block->size, (int64_t)size);
 	if (__builtin_expect(!below, 0))

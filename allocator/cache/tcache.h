@@ -317,8 +317,10 @@ tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
 		goto not_this_way;
 	cache->slots--;
-	if (rounded > SMALL_MAX)
+	if (rounded > SMALL_MAX) {
 		tcache_count_large(&cache->large_out, rounded, size);
+		cache->owner->large_hits++;
+	}
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
 	*out = (void *)(uintptr_t)block->addr;

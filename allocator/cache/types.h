@@ -92,10 +92,11 @@ struct tcache {
 	struct latest latest_host;
 	struct cache *by_handle[TCACHE_WAYS]; /* for streams */
 	struct cache *by_heap[TCACHE_WAYS];
-	struct list caches; /* all its caches, through ->own_link */
-	struct list awake;  /* caches that may have counts or a budget */
-	struct list spare;  /* unused caches, their bins zero; ->own_link */
-	struct cache none;  /* takes nothing */
+	uint64_t large_hits; /* tcache_take_large_hits() */
+	struct list caches;  /* all its caches, through ->own_link */
+	struct list awake;   /* caches that may have counts or a budget */
+	struct list spare;   /* unused caches, their bins zero; ->own_link */
+	struct cache none;   /* takes nothing */
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
+#include "allocator/memory/places.h"
 #include "base/meta.h"
 
 /*
@@ -87,6 +88,8 @@ arena_forget_contents(struct arena *arena)
 	if (arena->copies != NULL)
 		meta_free(arena->copies, arena->copies_bytes);
 	arena->copies = NULL;
+	places_delete(arena->places);
+	arena->places = NULL;
 }
 
 void

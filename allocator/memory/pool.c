@@ -102,41 +102,78 @@ splits(const struct block *block, size_t size, const struct options *options,
 	return size_splits(options, block->pool->kind, false, size, rounded);
 }
 
-/* The rest keeps its pool and its free tick, so that the streams that could use
- * it before still can. */
-enum weir_status
-pool_cut_span(struct span span, struct pool *pool,
-    const struct options *options, size_t rounded, struct block **out)
+/* A part of a span that stays free keeps its pool and its free tick, so that
+ * the streams that could use it before still can. */
+struct left {
+	struct pool *pool;
+	uint64_t freed_at;
+	uint64_t epoch;
+};
+
+static struct left
+left_of(const struct block *block)
 {
-	struct block *last = span.last;
-	size_t size = last->addr + last->size - span.first->addr;
-	struct block *rest = NULL;
+	return (struct left){ block->pool, block->freed_at, block->epoch };
+}
+
+static void
+put_left(struct block *block, const struct left *left)
+{
+	block_move(block, left->pool);
+	block->freed_at = left->freed_at;
+	block->epoch = left->epoch;
+	block_put(block, BLOCK_FREE);
+}
+
+/* Make the records for a cut: of the block, unless it begins the span, and of
+ * the rest behind it, if there is any. */
+static enum weir_status
+make_parts(const struct span *span, CUdeviceptr from, CUdeviceptr end,
+    struct block **block, struct block **rest)
+{
+	struct arena *arena = span->first->arena;
 	enum weir_status status = WEIR_OK;
 
-	if (splits(span.first, size, options, rounded)) {
-		while (size - last->size >= rounded) {
-			size -= last->size;
-			last = last->prev;
-		}
-		if (size > rounded)
-			status = block_new(
-			    last->arena, span.first->addr + rounded, &rest);
-	}
+	if (end < span->last->addr + span->last->size)
+		status = block_new(arena, end, rest);
+	if (status != WEIR_OK || from == span->first->addr)
+		return status;
+	status = block_new(arena, from, block);
+	if (status != WEIR_OK && *rest != NULL)
+		block_delete(*rest);
+	return status;
+}
+
+enum weir_status
+pool_cut_span(struct span span, CUdeviceptr from, struct pool *pool,
+    const struct options *options, size_t rounded, struct block **out)
+{
+	size_t size = span.last->addr + span.last->size - from;
+	bool cut = splits(span.first, size, options, rounded);
+	struct block *block = NULL;
+	struct block *rest = NULL;
+
+	while (
+	    cut && span.last != span.first && span.last->addr >= from + rounded)
+		span.last = span.last->prev;
+	enum weir_status status = make_parts(
+	    &span, from, cut ? from + rounded : from + size, &block, &rest);
 	if (status != WEIR_OK)
 		return status;
-	struct pool *from = last->pool;
-	uint64_t freed_at = last->freed_at;
-	uint64_t epoch = last->epoch;
-	struct block *block = block_join(span.first, last);
-	if (rest != NULL) {
+	struct left front = left_of(span.first);
+	struct left back = left_of(span.last);
+	struct block *whole = block_join(span.first, span.last);
+	if (block != NULL)
+		block_split(whole, from - whole->addr, block);
+	else
+		block = whole;
+	if (rest != NULL)
 		block_split(block, rounded, rest);
-		block_set_state(block, BLOCK_ACTIVE);
-		block_move(rest, from);
-		rest->freed_at = freed_at;
-		rest->epoch = epoch;
-		block_put(rest, BLOCK_FREE);
-	}
 	block_set_state(block, BLOCK_ACTIVE);
+	if (block != whole)
+		put_left(whole, &front);
+	if (rest != NULL)
+		put_left(rest, &back);
 	block_move(block, pool);
 	*out = block;
 	return WEIR_OK;
@@ -165,6 +202,16 @@ activate_front(struct block *block, size_t size)
 	return WEIR_OK;
 }
 
+static enum weir_status
+cut_whole_run(
+    struct block **block, const struct options *options, size_t rounded)
+{
+	struct span run = block_run(*block);
+
+	return pool_cut_span(
+	    run, run.first->addr, (*block)->pool, options, rounded, block);
+}
+
 /* Cut a run of several blocks, or a block that may be part of other runs. */
 static __attribute__((noinline)) enum weir_status
 cut_run(struct block **block, const struct options *options, size_t rounded)
@@ -174,8 +221,7 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 	if (head->run != head->size &&
 	    (head->size < rounded || block_is_in_run(head->prev) ||
 		!splits(head, head->run, options, rounded)))
-		return pool_cut_span(
-		    block_run(head), head->pool, options, rounded, block);
+		return cut_whole_run(block, options, rounded);
 	if (head->size > rounded && splits(head, head->run, options, rounded))
 		return activate_front(head, rounded);
 	activate(head);

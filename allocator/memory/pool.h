@@ -23,9 +23,10 @@ enum weir_status pool_cut(
 enum weir_status pool_take(struct pool *pool, const struct options *options,
     size_t rounded, bool plain, struct block **out);
 /* Do so with a span: FREE neighbours of any pools that the stream of `pool` may
- * use. */
-enum weir_status pool_cut_span(struct span span, struct pool *pool,
-    const struct options *options, size_t rounded, struct block **out);
+ * use. The block begins at `from`, an address in the span's first block. */
+enum weir_status pool_cut_span(struct span span, CUdeviceptr from,
+    struct pool *pool, const struct options *options, size_t rounded,
+    struct block **out);
 
 /* Bytes of the largest run of a pool; 0 if it is empty. */
 size_t pool_largest(const struct pool *pool);

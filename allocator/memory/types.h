@@ -325,7 +325,8 @@ struct arena {
 	uint64_t late_ns; /* the largest lateness seen of a stream, and the time
 			   * that was lost */
 	struct evidence evidence; /* of the cost of weir's waits */
-	size_t most_live; /* the peak of live bytes, with the request's */
+	size_t most_live;      /* the peak of live bytes, with the request's */
+	struct places *places; /* of large requests: places.h; or NULL */
 	/* The heaps that have ended but not completed, in the order to poll
 	 * them, and their number. */
 	struct list ended;

@@ -211,15 +211,38 @@ worth_of(const struct request_facts *facts)
 	return mib * policy.dear_us * dearness(facts);
 }
 
+static bool
+may_wait_at_a_price(const struct request_facts *facts)
+{
+	return facts->prefer == PREFER_BALANCE && !facts->is_captured &&
+	    !facts->is_small && facts->delay_percent != 0;
+}
+
+/* How much later the stream may become, in us. */
+static double
+left_of(const struct request_facts *facts)
+{
+	return budget_of(facts) - late_of(facts);
+}
+
+uint64_t
+policy_place_price(const struct request_facts *facts)
+{
+	double left = left_of(facts);
+
+	if (!may_wait_at_a_price(facts))
+		return 0;
+	return as_ns(left > 0 && is_harmless(facts) ? DBL_MAX : left);
+}
+
 struct wait_prices
 policy_wait_prices(const struct request_facts *facts)
 {
-	double left = budget_of(facts) - late_of(facts);
+	double left = left_of(facts);
 	double near = worth_of(facts);
 	double any = lesser(near, left);
 
-	if (facts->prefer != PREFER_BALANCE || facts->is_captured ||
-	    facts->is_small || facts->delay_percent == 0)
+	if (!may_wait_at_a_price(facts))
 		return (struct wait_prices){ 0 };
 	if (left <= 0)
 		near = lesser(near, most_late_us(facts));

@@ -54,6 +54,12 @@
  *          that is far away, because whoever waits for that stream would wait
  *          too
  *
+ * *For the same place.* If a program repeats itself, a large request that could
+ * have the place of the round before, but for a wait, makes that wait whatever
+ * memory is worth, as long as the forecast is within the budget, or the recent
+ * waits were harmless. The round before needed no wait there, or a short one,
+ * so it is one mostly that makes up for a chance delay.
+ *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
  * held than the peak of live bytes, and at least 64 MiB more. A request takes
@@ -165,6 +171,10 @@ struct wait_prices {
 };
 
 struct wait_prices policy_wait_prices(const struct request_facts *facts);
+
+/* The longest forecast of a wait for the place that a large request had the
+ * round before: places.h, Note [The same place again]. */
+uint64_t policy_place_price(const struct request_facts *facts);
 
 static inline bool
 policy_is_worth(

@@ -47,6 +47,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
+#include "allocator/memory/places.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
@@ -78,6 +79,7 @@ request_init(struct request *r, struct stream_heap *heap,
 	r->size = size;
 	r->rounded = rounded;
 	r->kind = arena_kind(heap->arena, rounded);
+	r->place = 0;
 	r->need = rounded;
 	r->got = NULL;
 }
@@ -321,21 +323,6 @@ is_device_scope(const struct request *r)
 	return heap_is_device_scope(r->heap);
 }
 
-/* Serve the request from the best run that its stream may use at once: blocks
- * of its own, of streams that it is ordered after, and complete ones. */
-static enum weir_status
-search_runs(struct request *r)
-{
-	search_begin(r);
-	served_begin();
-	if (view_can_wait(&r->view) && r->view.capture != 0)
-		return WEIR_OK;
-	enum weir_status status = search_ready(r);
-	if (r->got != NULL && !r->got_own)
-		search_count_served(r, SERVED_ready);
-	return status;
-}
-
 /* Step 2 of a device-scope request. It comes before cached blocks, because
  * blocks that threads cached for streams are of little use to it. */
 static enum weir_status
@@ -349,17 +336,63 @@ allocate_complete(struct request *r)
 							       WEIR_OK;
 }
 
-/* Search all memory that may be used without a wait, as far as is known. Also
- * finds the facts that later steps decide by. */
-static enum weir_status
-search_usable(struct request *r)
+/* Find the facts by which waits and moves are decided. */
+static struct request_facts
+find_facts(struct request *r)
 {
 	note_live(r);
 	view_can_wait(&r->view);
 	fences_see_late(r->heap);
 	r->late_ns = delay_own(&r->heap->stream->delay);
 	r->slack_ns = atomic_load(&r->heap->stream->delay.slack_ns);
-	struct request_facts facts = facts_of(r);
+	return facts_of(r);
+}
+
+/* Serve the request at the place that it had the round before, after a poll or
+ * behind a wait. */
+static enum weir_status
+insist_on_place(struct request *r)
+{
+	ladder_poll(r->heap);
+	view_renew(&r->view);
+	enum weir_status status = search_place(r);
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	struct request_facts facts = find_facts(r);
+	status = price_place(r, policy_place_price(&facts));
+	if (r->got != NULL)
+		search_count_served(r, SERVED_wait);
+	return status;
+}
+
+/* Serve the request from the best run that its stream may use at once: blocks
+ * of its own, of streams that it is ordered after, and complete ones. */
+static enum weir_status
+search_runs(struct request *r)
+{
+	search_begin(r);
+	served_begin();
+	if (view_can_wait(&r->view) && r->view.capture != 0)
+		return WEIR_OK;
+	enum weir_status status = search_place(r);
+	if (status == WEIR_OK && r->got == NULL && r->place != 0) {
+		status = insist_on_place(r);
+		if (r->got != NULL)
+			return status;
+	}
+	if (status == WEIR_OK && r->got == NULL)
+		status = search_ready(r);
+	if (r->got != NULL && !r->got_own)
+		search_count_served(r, SERVED_ready);
+	return status;
+}
+
+/* Search all memory that may be used without a wait, as far as is known. Also
+ * finds what later steps decide by. */
+static enum weir_status
+search_usable(struct request *r)
+{
+	struct request_facts facts = find_facts(r);
 	r->has_pressure = policy_has_pressure(&facts);
 	r->waits = policy_waits(&facts);
 	r->prices = policy_wait_prices(&facts);
@@ -482,15 +515,32 @@ climb(struct request *r)
 	return WEIR_ENOMEM;
 }
 
+/* Note a large request, and find the place that it had the round before. */
+static struct place
+note_place(struct request *r)
+{
+	struct arena *arena = r->heap->arena;
+
+	if (arena->places == NULL)
+		arena->places = places_new();
+	struct place place = places_note(arena->places,
+	    places_key(r->heap, r->rounded), tcache_take_large_hits());
+	r->place = place.was;
+	return place;
+}
+
 enum weir_status
 ladder_climb(struct stream_heap *heap, const struct options *options,
     size_t size, struct block **out)
 {
 	enum weir_status status = WEIR_OK;
+	struct place place = { 0 };
 	struct request r;
 
 	request_init(&r, heap, options, size);
 	if (ladder_is_own_last(heap, options, r.kind)) {
+		if (options->prefer != PREFER_MEMORY)
+			place = note_place(&r);
 		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
 							    search_runs(&r);
 		if (status == WEIR_OK && r.got == NULL)
@@ -498,6 +548,8 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 	}
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
+	if (r.got != NULL)
+		places_fill(heap->arena->places, place, r.got->addr);
 	*out = r.got;
 	return status;
 }

@@ -54,3 +54,12 @@ price_wait(struct request *r)
 	}
 	return status;
 }
+
+enum weir_status
+price_place(struct request *r, uint64_t longest_ns)
+{
+	r->prices = (struct wait_prices){ .any_ns = longest_ns };
+	r->is_good = is_worth;
+	r->level_ns = longest_ns;
+	return longest_ns > 0 ? wait_for_place(r) : WEIR_OK;
+}

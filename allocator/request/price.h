@@ -11,4 +11,8 @@
  * that wait is worth its price. */
 enum weir_status price_wait(struct request *r);
 
+/* Serve the request at the place that it had the round before, if no wait for
+ * that takes longer. */
+enum weir_status price_place(struct request *r, uint64_t longest_ns);
+
 #endif

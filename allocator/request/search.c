@@ -8,6 +8,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
+#include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/spans.h"
 #include "allocator/request/reclaim.h"
@@ -42,13 +43,25 @@ is_all_own(const struct request *r, const struct span *span)
 	return false;
 }
 
+static enum weir_status
+hand_from(struct request *r, const struct span *span, CUdeviceptr from)
+{
+	if (!is_all_own(r, span))
+		stream_protect(r->heap->stream);
+	return pool_cut_span(*span, from, &r->heap->pool[r->kind], r->options,
+	    r->rounded, &r->got);
+}
+
 enum weir_status
 search_hand_span(struct request *r, struct span span)
 {
-	if (!is_all_own(r, &span))
-		stream_protect(r->heap->stream);
-	return pool_cut_span(
-	    span, &r->heap->pool[r->kind], r->options, r->rounded, &r->got);
+	return hand_from(r, &span, span.first->addr);
+}
+
+enum weir_status
+search_hand_place(struct request *r, struct span span)
+{
+	return hand_from(r, &span, r->place);
 }
 
 /* Serve the request from a run of complete memory. */
@@ -258,6 +271,42 @@ search_ready(struct request *r)
 		r->got_own = r->got_own && is_all_own(r, &best);
 		if (!free_pending(r, &best))
 			return search_hand_span(r, best);
+	}
+	return WEIR_OK;
+}
+
+/* ---- The place of the round before -------------------------------------- */
+
+bool
+search_find_place(struct request *r,
+    bool (*is_good)(void *r, const struct block *), struct span *span)
+{
+	CUdeviceptr end = r->place + r->rounded;
+	struct block *b = r->place != 0 ? lookup_floor(r->place) : NULL;
+
+	if (b == NULL || b->arena != r->heap->arena || !is_good(r, b) ||
+	    !b->segment->expandable || b->pool->kind != r->kind ||
+	    b->addr + b->size <= r->place)
+		return false;
+	span->first = b;
+	while (b->addr + b->size < end) {
+		b = b->next;
+		if (b == NULL || !is_good(r, b))
+			return false;
+	}
+	span->last = b;
+	return true;
+}
+
+enum weir_status
+search_place(struct request *r)
+{
+	struct span span;
+
+	while (search_find_place(r, is_ready, &span)) {
+		r->got_own = is_all_own(r, &span);
+		if (!free_pending(r, &span))
+			return search_hand_place(r, span);
 	}
 	return WEIR_OK;
 }

@@ -28,6 +28,19 @@ struct block *search_last_needed(
 /* Serve the request from a span of FREE neighbours of any pools. */
 enum weir_status search_hand_span(struct request *r, struct span span);
 
+/* Find a row of good blocks with the place that the request had the round
+ * before: places.h, Note [The same place again]. Its first block may begin
+ * before the place. False if there is none. */
+bool search_find_place(struct request *r,
+    bool (*is_good)(void *r, const struct block *), struct span *span);
+
+/* Serve the request there, from a span of FREE neighbours. */
+enum weir_status search_hand_place(struct request *r, struct span span);
+
+/* Serve the request there, if it may use the memory without a wait. Sets
+ * `got_own`. */
+enum weir_status search_place(struct request *r);
+
 /* Serve the request from the best run of its own pool. Device-scope requests
  * use driver segments only. */
 static inline enum weir_status

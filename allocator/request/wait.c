@@ -285,6 +285,24 @@ wait_for_best(struct request *r)
 }
 
 enum weir_status
+wait_for_place(struct request *r)
+{
+	struct span span;
+
+	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
+		view_renew(&r->view);
+		if (!search_find_place(r, is_block_good, &span))
+			break;
+		enum readiness readiness = wait_for_span(r, &span);
+		if (readiness == READY)
+			return search_hand_place(r, span);
+		if (readiness == REFUSED)
+			break;
+	}
+	return WEIR_OK;
+}
+
+enum weir_status
 wait_best_fit(struct request *r)
 {
 	search_begin(r);

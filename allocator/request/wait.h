@@ -14,6 +14,10 @@ bool wait_find_best(struct request *r, struct span *span);
  * serve it if there is no row or a wait is refused. */
 enum weir_status wait_for_best(struct request *r);
 
+/* Serve the request at the place that it had the round before, behind all waits
+ * that it needs. Does not serve it if one of them is not good or is refused. */
+enum weir_status wait_for_place(struct request *r);
+
 /* Bytes of a kind that are held and not live: the most that searches and waits
  * can bring. */
 size_t wait_idle_bytes(const struct arena *arena, enum pool_kind kind);

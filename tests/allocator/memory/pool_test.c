@@ -5,6 +5,8 @@
 #include "allocator/memory/pool.h"
 
 #include "allocator/memory/arena.h"
+#include "allocator/memory/block.h"
+#include "allocator/memory/lookup.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 
@@ -207,6 +209,67 @@ TEST(a_block_that_cannot_be_cut_for_want_of_host_memory_stays_as_it_was)
 	    before.reserved_bytes.all.current);
 	expect_healthy();
 	EXPECT_EQ(take(4 * MIB, NULL), block[0]);
+}
+
+/* Cut 8 MiB out of the middle of a free block of 30 MiB. */
+static enum weir_status
+cut_middle(char *free_block, struct block **out)
+{
+	struct block *block = lookup_exact((CUdeviceptr)(uintptr_t)free_block);
+	const struct options *options;
+
+	EXPECT_OK(options_get(&options));
+	lock_enter(&block->arena->lock);
+	enum weir_status status = pool_cut_span((struct span){ block, block },
+	    block->addr + 4 * MIB, block->pool, options, 8 * MIB, out);
+	lock_leave(&block->arena->lock);
+	return status;
+}
+
+/* Expect the cut to fail for want of a record, the nth that it needs. */
+static void
+expect_no_record(char *free_block, int n)
+{
+	struct arena *arena = arena_peek(0);
+	struct block *spare = arena->spare;
+	struct block *others = spare->next;
+	struct block *block;
+
+	arena->spare = n == 1 ? NULL : spare;
+	spare->next = NULL;
+	meta_fail(1, 1);
+	EXPECT_STATUS(cut_middle(free_block, &block), WEIR_EHOSTMEM);
+	meta_fail(0, 0);
+	EXPECT_EQ(arena->spare, n == 1 ? NULL : spare);
+	EXPECT_NULL(spare->next);
+	spare->next = others;
+	arena->spare = spare;
+	expect_healthy();
+}
+
+TEST(a_block_is_cut_out_of_the_middle_of_a_free_one)
+{
+	char *whole = take(30 * MIB, NULL);
+	struct block *block;
+
+	take(2 * MIB, NULL);
+	give(whole);
+	EXPECT_OK(lookup_prepare((CUdeviceptr)(uintptr_t)whole + 4 * MIB));
+	EXPECT_OK(lookup_prepare((CUdeviceptr)(uintptr_t)whole + 12 * MIB));
+	expect_no_record(whole, 1);
+	expect_no_record(whole, 2);
+	EXPECT_EQ(lookup_exact((CUdeviceptr)(uintptr_t)whole)->size, 30 * MIB);
+	EXPECT_OK(cut_middle(whole, &block));
+	EXPECT_EQ(block->addr, (CUdeviceptr)(uintptr_t)whole + 4 * MIB);
+	EXPECT_EQ(block->size, 8 * MIB);
+	EXPECT_EQ(block_state(block), BLOCK_ACTIVE);
+	EXPECT_EQ(block->prev->size, 4 * MIB);
+	EXPECT_EQ(block_state(block->prev), BLOCK_FREE);
+	EXPECT_EQ(block->next->size, 18 * MIB);
+	EXPECT_EQ(block_state(block->next), BLOCK_FREE);
+	/* The parts serve requests. */
+	EXPECT_EQ(take(4 * MIB, NULL), whole);
+	EXPECT_EQ(take(18 * MIB, NULL), whole + 12 * MIB);
 }
 
 /* ---- Segments of the driver -------------------------------------------- */

@@ -490,6 +490,30 @@ TEST(where_waits_were_harmless_forecasts_do_not_count)
 	}
 }
 
+TEST(a_wait_for_the_same_place_is_worth_what_the_budget_allows)
+{
+	struct request_facts facts = request_where(1000, 5000, 0);
+
+	/* Memory is cheap here. */
+	EXPECT_EQ(policy_wait_prices(&facts).any_ns, 0);
+	EXPECT_EQ(policy_place_price(&facts), 25000 * US);
+	facts.late_ns = 20000 * US;
+	EXPECT_EQ(policy_place_price(&facts), 5000 * US);
+	facts.late_ns = 30000 * US;
+	EXPECT_EQ(policy_place_price(&facts), 0);
+	facts.late_ns = 0;
+	facts.evidence = (struct evidence){ 60000 * US, 0 };
+	EXPECT_GT(policy_place_price(&facts), 1000000 * US);
+	facts.is_captured = true;
+	EXPECT_EQ(policy_place_price(&facts), 0);
+	facts.is_captured = false;
+	facts.prefer = PREFER_SPEED;
+	EXPECT_EQ(policy_place_price(&facts), 0);
+	facts.prefer = PREFER_BALANCE;
+	facts.delay_percent = 0;
+	EXPECT_EQ(policy_place_price(&facts), 0);
+}
+
 TEST(evidence_adds_up_and_old_evidence_counts_half)
 {
 	struct evidence evidence = { 0 };

@@ -1041,6 +1041,32 @@ TEST(a_program_of_one_stream_gets_the_same_addresses_in_each_round)
 	free(path);
 }
 
+/* Two streams pass memory to each other, and which memory is ready depends on
+ * the times. The addresses settle all the same. */
+TEST(a_program_of_two_streams_gets_the_same_addresses_in_nearly_all_rounds)
+{
+	static const char *const kinds[] = { "prefetch", "reduce" };
+	static const char *const late[] = { NULL, "--late=300", "--late=3000" };
+
+	for (size_t k = 0; k < 2; k++) {
+		struct command_result trace = command_weir(
+		    "generate", kinds[k], "--repeat=1", "--events=50000", NULL);
+		char *path =
+		    test_file("rounds.csv", trace.out, strlen(trace.out));
+
+		for (size_t i = 0; i < 3; i++) {
+			json_t *json = replayed_with(path, late[i]);
+			double all = number(json, "repeated_allocs");
+
+			EXPECT_GT(all, 5000);
+			EXPECT_LT(number(json, "moved_allocs"), all / 20);
+			json_decref(json);
+		}
+		command_free(&trace);
+		free(path);
+	}
+}
+
 /* ---- Failures -------------------------------------------------------- */
 
 TEST(a_damaged_trace_is_named_with_its_line)
