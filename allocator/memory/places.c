@@ -1,7 +1,7 @@
 /*
  * Finds a program's rounds. While the requests repeat those of a round before,
  * a note is compared with one other. When that ends, a table tells where the
- * latest few requests were noted last.
+ * latest few requests were last noted in the same order.
  */
 #include "allocator/memory/places.h"
 
@@ -15,8 +15,8 @@ enum {
 	 * each wants a place of its own. */
 	ROUND_LEAST = 64,
 	TABLE_BITS = 12,
-	/* A request moves the row's hash by so many bits, so that it covers the
-	 * latest eight. */
+	/* A request moves the hash of the recent ones by so many bits, so that
+	 * it covers the latest eight. */
 	HASH_SHIFT = 8,
 };
 
@@ -31,8 +31,8 @@ struct places {
 	uint64_t count;    /* of requests noted; the next note's index */
 	uint64_t round;    /* the distance to the round before; 0: unknown */
 	uint64_t repeated; /* requests that were equal at that distance */
-	uint64_t row;      /* the hash of the latest keys */
-	/* For a row's hash, the index of its last note; 0: none. */
+	uint64_t recent;   /* the hash of the latest keys */
+	/* For such a hash, the index of the last note; 0: none. */
 	uint64_t latest[1 << TABLE_BITS];
 	struct note notes[NOTES];
 };
@@ -75,12 +75,13 @@ spread(uint64_t hash)
 	return hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The place in the table of the row that ends with a request. */
+/* The entry in the table for the sequence that ends with a request. */
 static uint64_t *
 latest_of(struct places *places, uint64_t key)
 {
-	places->row = (places->row << HASH_SHIFT) + (spread(key) >> HASH_SHIFT);
-	return &places->latest[spread(places->row) >> (64 - TABLE_BITS)];
+	places->recent =
+	    (places->recent << HASH_SHIFT) + (spread(key) >> HASH_SHIFT);
+	return &places->latest[spread(places->recent) >> (64 - TABLE_BITS)];
 }
 
 /* Does the request at the end of the notes repeat that of the round before? */
@@ -93,7 +94,7 @@ is_repeated(struct places *places, uint64_t key)
 	return places->round > 0 && (before->key == key || before->key == 0);
 }
 
-/* Begin to compare with the row that was noted last. */
+/* Begin to compare with the sequence that was noted last. */
 static void
 find_round(struct places *places, uint64_t key, uint64_t latest)
 {

@@ -10,7 +10,8 @@
  * gives other addresses to the end.
  *
  * So the arena notes its latest large requests, with their addresses. A
- * *round* is the distance back to a row of equal requests, in size and stream.
+ * *round* is the distance back to a sequence of equal requests, in size and
+ * stream.
  * Once the program has repeated a whole round, and ROUND_LEAST requests at
  * least, each request is expected to get the place of the request one round
  * before. It gets that place if the memory there is ready, even if other memory
