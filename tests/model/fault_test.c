@@ -320,6 +320,25 @@ play_any_stream(struct run *run)
 	release(run, allocate(run, 1000, stream(run, 0)));
 }
 
+/* Where an event on the context is wanted, weir waits for the context and
+ * records one on the legacy stream. */
+static void
+play_old_driver(struct run *run)
+{
+	if (!run_without_context_records(run))
+		return;
+	play_any_stream(run);
+	play_other_streams(run);
+	play_free_async(run);
+	TRY(run, weir_event_create(0, &run->event));
+	if (run->event != NULL)
+		TRY(run, weir_event_record(run->event, WEIR_STREAM_ANY));
+	TRY(run, weir_event_destroy(run->event));
+	run->event = NULL;
+	EXPECT_EQ(sim()->calls("cuCtxRecordEvent"), 0);
+	EXPECT_SOME(run, sim()->calls("cuCtxSynchronize"));
+}
+
 static void
 play_streams(struct run *run)
 {
@@ -726,6 +745,7 @@ play_thread_end(struct run *run)
 	X(shortage)                                                            \
 	X(full_device)                                                         \
 	X(any_stream)                                                          \
+	X(old_driver)                                                          \
 	X(streams)                                                             \
 	X(events)                                                              \
 	X(huge)                                                                \
