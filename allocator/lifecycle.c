@@ -195,6 +195,7 @@ allocator_forget_device(int device)
 
 	if (arena != NULL)
 		forget_arenas(device, arena);
+	guard_forget_device(device);
 	if (context == NULL)
 		return;
 	event_forget(context);

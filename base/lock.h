@@ -31,6 +31,7 @@
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
+	X(LOCK_RANK_PEERS)   /* which devices may use whose memory */          \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
 	X(LOCK_RANK_ARENA)   /* one arena and everything in it */              \
 	X(LOCK_RANK_ROUTES)  /* which requests go to which arena */            \

@@ -71,17 +71,18 @@ static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list mapped = { &mapped, &mapped };
 
 static enum weir_status
-reopen_imports(int device)
+set_imports_peer(int device, int peer, bool allow)
 {
 	enum weir_status status = WEIR_OK;
 
 	pthread_mutex_lock(&mapped_lock);
-	for (struct list *l = mapped.next; l != &mapped && status == WEIR_OK;
-	     l = l->next) {
+	for (struct list *l = mapped.next;
+	     l != &mapped && (status == WEIR_OK || !allow); l = l->next) {
 		struct weir_ipc_import *import =
 		    CONTAINER_OF(l, struct weir_ipc_import, link_mapped);
 		if (import->device == device)
-			status = mapping_open(&import->mapping, device);
+			status = handles_set_peer(import->mapping.addr,
+			    import->mapping.whole, peer, allow);
 	}
 	pthread_mutex_unlock(&mapped_lock);
 	return status;
@@ -90,7 +91,7 @@ reopen_imports(int device)
 enum weir_status
 import_open_mapping(struct weir_ipc_import *import)
 {
-	handles_follow_peers(reopen_imports);
+	handles_follow_peers(set_imports_peer);
 	pthread_mutex_lock(&mapped_lock);
 	enum weir_status status =
 	    mapping_open(&import->mapping, import->device);

@@ -218,6 +218,10 @@ handles_release_again(struct arena *arena)
 
 /* For each device, a bit for each other device that may use its memory. */
 static _Atomic(uint64_t) peers[DEVICES_MAX][DEVICES_MAX / 64];
+/* Held by a thread that changes them, until all mapped memory has followed. A
+ * second thread that asks for an access must not find a bit that is cleared
+ * later because of a failure. */
+static struct lock peers_lock = LOCK_INITIALIZER(LOCK_RANK_PEERS);
 
 /* Devices in one driver call. The bound is small because a thread's stack may
  * have 16 KiB only. */
@@ -262,9 +266,28 @@ handles_open(int device, CUdeviceptr addr, size_t size)
 	    (unsigned long long)addr, size, device);
 }
 
-/* Open the mapped memory of an arena to all devices that may use it now. */
+enum weir_status
+handles_set_peer(CUdeviceptr addr, size_t size, int peer, bool allow)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = peer },
+		.flags = allow ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE :
+				 CU_MEM_ACCESS_FLAGS_PROT_NONE,
+	};
+	CUresult code = driver_peek()->cuMemSetAccess(addr, size, &access, 1);
+
+	/* Nobody would try again to withdraw it. */
+	if (code != CUDA_SUCCESS && !allow)
+		code = driver_peek()->cuMemSetAccess(addr, size, &access, 1);
+	return driver_status(code,
+	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
+	    (unsigned long long)addr, size, peer);
+}
+
+/* Allow a peer to use the mapped memory of an arena, or withdraw its access
+ * from as much of it as possible. */
 static enum weir_status
-reopen_arena(struct arena *arena)
+set_arena_peer(struct arena *arena, int peer, bool allow)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -275,20 +298,46 @@ reopen_arena(struct arena *arena)
 		sched_yield();
 		lock_enter(&arena->lock);
 	}
-	/* The memory of a suspended arena is opened when it is resumed. */
+	/* The memory of a suspended arena is opened when it is resumed. The
+	 * handles that could not be unmapped still have their access. */
 	bool there = !atomic_load(&arena->suspended);
-	for (struct handle *h = there ? handles_first(arena) : NULL;
-	     h != NULL && status == WEIR_OK; h = handles_next(h))
-		status = handles_open(arena->device, h->addr, h->size);
+	for (struct handle *h = handles_first(arena);
+	     h != NULL && (status == WEIR_OK || !allow); h = handles_next(h))
+		if (there || h->mapped)
+			status =
+			    handles_set_peer(h->addr, h->size, peer, allow);
 	lock_leave(&arena->lock);
 	return status;
 }
 
-static enum weir_status (*_Atomic follower)(int device);
+static enum weir_status (*_Atomic follower)(int device, int peer, bool allow);
 
-void handles_follow_peers(enum weir_status (*reopen)(int device))
+void handles_follow_peers(
+    enum weir_status (*follow)(int device, int peer, bool allow))
 {
-	atomic_store(&follower, reopen);
+	atomic_store(&follower, follow);
+}
+
+/* Set a peer's bit, and then its access to all memory that is mapped already.
+ * In this order, because memory that is mapped meanwhile gets its access from
+ * one of the two. */
+static enum weir_status
+set_peer(int device, int peer, bool allow)
+{
+	uint64_t bit = (uint64_t)1 << peer % 64;
+	enum weir_status status = WEIR_OK;
+
+	if (allow)
+		atomic_fetch_or(&peers[device][peer / 64], bit);
+	else
+		atomic_fetch_and(&peers[device][peer / 64], ~bit);
+	for (struct arena *a = arena_peek(device);
+	     a != NULL && (status == WEIR_OK || !allow); a = arena_next(a))
+		status = set_arena_peer(a, peer, allow);
+	enum weir_status (*follow)(int, int, bool) = atomic_load(&follower);
+	if (follow != NULL && (status == WEIR_OK || !allow))
+		status = follow(device, peer, allow);
+	return status;
 }
 
 static enum weir_status
@@ -318,19 +367,18 @@ weir_peer_access(int device, int peer)
 		return status_set(WEIR_ENODEVICE,
 		    "weir_peer_access(%d, %d): no such device", device, peer);
 	enum weir_status status = check_peers(device, peer);
-	if (status != WEIR_OK || device == peer || is_peer(device, peer))
+	if (status != WEIR_OK || device == peer)
 		return status;
-	uint64_t bit = (uint64_t)1 << peer % 64;
-
-	atomic_fetch_or(&peers[device][peer / 64], bit);
-	for (struct arena *a = arena_peek(device);
-	     a != NULL && status == WEIR_OK; a = arena_next(a))
-		status = reopen_arena(a);
-	enum weir_status (*reopen)(int) = atomic_load(&follower);
-	if (status == WEIR_OK && reopen != NULL)
-		status = reopen(device);
-	if (status != WEIR_OK)
-		atomic_fetch_and(&peers[device][peer / 64], ~bit);
+	lock_enter(&peers_lock);
+	if (!is_peer(device, peer)) {
+		status = set_peer(device, peer, true);
+		if (status != WEIR_OK) {
+			status_mute();
+			(void)set_peer(device, peer, false);
+			status_unmute();
+		}
+	}
+	lock_leave(&peers_lock);
 	return status;
 }
 

@@ -47,9 +47,14 @@ void addresses_drop(CUdeviceptr addr, size_t size);
 void handles_release_again(struct arena *arena);
 /* Make mapped memory readable and writable by its device and its peers. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
-/* Set the one function that opens further memory for weir_peer_access(). It
- * gets the memory's device after a peer has been added. */
-void handles_follow_peers(enum weir_status (*reopen)(int device));
+/* Allow a peer to read and write mapped memory, or withdraw its access. A
+ * withdrawal is tried once more if the driver refuses. */
+enum weir_status handles_set_peer(
+    CUdeviceptr addr, size_t size, int peer, bool allow);
+/* Set the one function that does this with further memory of a device, for
+ * weir_peer_access(). */
+void handles_follow_peers(
+    enum weir_status (*follow)(int device, int peer, bool allow));
 
 /* Enter a handle at `to` into a segment, or remove it from its segment. */
 void handle_insert(struct segment *segment, struct handle *handle);

@@ -59,8 +59,9 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EVENTS);
 /* The streams, one per device, on which zones are written and read. Under the
  * lock. */
 static struct own_stream {
+	int device;
 	CUcontext context;
-	CUstream stream;
+	CUstream stream; /* NULL: none */
 } streams[DEVICES_MAX];
 
 void
@@ -172,32 +173,59 @@ find_stream(const struct arena *arena, struct own_stream *out)
 	bool found = true;
 
 	lock_enter(&lock);
-	if (own->context != arena->context || own->stream == NULL)
+	if (own->context != arena->context)
+		own->stream = NULL;
+	if (own->stream == NULL)
 		found = driver_peek()->cuStreamCreateWithPriority(&own->stream,
 			    CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
-	own->context = found ? arena->context : NULL;
+	own->device = arena->device;
+	own->context = arena->context;
 	*out = *own;
 	lock_leave(&lock);
 	return found;
 }
 
-/* Forget a stream that cannot be used any more, for instance after a device
- * reset. */
-static void
-forget_stream(const struct arena *arena)
+void
+guard_forget_device(int device)
 {
 	lock_enter(&lock);
-	streams[arena->device].context = NULL;
+	if (device >= 0 && device < DEVICES_MAX)
+		streams[device].stream = NULL;
+	lock_leave(&lock);
+}
+
+/* Does this code mean that the stream ended with its context? */
+static bool
+says_ended(CUresult code)
+{
+	return code == CUDA_ERROR_INVALID_HANDLE ||
+	    code == CUDA_ERROR_INVALID_CONTEXT ||
+	    code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* Forget a stream that has ended: a program can reset a device without weir's
+ * knowledge. It is not destroyed, because the driver may have given its handle
+ * to another stream. */
+static void
+forget_stream(const struct own_stream *own)
+{
+	lock_enter(&lock);
+	if (streams[own->device].stream == own->stream)
+		streams[own->device].stream = NULL;
 	lock_leave(&lock);
 }
 
 /* Wait for what was queued, also if not all could be: the block may then go to
- * another stream, or to the driver. */
+ * another stream, or to the driver. The stream is used again after a failure,
+ * unless it has ended. */
 static bool
-finish_own(const struct own_stream *own, bool queued)
+finish_own(const struct own_stream *own, CUresult queued)
 {
-	return drain_stream(own->context, own->stream) == CUDA_SUCCESS &&
-	    queued;
+	CUresult waited = drain_stream(own->context, own->stream);
+
+	if (says_ended(queued) || says_ended(waited))
+		forget_stream(own);
+	return queued == CUDA_SUCCESS && waited == CUDA_SUCCESS;
 }
 
 /* Write the pattern into the zones and the bytes of the block beyond the
@@ -206,21 +234,21 @@ static bool
 fill_zones(const struct zones *z, const struct own_stream *own)
 {
 	const struct driver *driver = driver_peek();
-	bool queued = driver->cuMemsetD8Async(z->addr - z->front, PATTERN,
-			  z->front, own->stream) == CUDA_SUCCESS &&
-	    driver->cuMemsetD8Async(z->addr + z->requested, PATTERN,
-		z->size - z->requested + z->after, own->stream) == CUDA_SUCCESS;
+	CUresult queued = driver->cuMemsetD8Async(
+	    z->addr - z->front, PATTERN, z->front, own->stream);
 
+	if (queued == CUDA_SUCCESS)
+		queued = driver->cuMemsetD8Async(z->addr + z->requested,
+		    PATTERN, z->size - z->requested + z->after, own->stream);
 	return finish_own(own, queued);
 }
 
-static bool
+static void
 fill_with_poison(const struct zones *z, const struct own_stream *own)
 {
-	bool queued = driver_peek()->cuMemsetD8Async(z->addr, POISON, z->size,
-			  own->stream) == CUDA_SUCCESS;
-
-	return finish_own(own, queued);
+	(void)finish_own(own,
+	    driver_peek()->cuMemsetD8Async(
+		z->addr, POISON, z->size, own->stream));
 }
 
 static void
@@ -249,10 +277,9 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size,
 	*damage = (struct damage){ 0 };
 	for (size_t n = 0; done && size > 0; size -= n, from += (int64_t)n) {
 		n = size < PIECE ? size : PIECE;
-		done = driver->cuMemcpyDtoHAsync(bytes,
-			   z->addr + (CUdeviceptr)from, n,
-			   own->stream) == CUDA_SUCCESS;
-		done = finish_own(own, done);
+		done = finish_own(own,
+		    driver->cuMemcpyDtoHAsync(
+			bytes, z->addr + (CUdeviceptr)from, n, own->stream));
 		if (done)
 			compare_pattern(bytes, n, from, damage);
 	}
@@ -407,8 +434,6 @@ guard_fill(const void *ptr) UNCHECKED
 	if (!enter_block(ptr, &v))
 		return;
 	bool filled = fill_zones(&v.zones, &v.own);
-	if (!filled)
-		forget_stream(v.arena);
 	guard_leave(&v.guard);
 	if (filled)
 		change_guard(&v.zones, GUARD_CUT, GUARD_FILLED);
@@ -429,8 +454,8 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 		/* A thread that checks all blocks must not check this one any
 		 * more. */
 		change_guard(&v.zones, GUARD_FILLED, GUARD_CUT);
-		if (poison && !fill_with_poison(&v.zones, &v.own))
-			forget_stream(v.arena);
+		if (poison)
+			fill_with_poison(&v.zones, &v.own);
 	}
 	guard_leave(&v.guard);
 }

@@ -23,6 +23,10 @@ void guard_begin(size_t bytes);
 enum weir_status guard_cut(
     const struct options *options, size_t size, struct block **block);
 
+/* Forget the stream on which zones of a device are written: it ended with the
+ * device's context. Holds no lock. */
+void guard_forget_device(int device);
+
 /* Write the pattern into the zones of a block that was just allocated. If that
  * fails the block is not checked later. Holds no lock. */
 void guard_fill(const void *ptr);

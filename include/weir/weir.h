@@ -617,10 +617,21 @@ WEIR_API enum weir_status weir_set_device(int device);
  * @param device  the number of the device with the memory
  * @param peer    the number of the device that gets access; `device` itself
  *                always has it
- * @return WEIR_OK; WEIR_ENODEVICE; WEIR_ENOTSUP if the peer cannot reach it;
- *         WEIR_EDRIVER. Nothing has changed then
+ * @return WEIR_OK       the peer has access to all of the memory
+ *         WEIR_ENODEVICE there is no such device
+ *         WEIR_ENOTSUP  the peer cannot reach the memory
+ *         WEIR_ENOMEM, WEIR_EDRIVER, WEIR_ECONTEXT
+ *                       the driver refused; weir_last_error() names the call
  *
- * Thread-safe. Waits for memory that other threads are just mapping.
+ * After a failure memory that is mapped later gives the peer no access, and
+ * weir withdraws the access that the call has already given. If the driver
+ * refuses that as well, twice for one piece of memory, the peer keeps its
+ * access to that piece until it is unmapped. All else is as before, and the
+ * call can be repeated.
+ *
+ * Thread-safe: a second call waits for the first, and so does not return
+ * WEIR_OK for an access that the first withdraws. Waits for memory that other
+ * threads are just mapping.
  */
 WEIR_API enum weir_status weir_peer_access(int device, int peer);
 

@@ -340,6 +340,36 @@ TEST(access_goes_with_the_mapping)
 	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
+/* Also from one that has none. */
+TEST(access_is_withdrawn_from_one_device_at_a_time)
+{
+	cuda_begin_conf("devices:2");
+	int count = 0;
+	int reaches = 0;
+
+	CU(cu.cuDeviceGetCount(&count));
+	if (count > 1)
+		CU(cu.cuDeviceCanAccessPeer(&reaches, 1, 0));
+	if (reaches == 0)
+		SKIP("needs two devices that reach each other");
+	CUdeviceptr address = cuda_map(cuda_create(GRANULE), GRANULE);
+	CUmemAccessDesc access = { { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
+		CU_MEM_ACCESS_FLAGS_PROT_NONE };
+	CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
+	unsigned long long flags = 99;
+
+	for (int i = 0; i < 4; i++) {
+		access.flags = i % 2 == 0 ? CU_MEM_ACCESS_FLAGS_PROT_NONE :
+					    CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		CU(cu.cuMemSetAccess(address, GRANULE, &access, 1));
+		CU(cu.cuMemGetAccess(&flags, &access.location, address));
+		EXPECT_EQ(flags, access.flags);
+		CU(cu.cuMemGetAccess(&flags, &here, address));
+		EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	}
+	CU(cu.cuMemsetD8_v2(address, 1, GRANULE));
+}
+
 /* ---- No waiting --------------------------------------------------------- */
 
 TEST(no_call_waits_for_the_device)

@@ -444,6 +444,24 @@ reaches(int device, const void *ptr)
 	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
+/* The access to memory that was opened before a failure is withdrawn. */
+static void
+refuse_a_peer(const struct weir_ipc_handle *handle, const void *first)
+{
+	struct weir_ipc_info info = { .struct_size = sizeof(info) };
+	struct weir_ipc_import *import = NULL;
+
+	EXPECT_OK(weir_ipc_open(handle, 0, WEIR_STREAM_ANY, &import));
+	EXPECT_OK(weir_ipc_info(import, &info));
+	for (unsigned nth = 1; nth <= 2; nth++) {
+		sim()->fail("cuMemSetAccess", nth, 1, CUDA_ERROR_OUT_OF_MEMORY);
+		EXPECT_STATUS(weir_peer_access(0, 1), WEIR_ENOMEM);
+		EXPECT(!reaches(1, first));
+		EXPECT(!reaches(1, info.ptr));
+	}
+	EXPECT_OK(weir_ipc_close(import, WEIR_STREAM_ANY));
+}
+
 static void
 open_for_peers(int fd)
 {
@@ -460,6 +478,8 @@ open_for_peers(int fd)
 	EXPECT_OK(weir_ipc_open(&message.handle, 0, WEIR_STREAM_ANY, &before));
 	EXPECT_OK(weir_ipc_info(before, &info));
 	EXPECT(!reaches(1, info.ptr));
+	if (sim() != NULL)
+		refuse_a_peer(&message.handle, info.ptr);
 	EXPECT_OK(weir_peer_access(0, 1));
 	EXPECT(reaches(0, info.ptr));
 	EXPECT(reaches(1, info.ptr));

@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "driver/driver.h"
 #include "tests/model/sweep.h"
+#include "tests/support/cuda.h"
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
@@ -319,6 +320,25 @@ play_any_stream(struct run *run)
 	release(run, allocate(run, 1000, stream(run, 0)));
 }
 
+/* Where an event on the context is wanted, weir waits for the context and
+ * records one on the legacy stream. */
+static void
+play_old_driver(struct run *run)
+{
+	if (!run_without_context_records(run))
+		return;
+	play_any_stream(run);
+	play_other_streams(run);
+	play_free_async(run);
+	TRY(run, weir_event_create(0, &run->event));
+	if (run->event != NULL)
+		TRY(run, weir_event_record(run->event, WEIR_STREAM_ANY));
+	TRY(run, weir_event_destroy(run->event));
+	run->event = NULL;
+	EXPECT_EQ(sim()->calls("cuCtxRecordEvent"), 0);
+	EXPECT_SOME(run, sim()->calls("cuCtxSynchronize"));
+}
+
 static void
 play_streams(struct run *run)
 {
@@ -402,15 +422,34 @@ play_second_device(struct run *run)
 	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, NULL));
 }
 
-/* Memory of a device that another may use: mapped before it may, and after. */
+/* May device 1 use the memory at an address? */
+static bool
+is_open_to_peer(const void *ptr)
+{
+	CUmemLocation peer = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1 };
+	unsigned long long flags = 0;
+
+	cuda_load();
+	CU(cu.cuMemGetAccess(&flags, &peer, (CUdeviceptr)(uintptr_t)ptr));
+	return flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+/* Memory of a device that another may use: mapped before it may, in two
+ * handles, and after. A failed call gives no access, unless the driver refuses
+ * to withdraw it too. */
 static void
 play_peers(struct run *run)
 {
-	void *before = allocate_on(run, 0, 3 * MEGABYTE, stream(run, 0));
+	void *first = allocate_on(run, 0, 3 * MEGABYTE, stream(run, 0));
+	void *second = allocate_on(run, 0, 3 * MEGABYTE, stream(run, 0));
+	bool was_open = first != NULL && is_open_to_peer(first);
 
-	TRY(run, weir_peer_access(0, 1));
+	if (!TRY(run, weir_peer_access(0, 1)) && first != NULL &&
+	    !run->fault.for_ever && run->fault.second == NULL)
+		EXPECT_EQ(is_open_to_peer(first), was_open);
 	release(run, allocate_on(run, 0, 30 * MEGABYTE, stream(run, 0)));
-	release(run, before);
+	release(run, first);
+	release(run, second);
 	TRY(run, weir_trim(WEIR_DEVICE_ALL, 0, NULL));
 }
 
@@ -706,6 +745,7 @@ play_thread_end(struct run *run)
 	X(shortage)                                                            \
 	X(full_device)                                                         \
 	X(any_stream)                                                          \
+	X(old_driver)                                                          \
 	X(streams)                                                             \
 	X(events)                                                              \
 	X(huge)                                                                \

@@ -102,6 +102,14 @@ play_graph(struct run *run)
 	expect_over(run);
 }
 
+/* When the graph is reset, the host waits for the context. */
+static void
+play_graph_of_old_driver(struct run *run)
+{
+	if (run_without_context_records(run))
+		play_graph(run);
+}
+
 static void
 play_shared_pool(struct run *run)
 {
@@ -263,6 +271,22 @@ play_registrable(struct run *run)
 	weir_route_end(route);
 	weir_pool_release(pool);
 	run_expect_whole("weir_pool_release");
+}
+
+/* The memory has fabric handles. */
+static void
+play_fabric(struct run *run)
+{
+	run_on("fabric", 1);
+	play_registrable(run);
+}
+
+/* The device says that it has fabric handles, and the driver makes none. */
+static void
+play_missing_fabric(struct run *run)
+{
+	run_on("fabric", 2);
+	play_registrable(run);
 }
 
 /* Captures by the program, which weir finds late or not at all. */
@@ -490,6 +514,7 @@ play_register(struct run *run)
 }
 
 SCENARIO_TESTS(graph)
+SCENARIO_TESTS(graph_of_old_driver)
 SCENARIO_TESTS(shared_pool)
 SCENARIO_TESTS(broken_captures)
 SCENARIO_UNDOING(broken_captures)
@@ -500,6 +525,9 @@ SCENARIO_TESTS(checkpoint)
 SCENARIO_TESTS(pools)
 SCENARIO_TESTS(registrable)
 SCENARIO_UNDOING(registrable)
+SCENARIO_TESTS(fabric)
+SCENARIO_UNDOING(fabric)
+SCENARIO_TESTS(missing_fabric)
 SCENARIO_TESTS(own_captures)
 SCENARIO_TESTS(register)
 

@@ -22,6 +22,9 @@
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
 
+/* The simulated devices; the memory is DEVICE_BYTES. */
+#define DEVICES "devices:2,memory_mb:4096"
+
 const char *const sweep_entries[SWEEP_ENTRIES] = {
 #define ENTRY_NAME(name, version, required, params) #name,
 	DRIVER_ENTRIES(ENTRY_NAME)
@@ -182,6 +185,28 @@ run_end(struct run *run, enum weir_status status, const char *call)
 }
 
 /* ---- The words scenarios are written in -------------------------------- */
+
+void
+run_on(const char *key, unsigned value)
+{
+	char conf[256];
+	uint64_t set = 0;
+
+	snprintf(conf, sizeof(conf), DEVICES ",%s:%u", key, value);
+	EXPECT_EQ(setenv("SIMCUDA_CONF", conf, 1), 0);
+	EXPECT_EQ(sim()->setting(key, &set), 0);
+	EXPECT_EQ(set, value);
+}
+
+bool
+run_without_context_records(struct run *run)
+{
+	TRY(run, weir_init());
+	struct driver *driver = (struct driver *)driver_peek();
+	if (driver != NULL)
+		driver->cuCtxRecordEvent = NULL;
+	return driver != NULL;
+}
 
 static void **
 place_of(struct run *run, const void *block)
@@ -787,7 +812,7 @@ sweep_undoing(const struct scenario *scenario)
 void
 sweep_need_sim(void)
 {
-	setenv("SIMCUDA_CONF", "devices:2,memory_mb:4096", 1);
+	setenv("SIMCUDA_CONF", DEVICES, 1);
 	if (sim() == NULL)
 		SKIP("a GPU's calls cannot be made to fail");
 }

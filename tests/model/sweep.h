@@ -127,6 +127,13 @@ void run_expect_unchanged(const struct run *run, const char *call);
 /* Check that weir_check() finds no fault and simcuda no violation. */
 void run_expect_whole(const char *call);
 
+/* Let the simulated device have this setting of SIMCUDA_CONF too. The first
+ * call of a scenario, because it has to come before the driver is loaded. */
+void run_on(const char *key, unsigned value);
+/* Let the driver lack cuCtxRecordEvent(), as before CUDA 12.5. Loads the
+ * driver; false if that fails. */
+bool run_without_context_records(struct run *run);
+
 /* A block, freed at the end of the run at the latest; or NULL. */
 void *allocate_on(struct run *run, int device, size_t size, weir_stream stream);
 void *allocate(struct run *run, size_t size, weir_stream stream);

@@ -4,6 +4,7 @@
  * sides of shared memory.
  */
 #include <weir/exchange.h>
+#include <weir/graph.h>
 #include <weir/ipc.h>
 #include <weir/save.h>
 #include <weir/tensor.h>
@@ -194,6 +195,21 @@ play_event_exports(struct run *run)
 	run_expect_whole("weir_ipc_release");
 }
 
+/* An export owns its block. */
+static void
+end_export(struct run *run, struct weir_ipc_export *shared, void *block)
+{
+	if (shared == NULL) {
+		release(run, block);
+	} else {
+		weir_ipc_release(shared); /* frees the block */
+		for (int i = 0; i < RUN_BLOCKS; i++)
+			if (run->blocks[i] == block)
+				run->blocks[i] = NULL;
+	}
+	run_expect_whole("weir_ipc_release");
+}
+
 static void
 play_exports(struct run *run)
 {
@@ -206,15 +222,7 @@ play_exports(struct run *run)
 	if (block != NULL && TRY(run, weir_ipc_export(block, on, &shared)) &&
 	    TRY(run, weir_ipc_handle_of(shared, &handle)))
 		EXPECT_EQ(weir_ipc_peers(shared), 0);
-	if (shared == NULL) {
-		release(run, block);
-	} else {
-		weir_ipc_release(shared); /* frees the block */
-		for (int i = 0; i < RUN_BLOCKS; i++)
-			if (run->blocks[i] == block)
-				run->blocks[i] = NULL;
-	}
-	run_expect_whole("weir_ipc_release");
+	end_export(run, shared, block);
 }
 
 /* The block lies in a segment of the driver. */
@@ -226,6 +234,52 @@ play_driver_exports(struct run *run)
 	TRY(run, weir_options_set("expandable_segments:True"));
 }
 
+/* Write a handle as PyTorch's, with descriptors or with a fabric handle, and
+ * open it in the same process. */
+static void
+open_torch_handle(
+    struct run *run, struct weir_ipc_export *shared, bool has_fabric)
+{
+	char bytes[256];
+	size_t length;
+	size_t offset;
+
+	if (TRY(run,
+		has_fabric ? weir_ipc_torch_fabric_handle(shared, bytes,
+				 sizeof(bytes), &length, &offset) :
+			     weir_ipc_torch_handle(shared, bytes, sizeof(bytes),
+				 &length, &offset)) &&
+	    TRY(run,
+		weir_ipc_torch_open(
+		    bytes, length, offset, 3 * MEGABYTE, 0, &run->import)) &&
+	    TRY(run, weir_ipc_close(run->import, stream(run, 0))))
+		run->import = NULL;
+}
+
+/* Memory with a fabric handle. */
+static void
+play_torch_handles(struct run *run)
+{
+	struct weir_ipc_export *shared = NULL;
+	struct weir_route *route = NULL;
+	struct weir_pool *pool = NULL;
+	void *block = NULL;
+
+	run_on("fabric", 1);
+	run->is_compound = true;
+	weir_stream on = stream(run, 0);
+	if (TRY(run, weir_pool_create(0, NULL, WEIR_POOL_REGISTRABLE, &pool)) &&
+	    TRY(run, weir_route_thread(pool, &route)))
+		block = allocate(run, 3 * MEGABYTE, on);
+	weir_route_end(route);
+	if (block != NULL && TRY(run, weir_ipc_export(block, on, &shared)))
+		for (int i = 0; i < 2 && run->import == NULL; i++)
+			open_torch_handle(run, shared, i == 1);
+	end_export(run, shared, block);
+	weir_pool_release(pool);
+	run_expect_whole("weir_pool_release");
+}
+
 SCENARIO_TESTS(tensors)
 SCENARIO_UNDOING(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
@@ -235,6 +289,8 @@ SCENARIO_TESTS(foreign_arrays)
 SCENARIO_TESTS(exports)
 SCENARIO_TESTS(driver_exports)
 SCENARIO_TESTS(event_exports)
+SCENARIO_TESTS(torch_handles)
+SCENARIO_UNDOING(torch_handles)
 SCENARIO_UNDOING(exports)
 SCENARIO_UNDOING(driver_exports)
 SCENARIO_UNDOING(event_exports)

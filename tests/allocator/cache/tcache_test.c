@@ -716,39 +716,72 @@ TEST(a_thread_that_ends_leaves_nothing_in_its_caches)
 	expect_healthy();
 }
 
-struct held {
+/* A thread that keeps blocks of a stream in its cache while the test looks on.
+ * The two meet at a barrier, and one of them goes on between two meetings. */
+struct holder {
 	weir_stream stream;
-	pthread_barrier_t *barrier;
+	pthread_t thread;
+	pthread_barrier_t barrier;
+	int meetings; /* to come */
 };
+
+static void
+meet_thread(struct holder *holder)
+{
+	pthread_barrier_wait(&holder->barrier);
+	holder->meetings--;
+}
+
+/* Start the thread, and wait until it has cached blocks. `hold` meets the test
+ * this many times. */
+static void
+start_to_hold(struct holder *holder, void *(*hold)(void *), int meetings)
+{
+	holder->meetings = meetings;
+	EXPECT_EQ(pthread_barrier_init(&holder->barrier, NULL, 2), 0);
+	EXPECT_EQ(pthread_create(&holder->thread, NULL, hold, holder), 0);
+	meet_thread(holder);
+}
+
+/* Let the thread go on to its end. */
+static void
+stop_holding(struct holder *holder)
+{
+	while (holder->meetings > 0)
+		meet_thread(holder);
+	EXPECT_EQ(pthread_join(holder->thread, NULL), 0);
+	EXPECT_EQ(pthread_barrier_destroy(&holder->barrier), 0);
+}
 
 /* Keep the cache full until a signal, and then use it again. */
 static void *
 hold_some(void *argument)
 {
-	struct held *held = argument;
+	struct holder *holder = argument;
 
-	leave_some(held->stream);
-	pthread_barrier_wait(held->barrier);
-	pthread_barrier_wait(held->barrier);
-	leave_some(held->stream);
+	leave_some(holder->stream);
+	pthread_barrier_wait(&holder->barrier);
+	pthread_barrier_wait(&holder->barrier);
+	leave_some(holder->stream);
 	return NULL;
+}
+
+static void
+start_to_hold_some(struct holder *holder)
+{
+	start_to_hold(holder, hold_some, 2);
 }
 
 TEST(a_request_takes_blocks_that_another_thread_has_cached)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
 	EXPECT_OK(weir_limit_set(0, (size_t)32 * MIB));
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_some, &held), 0);
-	pthread_barrier_wait(&barrier);
-	void *block = take(24 * MIB, held.stream);
+	start_to_hold_some(&holder);
+	void *block = take(24 * MIB, holder.stream);
 	EXPECT_EQ(stats().num_ooms, 0);
 	give(block);
-	pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
@@ -757,102 +790,96 @@ TEST(a_request_takes_blocks_that_another_thread_has_cached)
 static void *
 hold_small(void *argument)
 {
-	struct held *held = argument;
+	struct holder *holder = argument;
 
 	for (int round = 0; round < 3; round++) {
 		void *block[20];
 		for (int i = 0; i < 20 && round < 2; i++)
-			block[i] = take(4096, held->stream);
+			block[i] = take(4096, holder->stream);
 		for (int i = 0; i < 20 && round < 2; i++)
 			give(block[i]);
-		pthread_barrier_wait(held->barrier);
-		pthread_barrier_wait(held->barrier);
+		pthread_barrier_wait(&holder->barrier);
+		pthread_barrier_wait(&holder->barrier);
 	}
 	return NULL;
 }
 
+/* Returns how many blocks the thread has cached. */
+static size_t
+start_to_hold_small(struct holder *holder)
+{
+	start_to_hold(holder, hold_small, 6);
+	return cached(holder->stream);
+}
+
+/* Let the thread use its blocks once more. In the last round it does not. */
+static void
+hold_again(struct holder *holder)
+{
+	meet_thread(holder);
+	meet_thread(holder);
+}
+
 TEST(a_request_leaves_other_threads_the_blocks_that_they_use)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
-	size_t kept = cached(held.stream);
+	size_t kept = start_to_hold_small(&holder);
 	EXPECT_GE(kept, 20);
-	take(40 * MIB, held.stream); /* new memory */
-	EXPECT_EQ(cached(held.stream), kept);
-	pthread_barrier_wait(&barrier);
-	pthread_barrier_wait(&barrier);
-	take(80 * MIB, held.stream);
-	EXPECT_EQ(cached(held.stream), kept);
-	pthread_barrier_wait(&barrier);
-	pthread_barrier_wait(&barrier);
+	take(40 * MIB, holder.stream); /* new memory */
+	EXPECT_EQ(cached(holder.stream), kept);
+	hold_again(&holder);
+	take(80 * MIB, holder.stream);
+	EXPECT_EQ(cached(holder.stream), kept);
+	hold_again(&holder);
 	/* The block has not been used since. */
-	take(160 * MIB, held.stream);
-	EXPECT_EQ(cached(held.stream), 0);
-	pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	take(160 * MIB, holder.stream);
+	EXPECT_EQ(cached(holder.stream), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
 TEST(a_request_leaves_other_streams_their_cached_blocks)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
 	weir_stream a = new_stream();
 	weir_stream c = new_stream();
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
-	size_t kept = cached(held.stream);
+	size_t kept = start_to_hold_small(&holder);
 	for (size_t size = 4 * MIB; size <= 64 * (size_t)MIB; size *= 2)
 		take(size, a);
-	EXPECT_EQ(cached(held.stream), kept);
+	EXPECT_EQ(cached(holder.stream), kept);
 	/* Once much more is held than live, new memory comes last: at the
 	 * second inspection the blocks have not been used since. */
 	void *block = take(400 * (size_t)MIB, c);
 	busy(c, LATE_MS);
 	give(block);
 	take(300 * (size_t)MIB, a);
-	EXPECT_EQ(cached(held.stream), kept);
+	EXPECT_EQ(cached(holder.stream), kept);
 	take(300 * (size_t)MIB, a);
-	EXPECT_EQ(cached(held.stream), 0);
-	for (int i = 0; i < 5; i++)
-		pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_EQ(cached(holder.stream), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
 TEST(small_requests_leave_others_alone_until_they_are_many)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 	int small = 0;
 
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
-	size_t kept = cached(held.stream);
+	size_t kept = start_to_hold_small(&holder);
 	/* The first inspection, after which the blocks seem unused. */
-	take(40 * MIB, held.stream);
-	EXPECT_EQ(cached(held.stream), kept);
+	take(40 * MIB, holder.stream);
+	EXPECT_EQ(cached(holder.stream), kept);
 	/* Each thread fills the memory that is mapped for it, so that others
 	 * miss. */
 	for (; small < 40; small++)
-		take(MIB, held.stream);
-	EXPECT_EQ(cached(held.stream), kept);
-	for (; small < 200 && cached(held.stream) > 0; small++)
-		take(MIB, held.stream);
-	EXPECT_EQ(cached(held.stream), 0);
-	for (int i = 0; i < 5; i++)
-		pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+		take(MIB, holder.stream);
+	EXPECT_EQ(cached(holder.stream), kept);
+	for (; small < 200 && cached(holder.stream) > 0; small++)
+		take(MIB, holder.stream);
+	EXPECT_EQ(cached(holder.stream), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
@@ -860,24 +887,17 @@ TEST(small_requests_leave_others_alone_until_they_are_many)
  * cuts free memory, for ever in a program that holds little. */
 TEST(many_small_requests_take_idle_blocks_of_other_streams)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
 	weir_stream a = new_stream();
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
-	size_t kept = cached(held.stream);
+	size_t kept = start_to_hold_small(&holder);
 	for (int small = 0; small < 40; small++)
 		take(MIB, a);
-	EXPECT_EQ(cached(held.stream), kept);
-	for (int small = 0; small < 400 && cached(held.stream) > 0; small++)
+	EXPECT_EQ(cached(holder.stream), kept);
+	for (int small = 0; small < 400 && cached(holder.stream) > 0; small++)
 		take(MIB, a);
-	EXPECT_EQ(cached(held.stream), 0);
-	for (int i = 0; i < 5; i++)
-		pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_EQ(cached(holder.stream), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
@@ -901,60 +921,43 @@ TEST(a_request_takes_all_blocks_that_its_thread_has_cached)
 
 TEST(a_request_that_is_short_of_memory_takes_all_that_is_cached)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
 	EXPECT_OK(weir_limit_set(0, (size_t)32 * MIB));
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
+	EXPECT_GE(start_to_hold_small(&holder), 20);
 	take(32 * MIB, new_stream());
 	EXPECT_EQ(stats().reserved_bytes.all.current, 32 * MIB);
-	EXPECT_EQ(cached(held.stream), 0);
+	EXPECT_EQ(cached(holder.stream), 0);
 	EXPECT_EQ(stats().num_ooms, 0);
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX)); /* the other one goes on */
-	for (int i = 0; i < 5; i++)
-		pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
 TEST(with_prefer_memory_nothing_cached_is_left_to_anyone)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
-	struct held held = { new_stream(), &barrier };
+	struct holder holder = { .stream = new_stream() };
 
 	conf("prefer:memory");
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_small, &held), 0);
-	pthread_barrier_wait(&barrier);
+	EXPECT_GE(start_to_hold_small(&holder), 20);
 	take(40 * MIB, new_stream());
-	EXPECT_EQ(cached(held.stream), 0);
-	for (int i = 0; i < 5; i++)
-		pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_EQ(cached(holder.stream), 0);
+	stop_holding(&holder);
 	expect_healthy();
 }
 
 TEST(a_stream_that_ends_takes_back_blocks_that_threads_have_cached)
 {
-	pthread_barrier_t barrier;
-	pthread_t thread;
 	weir_stream a = foreign_stream(CU_STREAM_NON_BLOCKING);
-	struct held held = { a, &barrier };
+	struct holder holder = { .stream = a };
 
-	EXPECT_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	EXPECT_EQ(pthread_create(&thread, NULL, hold_some, &held), 0);
-	pthread_barrier_wait(&barrier);
+	start_to_hold_some(&holder);
 	leave_some(a);
 	EXPECT_OK(weir_stream_retire(a));
 	EXPECT_EQ(cached(a), 0);
 	expect_healthy();
-	held.stream = new_stream();
-	pthread_barrier_wait(&barrier);
-	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	holder.stream = new_stream();
+	stop_holding(&holder);
 	foreign_destroy(a);
 	expect_healthy();
 }

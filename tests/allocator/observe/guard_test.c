@@ -2,6 +2,7 @@
  * Guarded blocks: weir finds writes before and after a block, fills freed
  * memory, and reports nothing about a program without faults.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <weir/graph.h>
 #include <weir/trace.h>
 
+#include "allocator/allocator.h"
 #include "tests/support/device.h"
 #include "tests/support/sim.h"
 
@@ -285,5 +287,85 @@ TEST(a_driver_that_refuses_makes_no_false_report)
 	give(take(1000, a));
 	sim()->reset();
 	EXPECT_STR_EQ(heard(file), "");
+	expect_healthy();
+}
+
+/* Is a block checked that is allocated now? */
+static bool
+is_guarded(weir_stream stream)
+{
+	void *ptr = take(1000, stream);
+
+	fill(at(ptr, 1000), 1, 7, stream);
+	finish(stream);
+	bool found = weir_check(NULL, 0) == 1;
+	fill(at(ptr, 1000), 1, 0xa5, stream);
+	give(ptr);
+	return found;
+}
+
+TEST(a_failure_costs_no_stream)
+{
+	static const char *const calls[] = { "cuMemsetD8Async",
+		"cuStreamSynchronize", "cuMemcpyDtoHAsync" };
+
+	device_need_sim("counts the driver's streams");
+	conf("guard:64");
+	weir_stream a = new_stream();
+	EXPECT(is_guarded(a));
+	long streams = sim()->live("stream");
+	for (int i = 0; i < 3; i++)
+		for (unsigned nth = 1; nth <= 3; nth++) {
+			EXPECT_EQ(
+			    sim()->fail(calls[i], nth, 1, CUDA_ERROR_UNKNOWN),
+			    0);
+			give(take(1000, a));
+			sim()->reset();
+			EXPECT(is_guarded(a));
+			EXPECT_EQ(sim()->live("stream"), streams);
+		}
+	expect_healthy();
+}
+
+/* A program that weir is linked to can reset the device unnoticed. */
+TEST(a_stream_that_the_driver_does_not_know_any_more_is_replaced)
+{
+	static const CUresult codes[] = { CUDA_ERROR_INVALID_HANDLE,
+		CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED };
+
+	device_need_sim("a GPU's calls cannot be made to fail");
+	conf("guard:64");
+	weir_stream a = new_stream();
+	EXPECT(is_guarded(a));
+	for (int i = 0; i < 3; i++) {
+		uint64_t made = sim()->calls("cuStreamCreateWithPriority");
+		uint64_t destroyed = sim()->calls("cuStreamDestroy");
+		EXPECT_EQ(sim()->fail("cuMemsetD8Async", 1, 1, codes[i]), 0);
+		give(take(1000, a));
+		EXPECT(is_guarded(a));
+		EXPECT_EQ(sim()->calls("cuStreamCreateWithPriority"), made + 1);
+		EXPECT_EQ(sim()->calls("cuStreamDestroy"), destroyed);
+	}
+	expect_healthy();
+}
+
+TEST(after_a_device_reset_the_first_block_is_guarded)
+{
+	CUresult (*reset)(CUdevice);
+	CUcontext context;
+
+	device_need_sim("resets the device");
+	conf("guard:64");
+	EXPECT(is_guarded(NULL));
+	void *symbol = dlsym(
+	    dlopen("libcuda.so.1", RTLD_NOW), "cuDevicePrimaryCtxReset_v2");
+	EXPECT_NOT_NULL(symbol);
+	memcpy(&reset, &symbol, sizeof(reset));
+	EXPECT_EQ(reset(0), CUDA_SUCCESS);
+	allocator_forget_device(0);
+	EXPECT_EQ(device_driver()->cuDevicePrimaryCtxRetain(&context, 0),
+	    CUDA_SUCCESS);
+	EXPECT(is_guarded(NULL));
+	EXPECT_EQ(sim()->calls("cuStreamDestroy"), 0);
 	expect_healthy();
 }
