@@ -1,6 +1,7 @@
 """Measures from outside how much device memory live PyTorch programs hold.
 
-    torch_live.py [MODE...]        native, expandable, async, weir, prefer, run,
+    torch_live.py [--steps=N] [MODE...]
+                                   native, expandable, async, weir, prefer, run,
                                    run-async
 
 weir is weir.torch.install(), prefer the same with prefer:memory, run is
@@ -9,7 +10,9 @@ under `weir run`.
 Two programs, each in a process of its own for each mode: one that offloads
 activations to page-locked memory on a side stream, one that gathers sharded
 parameters on three streams. Prints the most live bytes, the most used of the
-device beyond the context, and the time of the steps.
+device beyond the context, the time of the steps (12, the first two not timed),
+and how many of a step's blocks had another address than in the step before, in
+the second half of the steps.
 """
 
 import ctypes
@@ -23,6 +26,9 @@ GB = 1e9
 
 
 # ---- The programs ------------------------------------------------------------
+
+# Of the blocks of the step under way, in the order of their requests.
+addresses = []
 
 
 def offload(torch, steps):
@@ -42,6 +48,7 @@ def offload(torch, steps):
     for _ in range(steps):
         for i, n in enumerate(sizes):
             x = compute(weight[:n] + 1)
+            addresses.append(x.data_ptr())
             side.wait_stream(main)
             with torch.cuda.stream(side):
                 host[i].copy_(x, non_blocking=True)
@@ -56,6 +63,7 @@ def offload(torch, steps):
             back.record_stream(main)
             grad = compute(back)
             grad = compute(grad * back)
+            addresses.extend([back.data_ptr(), grad.data_ptr()])
             del back, grad
         yield
 
@@ -89,6 +97,7 @@ def sharded(torch, steps):
                 out = full
                 for _ in range(4):
                     out = out * 1.001
+                addresses.extend([full.data_ptr(), out.data_ptr()])
                 full.record_stream(main)
                 reduce.wait_stream(main)
                 with torch.cuda.stream(reduce):
@@ -101,7 +110,14 @@ def sharded(torch, steps):
 PROGRAMS = {"offload": offload, "sharded": sharded}
 
 
-def child(mode, name):
+def moved(rounds):
+    """The share of the blocks with another address than in the round before."""
+    pairs = [(a, b) for before, now in zip(rounds, rounds[1:])
+             for a, b in zip(before, now)]
+    return sum(a != b for a, b in pairs) / max(1, len(pairs))
+
+
+def child(mode, name, count):
     if mode in ("weir", "prefer"):
         import weir.torch
 
@@ -113,18 +129,23 @@ def child(mode, name):
     torch.cuda.synchronize()
     print("ready", flush=True)
     sys.stdin.readline()
-    steps = PROGRAMS[name](torch, 12)
+    steps = PROGRAMS[name](torch, count)
     next(steps)
     next(steps)
     torch.cuda.synchronize()
+    addresses.clear()
+    rounds = []
     begin = time.perf_counter()
-    n = sum(1 for _ in steps)
+    for _ in steps:
+        rounds.append(addresses[:])
+        addresses.clear()
     torch.cuda.synchronize()
-    took = (time.perf_counter() - begin) / n
+    took = (time.perf_counter() - begin) / len(rounds)
     live = torch.cuda.max_memory_allocated()
     active = torch.cuda.memory_stats()["active_bytes.all.peak"]
     held = torch.cuda.max_memory_reserved()
-    print(live, active, held, took, flush=True)
+    print(live, active, held, took, moved(rounds[len(rounds) // 2:]),
+          flush=True)
 
 
 # ---- Looking from outside ----------------------------------------------------
@@ -149,11 +170,11 @@ def device():
     return used
 
 
-def run(mode, name, used):
+def run(mode, name, steps, used):
     env = dict(os.environ)
     env.pop("PYTORCH_CUDA_ALLOC_CONF", None)
     command = [sys.executable, os.path.abspath(__file__), "--child", mode,
-               name]
+               name, str(steps)]
     if mode == "expandable":
         env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if mode == "prefer":
@@ -185,30 +206,35 @@ def run(mode, name, used):
     process.stdin.flush()
     try:
         words = process.stdout.readline().split()
-        process.wait(60)
+        process.wait(60 + steps)
     except subprocess.TimeoutExpired:
         process.kill()
         words = []
     over.set()
     sampler.join()
-    if len(words) != 4:
+    if len(words) != 5:
         print(f"FAIL {name} {mode}: it ended early", flush=True)
         return
-    live, active, held, took = map(float, words)
+    live, active, held, took, share = map(float, words)
     print(f"{name:8} {mode:10} live {live / GB:6.2f} GB, active "
           f"{active / GB:6.2f}, held {held / GB:6.2f}, used "
           f"{(peak - base) / GB:6.2f} GB ({(peak - base) / live:.2f}x live), "
-          f"{took * 1e3:7.1f} ms a step", flush=True)
+          f"{took * 1e3:7.1f} ms a step, {100 * share:5.1f} % moved",
+          flush=True)
 
 
 def main():
-    if sys.argv[1:2] == ["--child"]:
-        child(*sys.argv[2:4])
+    arguments = sys.argv[1:]
+    steps = 12
+    if arguments[:1] == ["--child"]:
+        child(arguments[1], arguments[2], int(arguments[3]))
         return
+    if arguments and arguments[0].startswith("--steps="):
+        steps = int(arguments.pop(0).partition("=")[2])
     used = device()
     for name in PROGRAMS:
-        for mode in sys.argv[1:] or ["native", "expandable", "weir"]:
-            run(mode, name, used)
+        for mode in arguments or ["native", "expandable", "weir"]:
+            run(mode, name, steps, used)
 
 
 main()
