@@ -9,11 +9,10 @@
  * times, and a round that begins with other free memory than the one before
  * gives other addresses to the end.
  *
- * So the arena notes its latest large requests, with their addresses. A
- * *round* is the distance back to a sequence of equal requests, in size and
- * stream.
- * Once the program has repeated a whole round, and ROUND_LEAST requests at
- * least, each request is expected to get the place of the request one round
+ * So the arena notes its latest large requests, with their addresses. A *round*
+ * is the distance back to a sequence of equal requests, in size and stream.
+ * Once the program has repeated a whole round, and more than ROUND_LEAST
+ * requests, each request is expected to get the place of the request one round
  * before. It gets that place if the memory there is ready, even if other memory
  * fits better, or if a wait for it is within the budget (policy.h, Note [Wait
  * or grow]). Otherwise it gets the best fit, as in any program.

@@ -27,7 +27,7 @@ GB = 1e9
 
 # ---- The programs ------------------------------------------------------------
 
-# Of the blocks of the step under way, in the order of their requests.
+# Where the blocks of the step under way lie, in the order of their requests.
 addresses = []
 
 

@@ -600,13 +600,14 @@ sweep_count(const struct scenario *scenario)
 		sweep_calls[i] += result->calls[i];
 }
 
-/* Let each call that the scenario makes without faults fail once. Some of many
- * equal calls in a row are left out. */
-void
-sweep_driver(const struct scenario *scenario)
+/* Let each call that the scenario makes without faults fail: `fail` gets the
+ * fault without a code, and returns how many runs it made. Some of many equal
+ * calls in a row are left out. */
+static void
+sweep_each_call(const struct scenario *scenario,
+    unsigned (*fail)(const struct scenario *scenario, struct fault fault,
+	struct result *result))
 {
-	static const CUresult codes[] = { CUDA_ERROR_OUT_OF_MEMORY,
-		CUDA_ERROR_UNKNOWN };
 	struct result *result = result_new();
 	struct result whole;
 	unsigned long runs = 0;
@@ -618,17 +619,29 @@ sweep_driver(const struct scenario *scenario)
 		struct fault fault = { .entry = sweep_entries[i], .n = 1 };
 		const unsigned calls = (unsigned)whole.calls[i];
 
-		for (; fault.n <= calls; fault.n = next_call(fault.n, calls)) {
-			if (met++ % test_stride() != test_offset())
-				continue;
-			fault.code = codes[0];
-			EXPECT(play(scenario, &fault, result));
-			fault.code = codes[1];
-			EXPECT(play(scenario, &fault, result));
-			runs += 2;
-		}
+		for (; fault.n <= calls; fault.n = next_call(fault.n, calls))
+			if (met++ % test_stride() == test_offset())
+				runs += fail(scenario, fault, result);
 	}
 	fprintf(stderr, "# %s: %lu runs\n", scenario->name, runs);
+}
+
+/* Make a call fail with each of two codes. */
+static unsigned
+fail_with_both(
+    const struct scenario *scenario, struct fault fault, struct result *result)
+{
+	fault.code = CUDA_ERROR_OUT_OF_MEMORY;
+	EXPECT(play(scenario, &fault, result));
+	fault.code = CUDA_ERROR_UNKNOWN;
+	EXPECT(play(scenario, &fault, result));
+	return 2;
+}
+
+void
+sweep_driver(const struct scenario *scenario)
+{
+	sweep_each_call(scenario, fail_with_both);
 }
 
 void
@@ -759,13 +772,14 @@ sweep_pairs(const struct scenario *scenario)
 /* Make a call fail, and in the same run each of the last calls that undo
  * something; returns how many runs that were. */
 static unsigned
-sweep_undoing_of(
+fail_with_undoing(
     const struct scenario *scenario, struct fault fault, struct result *result)
 {
 	enum { LAST = 3 };
 	struct result whole;
 	unsigned runs = 0;
 
+	fault.code = CUDA_ERROR_UNKNOWN;
 	play(scenario, &fault, result);
 	whole = *result;
 	for (int i = 0; i < SWEEP_ENTRIES; i++) {
@@ -787,25 +801,7 @@ sweep_undoing_of(
 void
 sweep_undoing(const struct scenario *scenario)
 {
-	struct result *result = result_new();
-	struct result whole;
-	unsigned long runs = 0;
-	unsigned long met = 0;
-
-	play(scenario, &(struct fault){ 0 }, result);
-	whole = *result;
-	for (int i = 0; i < SWEEP_ENTRIES; i++) {
-		struct fault fault = { .entry = sweep_entries[i],
-			.n = 1,
-			.code = CUDA_ERROR_UNKNOWN };
-		const unsigned calls = (unsigned)whole.calls[i];
-
-		for (; fault.n <= calls; fault.n = next_call(fault.n, calls))
-			if (met++ % test_stride() == test_offset())
-				runs +=
-				    sweep_undoing_of(scenario, fault, result);
-	}
-	fprintf(stderr, "# %s: %lu runs\n", scenario->name, runs);
+	sweep_each_call(scenario, fail_with_undoing);
 }
 
 /* This runs before any use of the driver, because children need it unused. */
