@@ -14,6 +14,7 @@ other_start(void (*body)(int fd))
 	struct other other;
 	int ends[2];
 
+	device_need_sharing();
 	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	other.pid = fork();
 	EXPECT_GE(other.pid, 0);
@@ -108,6 +109,7 @@ share(void *ptr, weir_stream stream, struct weir_ipc_handle *handle)
 {
 	struct weir_ipc_export *export = NULL;
 
+	device_need_sharing();
 	EXPECT_OK(weir_ipc_export(ptr, stream, &export));
 	EXPECT_OK(weir_ipc_handle_of(export, handle));
 	return export;

@@ -17,7 +17,7 @@ struct other {
 };
 
 /* A process that runs `body` with its end of a socket, and must exit with
- * status 0. */
+ * status 0. The test is skipped where memory cannot be shared. */
 struct other other_start(void (*body)(int fd));
 
 /* Wait for its end; its status must be 0. */
@@ -46,7 +46,8 @@ void wait_for_files(unsigned n);
 /* Wait until an export has this many peers. */
 void wait_for_peers(const struct weir_ipc_export *export, size_t peers);
 
-/* weir_ipc_export() and weir_ipc_handle_of() that must succeed. */
+/* weir_ipc_export() and weir_ipc_handle_of() that must succeed; the test is
+ * skipped where memory cannot be shared. */
 struct weir_ipc_export *share(
     void *ptr, weir_stream stream, struct weir_ipc_handle *handle);
 

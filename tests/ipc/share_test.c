@@ -517,6 +517,7 @@ TEST(memory_that_cannot_be_shared_is_refused)
 	char *ptr = take(1 * MIB, stream);
 	void *host = NULL;
 
+	device_need_sharing();
 	EXPECT_STATUS(weir_ipc_export(NULL, NULL, &export), WEIR_EINVAL);
 	EXPECT_STATUS(weir_ipc_export(ptr, NULL, NULL), WEIR_EINVAL);
 	EXPECT_STATUS(weir_ipc_export(&handle, NULL, &export), WEIR_EINVAL);

@@ -227,6 +227,7 @@ TEST(an_event_has_no_handle_of_pytorch)
 	struct weir_ipc_export *export = NULL;
 	size_t length, offset;
 
+	device_need_sharing();
 	EXPECT_OK(weir_event_create(WEIR_EVENT_INTERPROCESS, &event));
 	EXPECT_OK(weir_event_record(event, NULL));
 	EXPECT_OK(weir_ipc_export_event(event, &export));
@@ -502,6 +503,7 @@ TEST(a_plain_file_is_no_memory)
 	int file = memfd_create("plain", MFD_CLOEXEC);
 	size_t n = mapped(bytes, getpid(), 2 * MIB, 1, 4);
 
+	device_need_sharing();
 	device_need_sim("the process opens its own descriptor");
 	memcpy(bytes + HEADER, &file, 4);
 	EXPECT_STATUS(

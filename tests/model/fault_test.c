@@ -768,6 +768,5 @@ SCENARIOS(SCENARIO_TESTS)
 
 TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
 {
-	sweep_need_sim();
 	sweep_reach("fault_test");
 }

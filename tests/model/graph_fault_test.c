@@ -533,6 +533,5 @@ SCENARIO_TESTS(register)
 
 TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
 {
-	sweep_need_sim();
 	sweep_reach("graph_fault_test");
 }

@@ -114,7 +114,7 @@ sweep_reach(const char *program)
 	unsigned wrong = 0;
 
 	for (const struct scenario *s = scenarios; s != NULL; s = s->next)
-		sweep_count(s);
+		sweep_scenario(s, sweep_count);
 	for (int i = 0; i < SWEEP_ENTRIES; i++)
 		wrong += !is_as_expected(
 		    program, sweep_entries[i], sweep_calls[i] > 0);

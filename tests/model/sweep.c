@@ -804,11 +804,17 @@ sweep_undoing(const struct scenario *scenario)
 	sweep_each_call(scenario, fail_with_undoing);
 }
 
-/* This runs before any use of the driver, because children need it unused. */
+/* Whether the device is simulated, the simulation is asked, without use of the
+ * driver, because children need it unused. */
 void
-sweep_need_sim(void)
+sweep_scenario(const struct scenario *scenario,
+    void (*sweep)(const struct scenario *scenario))
 {
 	setenv("SIMCUDA_CONF", DEVICES, 1);
 	if (sim() == NULL)
 		SKIP("a GPU's calls cannot be made to fail");
+	if (scenario->prepare != NULL)
+		scenario->prepare(scenario, sweep);
+	else
+		sweep(scenario);
 }

@@ -67,15 +67,21 @@ struct run {
 struct scenario {
 	const char *name;
 	void (*play)(struct run *run);
+	/* Call `sweep` where the scenario can be played, as beside another
+	 * process, or skip the test. NULL: it can be played anywhere. */
+	void (*prepare)(const struct scenario *scenario,
+	    void (*sweep)(const struct scenario *scenario));
 	struct scenario *next; /* of the program's list */
 };
 
 /* Add a scenario to the program's list, before main(). */
 void sweep_register(struct scenario *scenario);
 
-/* Skip the test without a simulated device. The first call of a test, because
- * the driver must be unused when the test forks. */
-void sweep_need_sim(void);
+/* Run one of the sweeps below where the scenario can be played, or skip the
+ * test, as without a simulated device. The first call of a test, because the
+ * driver must be unused when the test forks. */
+void sweep_scenario(const struct scenario *scenario,
+    void (*sweep)(const struct scenario *scenario));
 
 /* Fail each driver call that the scenario makes without faults. */
 void sweep_driver(const struct scenario *scenario);
@@ -156,59 +162,38 @@ void end_stream(struct run *run, int i);
 /* Queue work on a block that takes time. It may be the call that fails. */
 bool work_late(void *block, size_t size, weir_stream on);
 
-/* The tests of a scenario, play_NAME(): one fault, or no host memory. */
-#define SCENARIO_ONE_FAULT(name)                                               \
-	static struct scenario name##_scenario = { #name, play_##name, NULL }; \
-	__attribute__((constructor)) static void name##_scenario_register(     \
+/* A test of the scenario `played`, whose name is the sentence around that. */
+#define SCENARIO_TEST(before, played, after, sweep)                            \
+	TEST_TIMEOUT(before##played##after, 300)                               \
+	{                                                                      \
+		sweep_scenario(&played##_scenario, sweep);                     \
+	}
+
+/* The tests of a scenario, play_PLAYED(): one call fails, or all from one on,
+ * or two, or there is no host memory. */
+#define SCENARIO_TESTS(played) SCENARIO_TESTS_WHERE(played, NULL)
+
+/* The same, played where `where` lets it (scenario.prepare). */
+#define SCENARIO_TESTS_WHERE(played, where)                                    \
+	static struct scenario played##_scenario = { #played, play_##played,   \
+		where, NULL };                                                 \
+	__attribute__((constructor)) static void played##_scenario_register(   \
 	    void)                                                              \
 	{                                                                      \
-		sweep_register(&name##_scenario);                              \
+		sweep_register(&played##_scenario);                            \
 	}                                                                      \
-	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_driver(&name##_scenario);                                \
-	}                                                                      \
-	TEST_TIMEOUT(                                                          \
-	    each_piece_of_host_memory_of_##name##_may_be_missing, 300)         \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_memory(&name##_scenario);                                \
-	}                                                                      \
-	TEST_TIMEOUT(host_memory_of_##name##_may_be_missing_for_ever, 300)     \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_memory_for_ever(&name##_scenario);                       \
-	}
+	SCENARIO_TEST(each_driver_call_of_, played, _may_fail, sweep_driver)   \
+	SCENARIO_TEST(each_piece_of_host_memory_of_, played, _may_be_missing,  \
+	    sweep_memory)                                                      \
+	SCENARIO_TEST(host_memory_of_, played, _may_be_missing_for_ever,       \
+	    sweep_memory_for_ever)                                             \
+	SCENARIO_TEST(driver_calls_of_, played, _may_fail_for_ever,            \
+	    sweep_driver_for_ever)                                             \
+	SCENARIO_TEST(two_calls_of_, played, _may_fail, sweep_pairs)
 
-/* Calls that fail for good. */
-#define SCENARIO_FOR_EVER(name)                                                \
-	TEST_TIMEOUT(driver_calls_of_##name##_may_fail_for_ever, 300)          \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_driver_for_ever(&name##_scenario);                       \
-	}
-
-/* Two calls that fail. */
-#define SCENARIO_PAIRS(name)                                                   \
-	TEST_TIMEOUT(two_calls_of_##name##_may_fail, 300)                      \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_pairs(&name##_scenario);                                 \
-	}
-
-/* A call that fails, and one that undoes what was done before it. */
-#define SCENARIO_UNDOING(name)                                                 \
-	TEST_TIMEOUT(what_a_failed_call_of_##name##_undoes_may_fail, 300)      \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_undoing(&name##_scenario);                               \
-	}
-
-/* All five. */
-#define SCENARIO_TESTS(name)                                                   \
-	SCENARIO_ONE_FAULT(name)                                               \
-	SCENARIO_FOR_EVER(name)                                                \
-	SCENARIO_PAIRS(name)
+/* A call fails, and one that undoes what was done before it. */
+#define SCENARIO_UNDOING(played)                                               \
+	SCENARIO_TEST(                                                         \
+	    what_a_failed_call_of_, played, _undoes_may_fail, sweep_undoing)
 
 #endif

@@ -280,16 +280,24 @@ play_torch_handles(struct run *run)
 	run_expect_whole("weir_pool_release");
 }
 
+static void
+where_memory_is_shared(
+    const struct scenario *scenario, void (*sweep)(const struct scenario *))
+{
+	device_need_sharing();
+	sweep(scenario);
+}
+
 SCENARIO_TESTS(tensors)
 SCENARIO_UNDOING(tensors)
 SCENARIO_TESTS(tensors_elsewhere)
 SCENARIO_TESTS(files)
 
 SCENARIO_TESTS(foreign_arrays)
-SCENARIO_TESTS(exports)
-SCENARIO_TESTS(driver_exports)
-SCENARIO_TESTS(event_exports)
-SCENARIO_TESTS(torch_handles)
+SCENARIO_TESTS_WHERE(exports, where_memory_is_shared)
+SCENARIO_TESTS_WHERE(driver_exports, where_memory_is_shared)
+SCENARIO_TESTS_WHERE(event_exports, where_memory_is_shared)
+SCENARIO_TESTS_WHERE(torch_handles, where_memory_is_shared)
 SCENARIO_UNDOING(torch_handles)
 SCENARIO_UNDOING(exports)
 SCENARIO_UNDOING(driver_exports)
@@ -354,9 +362,9 @@ own_of_driver(int fd)
 	own(fd);
 }
 
-/* A sweep, with another process that shares memory. */
+/* A sweep beside another process that shares memory. */
 static void
-sweep_with(void (*owner)(int fd), const struct scenario *scenario,
+beside(void (*owner)(int fd), const struct scenario *scenario,
     void (*sweep)(const struct scenario *))
 {
 	struct other other = other_start(owner);
@@ -367,47 +375,28 @@ sweep_with(void (*owner)(int fd), const struct scenario *scenario,
 	other_end(&other);
 }
 
-/* As SCENARIO_TESTS() and SCENARIO_UNDOING(), with the process that runs
- * `owner`. */
-#define IMPORT_TESTS(name, owner)                                              \
-	static const struct scenario name##_scenario = { #name, play_##name,   \
-		NULL };                                                        \
-	TEST_TIMEOUT(each_driver_call_of_##name##_may_fail, 300)               \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_with(owner, &name##_scenario, sweep_driver);             \
-	}                                                                      \
-	TEST_TIMEOUT(                                                          \
-	    each_piece_of_host_memory_of_##name##_may_be_missing, 300)         \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_with(owner, &name##_scenario, sweep_memory);             \
-	}                                                                      \
-	TEST_TIMEOUT(driver_calls_of_##name##_may_fail_for_ever, 300)          \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_with(owner, &name##_scenario, sweep_driver_for_ever);    \
-	}                                                                      \
-	TEST_TIMEOUT(two_calls_of_##name##_may_fail, 300)                      \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_with(owner, &name##_scenario, sweep_pairs);              \
-	}                                                                      \
-	TEST_TIMEOUT(what_a_failed_call_of_##name##_undoes_may_fail, 300)      \
-	{                                                                      \
-		sweep_need_sim();                                              \
-		sweep_with(owner, &name##_scenario, sweep_undoing);            \
-	}
+static void
+beside_owner(
+    const struct scenario *scenario, void (*sweep)(const struct scenario *))
+{
+	beside(own, scenario, sweep);
+}
 
-IMPORT_TESTS(imports, own)
-IMPORT_TESTS(driver_imports, own_of_driver)
-IMPORT_TESTS(peer_imports, own)
+static void
+beside_owner_of_driver_memory(
+    const struct scenario *scenario, void (*sweep)(const struct scenario *))
+{
+	beside(own_of_driver, scenario, sweep);
+}
+
+SCENARIO_TESTS_WHERE(imports, beside_owner)
+SCENARIO_UNDOING(imports)
+SCENARIO_TESTS_WHERE(driver_imports, beside_owner_of_driver_memory)
+SCENARIO_UNDOING(driver_imports)
+SCENARIO_TESTS_WHERE(peer_imports, beside_owner)
+SCENARIO_UNDOING(peer_imports)
 
 TEST_TIMEOUT(each_driver_entry_is_reached_or_has_a_reason, 300)
 {
-	sweep_need_sim();
-	sweep_with(own, &imports_scenario, sweep_count);
-	sweep_with(own_of_driver, &driver_imports_scenario, sweep_count);
-	sweep_with(own, &peer_imports_scenario, sweep_count);
 	sweep_reach("tensor_fault_test");
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/ipc.h"
 #include "tests/support/kernels.ptx.h"
 
 /* ---- The device -------------------------------------------------------- */
@@ -59,6 +60,16 @@ device_need_bytes(size_t bytes)
 	setenv("SIMCUDA_CONF", text, 1);
 	if (device_total(0) < bytes)
 		SKIP("the device has not so much memory");
+}
+
+void
+device_need_sharing(void)
+{
+	int process = ipc_process_open(getpid());
+
+	if (process < 0)
+		SKIP("the system has no descriptors of processes");
+	close(process);
 }
 
 static CUcontext

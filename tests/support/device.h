@@ -41,6 +41,10 @@ void device_need(int count);
 /* Skip the test if device 0 has less memory; a simulated one gets this much. */
 void device_need_bytes(size_t bytes);
 
+/* Skip the test where memory cannot be shared with another process: Linux
+ * before 5.3, sandboxes and valgrind 3.19 have no descriptors of processes. */
+void device_need_sharing(void);
+
 /* The bytes of a device. */
 size_t device_total(int device);
 

@@ -14,6 +14,7 @@ TEST(a_shared_block_is_freed_through_its_export)
 	size_t length = 0;
 	size_t offset = 1;
 
+	device_need_sharing();
 	void *block = take(3 * MIB, NULL);
 	EXPECT_EQ(weir_torch_shared, 0);
 	EXPECT_OK(
@@ -42,6 +43,7 @@ TEST(memory_of_the_driver_is_shared_by_its_handle)
 	size_t length = 0;
 	size_t offset = 0;
 
+	device_need_sharing();
 	conf("expandable_segments:False");
 	char *first = take(1000, NULL);
 	char *block = take(1000, NULL);
@@ -64,6 +66,7 @@ TEST(an_invalid_handle_is_refused)
 	void *ptr = NULL;
 	void *link = NULL;
 
+	device_need_sharing();
 	EXPECT_OK(weir_init());
 	EXPECT_NE(weir_torch_open_shared(bytes, 66, 0, &ptr, &link), WEIR_OK);
 	EXPECT_NE(weir_torch_open_shared(bytes, 5, 0, &ptr, &link), WEIR_OK);
