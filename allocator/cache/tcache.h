@@ -32,8 +32,9 @@
  * pressure: policy.h, Note [Wait or grow]. Blocks in use stay, because their
  * threads would need them at once and bring them back one by one. Threads that
  * hand memory to each other would otherwise take it from each other for ever,
- * while a little new memory, once, ends that. If no new memory can be had, or
- * the program prefers memory to speed, all caches are drained into the pools.
+ * while a little new memory, once, ends that. If no new memory can be had, the
+ * program prefers memory to speed, or the host waits briefly for a request, all
+ * caches are drained into the pools.
  *
  * An inspection stops all threads that have a cache, and soon after an
  * inspection every cache seems unused. Therefore small requests, of which there

@@ -321,7 +321,7 @@ struct arena {
 	uint64_t served; /* requests so far, and blocks that caches got ahead */
 	uint64_t looked; /* `served` when all caches were last walked */
 	uint64_t polled; /* `served` when streams were last polled */
-	uint64_t moves_paid_ns; /* policy_pay_moves() */
+	uint64_t moves_paid_ns; /* and brief waits: policy_pay_moves() */
 	uint64_t late_ns; /* the largest lateness seen of a stream, and the time
 			   * that was lost */
 	struct evidence evidence; /* of the cost of weir's waits */

@@ -31,7 +31,8 @@ static const struct {
 	/* The least latency that a forecast assumes. */
 	double latency_us;
 
-	/* The cost of a handle that is moved. */
+	/* The time of driver calls that map a handle: the cost of one that is
+	 * moved, and the longest brief wait. */
 	double move_us;
 
 	/* The time that counts as recent. A program that has neither waited nor
@@ -304,6 +305,19 @@ policy_may_move(const struct request_facts *facts, enum moves moves)
 	    (moves == MOVES_ENOUGH && facts->prefer == PREFER_BALANCE &&
 		!facts->is_small &&
 		unpaid <= lesser(worth_of(facts), most_late_us(facts)));
+}
+
+bool
+policy_may_wait_briefly(const struct request_facts *facts)
+{
+	return facts->prefer != PREFER_SPEED &&
+	    policy_may_move(facts, MOVES_PART);
+}
+
+uint64_t
+policy_brief_ns(void)
+{
+	return as_ns(policy.move_us);
 }
 
 uint64_t

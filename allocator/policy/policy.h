@@ -74,7 +74,13 @@
  * weir measures. Then lateness does not restrict the rule by place. A small
  * request makes free waits only, because it would allocate 2 MiB of new memory
  * at most. A wait in a capture is made again at each replay, so there too only
- * free waits are made.
+ * free waits are made. A device-scope request has no stream that could wait.
+ *
+ * *Briefly.* Before a small or a device-scope request takes new memory, the
+ * host may wait: for no longer than the driver call takes that it may save, so
+ * that an attempt in vain costs no more than the growth after it. Programs of a
+ * few MiB would otherwise grow at each chance that many of their blocks are
+ * still in use at once, and hold the more the longer they run.
  *
  * A move costs driver calls each time, and new memory costs them only once. So
  * moves, too, may take no longer than half of delay_percent of the time: the
@@ -84,8 +90,9 @@
  * again, thus moves hardly anything, and grows until it need not. If moves are
  * enough for a request, so that no memory is new, they may be made before
  * earlier moves are paid: the unpaid cost may be as much as the price of the
- * memory, and as the largest budget. With `prefer:memory` moves are not
- * rationed if a twelfth more would be held than the peak of live bytes.
+ * memory, and as the largest budget. A brief wait is paid as a handle that is
+ * moved. With `prefer:memory` moves and brief waits are not rationed if a
+ * twelfth more would be held than the peak of live bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */
@@ -208,8 +215,16 @@ enum moves { MOVES_PART, MOVES_ENOUGH };
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts, enum moves moves);
 
+/* May the host wait for a small or a device-scope request before that takes new
+ * memory? */
+bool policy_may_wait_briefly(const struct request_facts *facts);
+
+/* The longest that it waits. */
+uint64_t policy_brief_ns(void);
+
 /*
- * Account for handles that were moved for a request.
+ * Account for handles that were moved for a request, or for a brief wait, as
+ * one handle.
  *
  * @param paid_ns the time at which all earlier moves are paid; at first, the
  * time of the first request

@@ -20,7 +20,8 @@
  *      worth its price, then a wait within the wait limits; in a capture,
  *      pending blocks that the stream is ordered after there
  *   5. a remap: usable memory, its own too, is moved from several places to
- *      one
+ *      one. For a request that makes no costly wait on the device, a brief
+ *      wait of the host: cached blocks, and what becomes complete meanwhile
  *   6. new memory from the driver, within the limit. Before that the garbage
  *      collector gives back old memory (garbage_collection_threshold)
  *   7. the size as asked for, without rounding; all cached blocks; memory of
@@ -31,9 +32,10 @@
  *   9. the host waits: for pending blocks, the oldest first, one at a time;
  *      then for one stream at a time, whose free memory then goes as in 8
  *
- * Only step 9 waits on the host, with no lock held, and for no more than is
- * needed. If all steps fail, the request fails. From step 7 on the request is
- * no longer rounded up, because rounding is no reason to wait or to fail.
+ * Steps 5 and 9 wait on the host, with no lock held. Step 5 does so for no
+ * longer than a driver call takes, step 9 for no more than is needed. If all
+ * steps fail, the request fails. From step 7 on the request is no longer
+ * rounded up, because rounding is no reason to wait or to fail.
  *
  * Each step has a word (trace/served.h). A request that a step serves is
  * counted by that word, and the report of a failure names the steps that were
@@ -54,6 +56,7 @@
 #include "allocator/memory/spans.h"
 #include "allocator/memory/totals.h"
 #include "allocator/policy/policy.h"
+#include "allocator/request/brief.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/price.h"
 #include "allocator/request/reclaim.h"
@@ -432,6 +435,29 @@ wait_within_limits(struct request *r)
 	return wait_on_device(r, r->waits);
 }
 
+/* May the host wait for a moment? Not for memory that must have the same
+ * addresses again, whatever is complete. */
+static bool
+may_wait_briefly(const struct request *r)
+{
+	struct arena *arena = r->heap->arena;
+	struct request_facts facts = facts_of(r);
+
+	return (r->kind == POOL_SMALL || is_device_scope(r)) &&
+	    arena->traits.has_streams && arena_promotes(arena) &&
+	    wait_idle_bytes(arena, r->kind) >= r->rounded &&
+	    policy_may_wait_briefly(&facts);
+}
+
+static enum weir_status
+wait_briefly(struct request *r)
+{
+	enum weir_status status = brief_wait(r);
+
+	return r->heap->arena->forgotten ? refuse_forgotten(r->heap->arena) :
+					   status;
+}
+
 static enum weir_status
 grow_ahead(struct request *r)
 {
@@ -479,6 +505,7 @@ static const struct step ladder[] = {
 	{ "4: a wait on the device", SERVED_wait, may_wait_at_all,
 	    wait_within_limits },
 	{ "5: a remap", SERVED_moved, may_move_enough, remap },
+	{ "5: a brief wait", SERVED_polled, may_wait_briefly, wait_briefly },
 	{ "6: growth", SERVED_grown, NULL, grow_ahead },
 	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
 	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,

@@ -731,6 +731,20 @@ play_thread_end(struct run *run)
 	release(run, allocate(run, 1000, stream(run, 0)));
 }
 
+/* A brief wait of the host, which finds nothing within its time. Two blocks
+ * fill a driver segment. */
+static void
+play_brief_wait(struct run *run)
+{
+	void *first = allocate(run, MEGABYTE, WEIR_STREAM_ANY);
+	void *second = allocate(run, MEGABYTE, WEIR_STREAM_ANY);
+
+	release(run, used_elsewhere(run, MEGABYTE));
+	release(run, allocate(run, MEGABYTE, WEIR_STREAM_ANY));
+	release(run, first);
+	release(run, second);
+}
+
 #define SCENARIOS(X)                                                           \
 	X(first_use)                                                           \
 	X(first_malloc)                                                        \
@@ -762,7 +776,8 @@ play_thread_end(struct run *run)
 	X(host_of_current)                                                     \
 	X(guard)                                                               \
 	X(copies)                                                              \
-	X(thread_end)
+	X(thread_end)                                                          \
+	X(brief_wait)
 
 SCENARIOS(SCENARIO_TESTS)
 

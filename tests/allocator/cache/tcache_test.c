@@ -862,8 +862,10 @@ TEST(a_request_leaves_other_streams_their_cached_blocks)
 	expect_healthy();
 }
 
+/* No request waits briefly here, which would drain all caches. */
 TEST(small_requests_leave_others_alone_until_they_are_many)
 {
+	conf("delay_percent:0");
 	struct holder holder = { .stream = new_stream() };
 	int small = 0;
 

@@ -164,6 +164,35 @@ TEST(moves_must_be_paid_before_others_are_made)
 	}
 }
 
+TEST(a_brief_wait_is_made_if_all_is_paid_and_the_program_may_be_delayed)
+{
+	static const struct {
+		enum prefer prefer;
+		double delay_percent;
+		uint64_t paid_ns; /* the time is 1,000 */
+		bool may;
+	} rows[] = {
+		{ PREFER_BALANCE, 1, 1000, true },
+		{ PREFER_BALANCE, 1, 1001, false },
+		{ PREFER_BALANCE, 0, 1000, false },
+		{ PREFER_SPEED, 1, 1000, false },
+		{ PREFER_MEMORY, 1, 1000, true },
+		{ PREFER_MEMORY, 1, 1001, false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = { .prefer = rows[i].prefer,
+			.delay_percent = rows[i].delay_percent,
+			.is_small = true,
+			.held_bytes = 1250 * MB,
+			.most_live_bytes = 1200 * MB,
+			.now_ns = 1000,
+			.moves_paid_ns = rows[i].paid_ns };
+
+		EXPECT_EQ(policy_may_wait_briefly(&facts), rows[i].may);
+	}
+}
+
 /* The unpaid cost is one part in 200 of the unpaid time. 100 MiB cost 6.4 ms
  * if a fifth more than the peak is held. */
 TEST(unpaid_moves_that_are_enough_may_cost_as_much_as_the_memory)

@@ -1,0 +1,59 @@
+/*
+ * Polls instead of growing. To map memory takes a driver call, and its time is
+ * often enough for work to end that was queued long ago. Cached blocks go to
+ * the pool first, because they cut up what becomes complete around them.
+ */
+#include "allocator/request/brief.h"
+
+#include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/forget.h"
+#include "allocator/request/reclaim.h"
+#include "allocator/request/search.h"
+#include "base/os.h"
+
+static enum weir_status
+poll_again(struct request *r)
+{
+	reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
+	fences_poll(r->heap);
+	view_renew(&r->view);
+	return search_all(r);
+}
+
+/* Let other threads have the arena for a moment. False: the device was reset,
+ * and its streams must not be asked any more. */
+static bool
+make_way(struct arena *arena)
+{
+	arena_leave_for_driver(arena);
+	os_relax();
+	arena_enter_from_driver(arena);
+	return !arena->forgotten;
+}
+
+/* A poll during which the device's clock stands still, as a simulated one can,
+ * has asked nothing, so the next would find nothing new either. */
+enum weir_status
+brief_wait(struct request *r)
+{
+	struct arena *arena = r->heap->arena;
+	uint64_t then = 0;
+	uint64_t now = driver_time_ns();
+	uint64_t end = now + policy_brief_ns();
+
+	arena->moves_paid_ns = policy_pay_moves(
+	    arena->moves_paid_ns, now, 1, r->options->delay_percent);
+	tcache_drain(arena);
+	enum weir_status status = poll_again(r);
+	arena->jobs++;
+	while (status == WEIR_OK && r->got == NULL && now < end &&
+	    now != then && make_way(arena)) {
+		status = poll_again(r);
+		then = now;
+		now = driver_time_ns();
+	}
+	arena_job_done(arena);
+	return status;
+}
