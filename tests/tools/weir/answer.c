@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/test.h"
+#include "tools/weir/page.h"
 
 static char *kept[256];
 static size_t kept_count;
@@ -16,6 +17,13 @@ free_kept(void)
 {
 	while (kept_count > 0)
 		free(kept[--kept_count]);
+}
+
+void
+need_page(void)
+{
+	if (page_bytes == 0)
+		SKIP("this build is without the page (VIEWER=0, or no node)");
 }
 
 static const char *

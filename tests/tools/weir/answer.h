@@ -17,6 +17,9 @@ const char *train(void);
 const char *snapshot_data(const char *name);
 const char *written(const char *name, const void *text, size_t length);
 
+/* Skip the test if the build is without the page of `weir view`. */
+void need_page(void);
+
 /* Run `weir COMMAND SNAPSHOT FLAG VALUE`; NULL leaves an argument out. The
  * command must end with this status and complain of nothing. The caller frees
  * the result. */

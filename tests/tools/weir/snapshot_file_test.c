@@ -319,6 +319,7 @@ TEST(a_text_in_json_that_is_larger_than_the_limit_is_refused)
 /* Its events are made from its rows, and take many times their memory. */
 TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
 {
+	need_page();
 	const char *path =
 	    compressed("view.csv.xz", "action,addr,size,stream,time_us\n",
 		"a,1,1,0,0\nf,1,1,0,0\n", 32500);

@@ -15,13 +15,6 @@
 #include "tools/weir/page.h"
 #include "tools/weir/snapshot_file.h"
 
-static void
-need_page(void)
-{
-	if (page_bytes == 0)
-		SKIP("this build is without the page (VIEWER=0, or no node)");
-}
-
 static struct command_result
 view(const char *name, const char *output, const char *flag)
 {
