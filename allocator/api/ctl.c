@@ -277,6 +277,8 @@ walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 		    "Frees since the last reset of sums." },
 		{ "host_waits", "", stats->num_host_waits,
 		    "Times the host waited for the device for memory." },
+		{ "brief_waits", "", stats->num_brief_waits,
+		    "Times the host waited for a moment before growth." },
 		{ "gpu_waits", "", stats->num_gpu_waits,
 		    "Waits put into streams so that memory is reused." },
 		{ "ooms", "", stats->num_ooms,

@@ -39,21 +39,23 @@ enum weir_status
 brief_wait(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
+	const uint64_t begin = driver_time_ns();
 	uint64_t then = 0;
-	uint64_t now = driver_time_ns();
-	uint64_t end = now + policy_brief_ns();
+	uint64_t now = begin;
 
 	arena->moves_paid_ns = policy_pay_moves(
-	    arena->moves_paid_ns, now, 1, r->options->delay_percent);
+	    arena->moves_paid_ns, begin, 1, r->options->delay_percent);
 	tcache_drain(arena);
 	enum weir_status status = poll_again(r);
 	arena->jobs++;
-	while (status == WEIR_OK && r->got == NULL && now < end &&
-	    now != then && make_way(arena)) {
+	while (status == WEIR_OK && r->got == NULL &&
+	    now - begin < policy_brief_ns() && now != then && make_way(arena)) {
 		status = poll_again(r);
 		then = now;
 		now = driver_time_ns();
 	}
+	arena->stats.num_brief_waits++;
+	arena->stats.brief_wait_ns += driver_time_ns() - begin;
 	arena_job_done(arena);
 	return status;
 }

@@ -28,7 +28,8 @@
  *     requested               bytes asked for, of live and pending blocks
  *     blocks                  live blocks
  *     allocations, frees      since the last reset
- *     host_waits, gpu_waits   waits for memory, since the last reset
+ *     host_waits, brief_waits, gpu_waits
+ *                             waits for memory, since the last reset
  *     ooms                    requests that failed, since the last reset
  *
  * or a flat name of weir_stats_item(), as `allocated_bytes.small_pool.peak`.

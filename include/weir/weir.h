@@ -389,6 +389,9 @@ struct weir_stat3 {
  * num_device_free       calls that gave memory back
  * num_gc                passes of the collector of old cached memory
  * num_host_waits        times the host waited for the device
+ * num_brief_waits       times it waited before growth, for no longer than a
+ *                       driver call takes that maps memory
+ * brief_wait_ns         how long these took
  * num_gpu_waits         waits put into a stream to reuse memory
  * gpu_wait_ns           how long these waits kept streams from going on, of
  *                       those that were seen to be over
@@ -423,6 +426,8 @@ struct weir_stat3 {
 	X(num_device_free)                                                     \
 	X(num_gc)                                                              \
 	X(num_host_waits)                                                      \
+	X(num_brief_waits)                                                     \
+	X(brief_wait_ns)                                                       \
 	X(num_gpu_waits)                                                       \
 	X(gpu_wait_ns)                                                         \
 	X(gpu_delay_ns)                                                        \

@@ -35,6 +35,7 @@ forget_numbers(struct report *report)
 	report->live_blocks = 0;
 	report->peak_held_bytes = 0;
 	report->host_waits = 0;
+	report->brief_waits = 0;
 	report->gpu_waits = 0;
 	report->ooms = 0;
 }
@@ -65,6 +66,7 @@ add_device(struct report *report, const struct weir_stats *stats)
 	report->live_blocks += stats->allocation.all.current;
 	report->peak_held_bytes += stats->reserved_bytes.all.peak;
 	report->host_waits += stats->num_host_waits;
+	report->brief_waits += stats->num_brief_waits;
 	report->gpu_waits += stats->num_gpu_waits;
 	report->ooms += stats->num_ooms;
 }

@@ -251,6 +251,7 @@ publish_arena(int device)
 	ledger_set(
 	    &now->peak_held_bytes, (int64_t)stats.reserved_bytes.all.peak);
 	ledger_set(&now->host_waits, (int64_t)stats.num_host_waits);
+	ledger_set(&now->brief_waits, (int64_t)stats.num_brief_waits);
 	ledger_set(&now->gpu_waits, (int64_t)stats.num_gpu_waits);
 	ledger_set(&now->ooms, (int64_t)stats.num_ooms);
 }
@@ -283,10 +284,12 @@ report_device_ends(int device)
 		ledger_set(
 		    &past->peak_held_bytes, ledger_now(&now->peak_held_bytes));
 	ledger_add(&past->host_waits, ledger_now(&now->host_waits));
+	ledger_add(&past->brief_waits, ledger_now(&now->brief_waits));
 	ledger_add(&past->gpu_waits, ledger_now(&now->gpu_waits));
 	ledger_add(&past->ooms, ledger_now(&now->ooms));
 	ledger_set(&now->peak_held_bytes, 0);
 	ledger_set(&now->host_waits, 0);
+	ledger_set(&now->brief_waits, 0);
 	ledger_set(&now->gpu_waits, 0);
 	ledger_set(&now->ooms, 0);
 	tally_forget(slot_of(device));

@@ -183,6 +183,9 @@ gather_arenas(struct report *report, const struct ledger_process *process)
 		report->host_waits +=
 		    at_least_none(ledger_now(&past->host_waits)) +
 		    at_least_none(ledger_now(&now->host_waits));
+		report->brief_waits +=
+		    at_least_none(ledger_now(&past->brief_waits)) +
+		    at_least_none(ledger_now(&now->brief_waits));
 		report->gpu_waits +=
 		    at_least_none(ledger_now(&past->gpu_waits)) +
 		    at_least_none(ledger_now(&now->gpu_waits));

@@ -184,6 +184,7 @@ report_write_json(FILE *file, const struct report *report)
 	write_number(file, "driver_calls_made", report->driver_calls);
 	write_number(file, "driver_ns", report->driver_ns);
 	write_number(file, "host_waits", report->host_waits);
+	write_number(file, "brief_waits", report->brief_waits);
 	write_number(file, "gpu_waits", report->gpu_waits);
 	write_number(file, "ooms", report->ooms);
 	write_streams(file, report);

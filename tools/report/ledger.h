@@ -90,6 +90,7 @@ struct ledger_thread {
 struct ledger_arena {
 	ledger_count peak_held_bytes;
 	ledger_count host_waits;
+	ledger_count brief_waits;
 	ledger_count gpu_waits;
 	ledger_count ooms;
 };

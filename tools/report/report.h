@@ -65,6 +65,7 @@ struct report {
 	uint64_t peak_held_bytes;
 	uint64_t uncached_bytes; /* bytes the driver alone would have held */
 	uint64_t host_waits;
+	uint64_t brief_waits;
 	uint64_t gpu_waits;
 	uint64_t ooms;
 	uint64_t barriers; /* watch_barriers() */

@@ -117,6 +117,8 @@ print_calls(const struct page *page, const struct report *report)
 		print_count(
 		    page, "driver calls of weir", report->driver_calls, note);
 	print_count(page, "host waits", report->host_waits, "");
+	print_count(page, "brief waits", report->brief_waits,
+	    "of the host, before new memory");
 	print_count(page, "GPU waits", report->gpu_waits, "");
 	print_count(page, "out of memory", report->ooms, "");
 }

@@ -60,10 +60,7 @@ expect_wait(weir_stream stream, bool is_made)
 {
 	uint64_t took = time_to_take(stream);
 
-	if (is_made)
-		EXPECT_GE(took, policy_brief_ns());
-	else
-		EXPECT_LT(took, policy_brief_ns());
+	EXPECT_EQ(took >= policy_brief_ns(), is_made);
 	expect_healthy();
 }
 
@@ -76,6 +73,25 @@ TEST(a_device_scope_request_gets_memory_whose_work_ends_soon)
 	EXPECT_EQ(reserved(), SEGMENT);
 	EXPECT_EQ(stats().num_served_polled, 1);
 	EXPECT_EQ(stats().num_host_waits, 0);
+	EXPECT_EQ(stats().num_brief_waits, 1);
+	EXPECT_GE(stats().brief_wait_ns, 15 * US);
+	EXPECT_LE(stats().brief_wait_ns, 25 * US);
+	expect_healthy();
+}
+
+/* No GPU wait can serve it, as it would serve a large request of a stream. */
+TEST(a_large_device_scope_request_waits_as_well)
+{
+	arrange("");
+	weir_stream user = new_stream();
+	void *block = take(30 * MIB, WEIR_STREAM_ANY);
+
+	busy(user, 1);
+	record(block, user);
+	give(block);
+	sim()->advance_ns(MS - 20 * US);
+	EXPECT_EQ(take(30 * MIB, WEIR_STREAM_ANY), block);
+	EXPECT_EQ(stats().num_brief_waits, 1);
 	expect_healthy();
 }
 
