@@ -91,8 +91,9 @@
  * enough for a request, so that no memory is new, they may be made before
  * earlier moves are paid: the unpaid cost may be as much as the price of the
  * memory, and as the largest budget. A brief wait is paid as a handle that is
- * moved. With `prefer:memory` moves and brief waits are not rationed if a
- * twelfth more would be held than the peak of live bytes.
+ * moved, or as many as could have been moved in its time. With `prefer:memory`
+ * moves and brief waits are not rationed if a twelfth more would be held than
+ * the peak of live bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */
@@ -224,7 +225,7 @@ uint64_t policy_brief_ns(void);
 
 /*
  * Account for handles that were moved for a request, or for a brief wait, as
- * one handle.
+ * the handles that could have been moved meanwhile.
  *
  * @param paid_ns the time at which all earlier moves are paid; at first, the
  * time of the first request

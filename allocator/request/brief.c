@@ -33,6 +33,18 @@ make_way(struct arena *arena)
 	return !arena->forgotten;
 }
 
+/* Pay for what was done since `begin`: for one handle before it, so that
+ * several threads do not begin at once, and afterwards for the rest. To empty
+ * the caches of many threads takes longer than a brief wait. */
+static void
+pay(struct request *r, uint64_t begin, uint64_t handles)
+{
+	struct arena *arena = r->heap->arena;
+
+	arena->moves_paid_ns = policy_pay_moves(
+	    arena->moves_paid_ns, begin, handles, r->options->delay_percent);
+}
+
 /* A poll during which the device's clock stands still, as a simulated one can,
  * has asked nothing, so the next would find nothing new either. */
 enum weir_status
@@ -43,8 +55,7 @@ brief_wait(struct request *r)
 	uint64_t then = 0;
 	uint64_t now = begin;
 
-	arena->moves_paid_ns = policy_pay_moves(
-	    arena->moves_paid_ns, begin, 1, r->options->delay_percent);
+	pay(r, begin, 1);
 	tcache_drain(arena);
 	enum weir_status status = poll_again(r);
 	arena->jobs++;
@@ -54,8 +65,11 @@ brief_wait(struct request *r)
 		then = now;
 		now = driver_time_ns();
 	}
+	uint64_t took = driver_time_ns() - begin;
 	arena->stats.num_brief_waits++;
-	arena->stats.brief_wait_ns += driver_time_ns() - begin;
+	arena->stats.brief_wait_ns += took;
+	if (took >= 2 * policy_brief_ns())
+		pay(r, begin, took / policy_brief_ns() - 1);
 	arena_job_done(arena);
 	return status;
 }

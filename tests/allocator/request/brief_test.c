@@ -7,6 +7,7 @@
 #include <weir/graph.h>
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "allocator/policy/policy.h"
 #include "tests/support/device.h"
@@ -185,6 +186,34 @@ TEST(a_wait_is_paid_after_a_time_that_it_is_the_allowed_share_of)
 	record(block, user);
 	give(block);
 	expect_wait(WEIR_STREAM_ANY, true);
+}
+
+/* To empty the caches of many threads may take long. Here calls do. */
+TEST(a_wait_that_takes_longer_is_paid_for_longer)
+{
+	EXPECT_EQ(setenv("SIMCUDA_CONF", "call_ns:1000000", 1), 0);
+	arrange("");
+	weir_stream user = new_stream();
+	void *block = take(BLOCK, WEIR_STREAM_ANY);
+	void *other = take(BLOCK, WEIR_STREAM_ANY);
+
+	busy(user, 9000);
+	record(block, user);
+	record(other, user);
+	give(block);
+	take(BLOCK, WEIR_STREAM_ANY);
+	EXPECT_EQ(stats().num_brief_waits, 1);
+	EXPECT_GE(stats().brief_wait_ns, 1 * MS);
+	take(BLOCK, WEIR_STREAM_ANY); /* the rest of the new segment */
+	sim()->advance_ns(20 * MS);
+	take(BLOCK, WEIR_STREAM_ANY);
+	EXPECT_EQ(stats().num_brief_waits, 1);
+	take(BLOCK, WEIR_STREAM_ANY);
+	sim()->advance_ns((uint64_t)5000 * MS);
+	give(other);
+	take(BLOCK, WEIR_STREAM_ANY);
+	EXPECT_EQ(stats().num_brief_waits, 2);
+	expect_healthy();
 }
 
 TEST(nothing_is_waited_for_where_all_memory_is_live)
