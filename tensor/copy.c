@@ -427,7 +427,8 @@ side_begin(const struct copying *c, const struct weir_tensor *tensor,
 		if (status != WEIR_OK)
 			return status;
 	}
-	if (view->dtype == dtype &&
+	/* The destination's side receives elements that are converted. */
+	if ((tensor == c->to || dtype_moves_bits(dtype, view->dtype)) &&
 	    shape_contiguous(view->ndim, view->shape, view->strides))
 		return WEIR_OK;
 	side->dense = view_dense(view, dtype, NULL);
@@ -650,7 +651,8 @@ weir_tensor_copy(const struct weir_tensor *to, const struct weir_tensor *from,
 		    WEIR_EINVAL, "%s: unknown flags %#x", caller, flags);
 	status = check_copy(to, from, &c);
 	if (status != WEIR_OK || to->elements == 0 ||
-	    views_same(&c.to_view, &c.from_view))
+	    (views_same(&c.to_view, &c.from_view) &&
+		dtype_moves_bits(to->dtype, from->dtype)))
 		return status;
 	if (on_host(to) && on_host(from))
 		return copy_on_host(&c);
@@ -866,6 +868,9 @@ weir_tensor_fill(const struct weir_tensor *tensor, enum weir_dtype dtype,
 		return WEIR_OK;
 	element_convert(
 	    element_type(tensor->dtype), element, element_type(dtype), value);
+	/* The element is converted; from here on its bits are moved. */
+	if (to.dtype == WEIR_BOOL)
+		to.dtype = WEIR_UINT8;
 	once = to;
 	once.data = element;
 	memset(once.strides, 0, sizeof(once.strides));

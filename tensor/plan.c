@@ -139,7 +139,8 @@ plan_make(struct plan *plan, const struct view *to, const struct view *from)
 
 	plan->to_dtype = to->dtype;
 	plan->from_dtype = from->dtype;
-	plan->unit = to->dtype == from->dtype ? (unsigned)to_size : 0;
+	plan->unit =
+	    dtype_moves_bits(to->dtype, from->dtype) ? (unsigned)to_size : 0;
 	plan->to = to->data;
 	plan->from = from->data;
 	plan->n = 0;
@@ -183,6 +184,14 @@ plan_straight_bytes(const struct plan *plan)
 
 /* ---- By the host -------------------------------------------------------- */
 
+/* Without gaps, so that the compiler makes it a loop over vectors. */
+static void
+run_bools(char *to, const char *from, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = from[i] != 0;
+}
+
 /* Copy along the innermost dimension. */
 static void
 run_row(const struct plan *plan, char *to, const char *from)
@@ -197,6 +206,11 @@ run_row(const struct plan *plan, char *to, const char *from)
 	if (plan->unit > 0 && to_stride == (int64_t)plan->unit &&
 	    from_stride == (int64_t)plan->unit) {
 		memcpy(to, from, (size_t)extent * plan->unit);
+		return;
+	}
+	if (plan->to_dtype == WEIR_BOOL && plan->from_dtype == WEIR_BOOL &&
+	    to_stride == 1 && from_stride == 1) {
+		run_bools(to, from, extent);
 		return;
 	}
 	for (int64_t i = 0; i < extent; i++) {

@@ -178,6 +178,14 @@ struct view {
 	int64_t strides[PLAN_DIMS]; /* in elements */
 };
 
+/* Does a copy move the bits as they are? A bool's are not: any byte but 0 is
+ * read as true, and 1 is written. */
+static inline bool
+dtype_moves_bits(enum weir_dtype to, enum weir_dtype from)
+{
+	return to == from && to != WEIR_BOOL;
+}
+
 void plan_make(
     struct plan *plan, const struct view *to, const struct view *from);
 

@@ -46,10 +46,12 @@ extern "C" {
  * X(name, text, bytes): the types, their names and the bytes of an element.
  *
  * A bool is a byte; zero is false, any other byte is read as true, and 1 is
- * written. Complex numbers are two floating-point numbers, the real part
- * first. The eight-bit kinds of floating point are those of DLPack: e and m
- * are the bits of exponent and mantissa, `fn` has no infinity, `uz` no
- * negative zero, `b11` a bias of 11; e8m0fnu has neither sign nor mantissa.
+ * written. (Calls that write no element leave the byte as it is: views and
+ * aliases, exchange, and files.) Complex numbers are two floating-point
+ * numbers, the real part first. The eight-bit kinds of floating point are those
+ * of DLPack: e and m are the bits of exponent and mantissa, `fn` has no
+ * infinity, `uz` no negative zero, `b11` a bias of 11; e8m0fnu has neither sign
+ * nor mantissa.
  */
 #define WEIR_DTYPES(X)                                                         \
 	X(WEIR_BOOL, "bool", 1)                                                \
@@ -431,17 +433,35 @@ WEIR_API enum weir_status weir_tensor_fill(const struct weir_tensor *tensor,
  * strides and memory are.
  *
  * The source is repeated as by weir_tensor_expand() if it is smaller. Types
- * are converted: to a bool, any number but 0 is true; between integers, the low
- * bits are kept; to an integer, a floating-point number is cut towards zero
- * and held within the integer's range, and NaN becomes 0; to floating point,
- * numbers are rounded to nearest, ties to even, where float16, bfloat16 and
- * the eight-bit kinds are rounded from float32; beyond the range they are
- * infinite, or NaN in kinds without infinity; to a real type, the imaginary
- * part is dropped.
- * The GPU, the simulated device and the host give the same bits, but for the
- * payload of a NaN.
+ * are converted:
  *
- * Two tensors that overlap are copied as if the source was read first.
+ * - to the same type: every bit is kept, also those of a NaN; except that a
+ *   bool is written as 0 or 1, whatever byte it was, also in a copy of a
+ *   tensor to itself;
+ * - to a bool: any number but 0 is true, also NaN, and a complex number of
+ *   which either part is not 0;
+ * - between integers: the low bits are kept; a bool counts as 0 or 1;
+ * - to an integer: a floating-point number is cut towards zero and held within
+ *   the integer's range, also if it is infinite; NaN becomes 0;
+ * - to floating point: numbers are rounded to nearest, ties to even, and to
+ *   subnormal numbers too. float16, bfloat16 and the eight-bit kinds are
+ *   rounded from float32, to which float64 and integers are rounded before, as
+ *   PyTorch does (NumPy rounds float64 to float16 once). What rounds to a
+ *   number beyond the range is infinite, or NaN in kinds without infinity, and
+ *   so is an infinity. The sign of zero is kept; kinds without negative zero
+ *   write 0;
+ * - to float8_e8m0fnu: the sign is dropped, and the nearest power of two is
+ *   written, the upper one halfway. Zero and all below are 2^-127; numbers from
+ *   1.5 * 2^127 on, infinities and NaN are NaN;
+ * - to a complex type: each part is converted, and a missing imaginary part is
+ *   0; from a complex to a real type, the imaginary part is dropped.
+ *
+ * The GPU, the simulated device and the host give the same bits, but for the
+ * sign and payload of a NaN that was converted.
+ *
+ * Two tensors that overlap are copied as if the source was read first. A
+ * destination whose own elements overlap by other strides than 0 gets one of
+ * the values that are written to each byte.
  *
  * @param stream  where the work is queued, of the device of either; NULL is
  *                the default stream of the source's device, or the
@@ -462,8 +482,9 @@ WEIR_API enum weir_status weir_tensor_fill(const struct weir_tensor *tensor,
  *
  * Memory that the copy uses is not used for anything else before the copy is
  * done, also when both tensors are destroyed at once. Contiguous copies of one
- * type are the driver's own; a copy that converts or reorders is a kernel on
- * the device, before it goes to the host or after it came from there.
+ * type are the driver's own, but for bools; a copy that converts or reorders is
+ * a kernel on the device, before it goes to the host or after it came from
+ * there.
  */
 WEIR_API enum weir_status weir_tensor_copy(const struct weir_tensor *to,
     const struct weir_tensor *from, weir_stream stream, unsigned flags);

@@ -349,7 +349,7 @@ number_at(enum weir_dtype dtype, const unsigned char *at)
 	memcpy(&s.value, at, weir_dtype_size(dtype));
 	switch (dtype) {
 	case WEIR_BOOL:
-		return PyBool_FromLong(s.value.truth);
+		return PyBool_FromLong(*at != 0);
 	case WEIR_INT64:
 		return PyLong_FromLongLong(s.value.whole);
 	case WEIR_UINT64:
