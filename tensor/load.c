@@ -20,6 +20,7 @@
 #include "tensor/transfer.h"
 
 static const char caller[] = "weir_load";
+static const char own_prefix[] = "weir.";
 static const char view_prefix[] = "weir.view.";
 static const char storage_prefix[] = "weir.storage.";
 
@@ -31,6 +32,8 @@ struct row {
 	struct weir_tensor *tensor;
 	const struct header_entry *entry; /* its own entry, or its holder's */
 	bool is_view;
+	/* It is the bytes of an entry that no tensor can have the form of. */
+	bool opaque;
 	/* Memory that contains views, but is no tensor of the file. */
 	bool hidden;
 	enum weir_dtype dtype;
@@ -44,6 +47,8 @@ struct weir_loaded {
 	struct row *rows; /* sorted by name; hidden ones at the end */
 	size_t n, max;
 	size_t shown;
+	/* Where weir's own keys are among the metadata's. */
+	size_t own_keys_at, n_own_keys;
 };
 
 /* ---- The file ----------------------------------------------------------- */
@@ -165,7 +170,7 @@ saved_dtype(const struct header *header, struct row *row)
 
 	if (text == NULL)
 		return WEIR_OK;
-	if (weir_dtype_find(text, &dtype) == WEIR_OK) {
+	if (!row->opaque && weir_dtype_find(text, &dtype) == WEIR_OK) {
 		if (row->dtype == WEIR_UINT8 && weir_dtype_size(dtype) == 1) {
 			row->dtype = dtype;
 			return WEIR_OK;
@@ -179,7 +184,7 @@ saved_dtype(const struct header *header, struct row *row)
 	}
 	return status_set(WEIR_EFILE,
 	    "weir.dtype of '%.100s': %s cannot have been %.40s", row->name,
-	    weir_dtype_name(row->dtype), text);
+	    row->entry->type, text);
 }
 
 static bool
@@ -195,8 +200,9 @@ add_entry(struct weir_loaded *loaded, const struct header_entry *entry)
 
 	row->name = entry->name;
 	row->entry = entry;
-	row->dtype = entry->dtype;
-	row->ndim = entry->ndim;
+	row->opaque = entry->opaque;
+	row->dtype = entry->opaque ? WEIR_UINT8 : entry->dtype;
+	row->ndim = entry->opaque ? 1 : (int)entry->ndim;
 	row->hidden = has_prefix(entry->name, storage_prefix);
 	loaded->n++;
 	return saved_dtype(&loaded->header, row);
@@ -315,8 +321,13 @@ make_rows(struct weir_loaded *loaded)
 	enum weir_status status = WEIR_OK;
 	size_t views = 0;
 
-	for (size_t i = 0; i < h->n_metadata; i++)
-		views += has_prefix(h->metadata[i].key, view_prefix);
+	for (size_t i = 0; i < h->n_metadata; i++) {
+		const char *key = h->metadata[i].key;
+
+		views += has_prefix(key, view_prefix);
+		loaded->n_own_keys += has_prefix(key, own_prefix);
+		loaded->own_keys_at += strcmp(key, own_prefix) < 0;
+	}
 	loaded->max = h->n_entries + views;
 	loaded->rows = meta_zalloc((loaded->max + 1) * sizeof(*loaded->rows));
 	if (loaded->rows == NULL)
@@ -378,10 +389,13 @@ static enum weir_status
 make_tensor(struct weir_loaded *loaded, struct row *row,
     const struct weir_load_options *options)
 {
+	const struct header_entry *entry = row->entry;
+	int64_t bytes = (int64_t)(entry->end - entry->begin);
 	struct weir_layout layout = { .struct_size = sizeof(layout),
 		.dtype = row->dtype,
 		.ndim = row->ndim,
-		.shape = header_shape(&loaded->header, row->entry) };
+		.shape = row->opaque ? &bytes :
+				       header_shape(&loaded->header, entry) };
 	struct weir_place place;
 	enum weir_status status = find_place(loaded, row, options, &place);
 
@@ -541,11 +555,41 @@ weir_loaded_find(const struct weir_loaded *loaded, const char *name)
 }
 
 const char *
+weir_loaded_opaque(const struct weir_loaded *loaded, size_t i, size_t *ndim,
+    const uint64_t **shape)
+{
+	const struct header_entry *entry;
+
+	if (i >= weir_loaded_count(loaded) || !loaded->rows[i].opaque)
+		return NULL;
+	entry = loaded->rows[i].entry;
+	if (ndim != NULL)
+		*ndim = entry->ndim;
+	if (shape != NULL)
+		*shape = header_lengths(&loaded->header, entry);
+	return entry->type;
+}
+
+const char *
 weir_loaded_metadata(const struct weir_loaded *loaded, const char *key)
 {
-	if (loaded == NULL || key == NULL || has_prefix(key, "weir."))
+	if (loaded == NULL || key == NULL || has_prefix(key, own_prefix))
 		return NULL;
 	return header_metadata(&loaded->header, key);
+}
+
+/* Keys are in order, so weir's own are neighbours. */
+const char *
+weir_loaded_key(const struct weir_loaded *loaded, size_t i)
+{
+	const struct header *h;
+
+	if (loaded == NULL || i >= loaded->header.n_metadata)
+		return NULL;
+	h = &loaded->header;
+	if (i >= loaded->own_keys_at)
+		i += loaded->n_own_keys;
+	return i < h->n_metadata ? h->metadata[i].key : NULL;
 }
 
 void

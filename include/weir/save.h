@@ -8,14 +8,21 @@
  *
  * - where a tensor was (weir.place, weir.place.NAME),
  * - the type of elements that the format has no name for: complex128 is
- *   written as F64 with one more dimension of 2, float8 kinds other than
- *   e4m3fn, e5m2 and e8m0fnu as U8 (weir.dtype.NAME),
+ *   written as F64 with one more dimension of 2, float8_e3m4, float8_e4m3 and
+ *   float8_e4m3b11fnuz as U8 (weir.dtype.NAME),
  * - which tensors are views of another's memory (weir.view.NAME). Of tensors
  *   that share memory each byte is written once: one that lies within another
  *   is a view of it, and has no entry of its own. If no tensor contains the
  *   others, the memory around them is written as the bytes of an entry
  *   weir.storage.N. Tensors that share a storage but no byte are written, and
  *   loaded, each by itself.
+ *
+ * What the format's reference (huggingface/safetensors) accepts is accepted,
+ * also members of an entry that nobody knows. Only a name or a key that is
+ * there twice is refused, as the format demands and its reference does not.
+ * Tensors that weir has no type or shape for (weir_loaded_opaque()) are read as
+ * their bytes. A zero character in a name, a key or a value, which no C string
+ * can hold, becomes the bytes C0 80, which are no UTF-8.
  *
  * The rules of <weir/weir.h> and <weir/tensor.h> hold.
  */
@@ -127,10 +134,28 @@ WEIR_API const struct weir_tensor *weir_loaded_tensor(
 WEIR_API const struct weir_tensor *weir_loaded_find(
     const struct weir_loaded *loaded, const char *name);
 
+/**
+ * The format's name of the i-th tensor's type if weir cannot describe the
+ * tensor: elements of four or six bits (F4, F6_E2M3, F6_E3M2), more than
+ * WEIR_DIMS_MAX dimensions, or a length above INT64_MAX. The tensor has the
+ * bytes of the file then, as uint8 in one dimension, and would be saved as
+ * such. NULL for all others.
+ *
+ * @param ndim   the dimensions that the file states; may be NULL
+ * @param shape  their lengths; lives as long as `loaded`; may be NULL
+ */
+WEIR_API const char *weir_loaded_opaque(const struct weir_loaded *loaded,
+    size_t i, size_t *ndim, const uint64_t **shape);
+
 /** The value of a key of the program's metadata; NULL if there is none. Lives
  * as long as `loaded`. */
 WEIR_API const char *weir_loaded_metadata(
     const struct weir_loaded *loaded, const char *key);
+
+/** The i-th key of the program's metadata, in their order; NULL if there is
+ * none. Lives as long as `loaded`. */
+WEIR_API const char *weir_loaded_key(
+    const struct weir_loaded *loaded, size_t i);
 
 /** Drop the tensors; NULL does nothing. */
 WEIR_API void weir_loaded_drop(struct weir_loaded *loaded);

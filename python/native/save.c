@@ -5,6 +5,7 @@
 #include "python/native/tensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <weir/save.h>
 
 /* ---- Progress ---------------------------------------------------------- */
@@ -140,6 +141,104 @@ module_save(PyObject *module, PyObject *args)
 
 /* ---- Loading ----------------------------------------------------------- */
 
+/* A text of a file as a str. A zero character is C0 80 in it, and neither byte
+ * occurs in UTF-8 in any other way. */
+static PyObject *
+loaded_text(const char *text)
+{
+	static const char zero[] = "\xc0\x80";
+	size_t length = strlen(text), used = 0;
+	const char *next = strstr(text, zero);
+	char *plain;
+
+	if (next == NULL)
+		return PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+	plain = malloc(length);
+	if (plain == NULL)
+		return PyErr_NoMemory();
+	for (; next != NULL; next = strstr(text, zero)) {
+		memcpy(plain + used, text, (size_t)(next - text));
+		used += (size_t)(next - text);
+		plain[used++] = '\0';
+		text = next + 2;
+	}
+	length = strlen(text);
+	memcpy(plain + used, text, length);
+	PyObject *result =
+	    PyUnicode_FromStringAndSize(plain, (Py_ssize_t)(used + length));
+	free(plain);
+	return result;
+}
+
+/* The program's metadata: a dict. */
+static PyObject *
+loaded_metadata(const struct weir_loaded *loaded)
+{
+	PyObject *dict = PyDict_New();
+	const char *key;
+
+	for (size_t i = 0; dict != NULL; i++) {
+		key = weir_loaded_key(loaded, i);
+		if (key == NULL)
+			break;
+		PyObject *name = loaded_text(key);
+		PyObject *value =
+		    loaded_text(weir_loaded_metadata(loaded, key));
+		if (name == NULL || value == NULL ||
+		    PyDict_SetItem(dict, name, value) != 0) {
+			Py_DecRef(dict);
+			dict = NULL;
+		}
+		Py_XDECREF(name);
+		Py_XDECREF(value);
+	}
+	return dict;
+}
+
+/* The lengths that a file states, as a tuple. */
+static PyObject *
+loaded_shape(size_t n, const uint64_t *lengths)
+{
+	PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+
+	for (size_t i = 0; tuple != NULL && i < n; i++) {
+		PyObject *length = PyLong_FromUnsignedLongLong(lengths[i]);
+		if (length == NULL ||
+		    PyTuple_SetItem(tuple, (Py_ssize_t)i, length) != 0) {
+			Py_DecRef(tuple);
+			tuple = NULL;
+		}
+	}
+	return tuple;
+}
+
+/* Type and shape of the tensors that are here as bytes: a dict. */
+static PyObject *
+loaded_opaque(const struct weir_loaded *loaded)
+{
+	PyObject *dict = PyDict_New();
+
+	for (size_t i = 0; dict != NULL && i < weir_loaded_count(loaded); i++) {
+		const uint64_t *lengths = NULL;
+		size_t n = 0;
+		const char *dtype = weir_loaded_opaque(loaded, i, &n, &lengths);
+
+		if (dtype == NULL)
+			continue;
+		PyObject *name = loaded_text(weir_loaded_name(loaded, i));
+		PyObject *form =
+		    Py_BuildValue("(sN)", dtype, loaded_shape(n, lengths));
+		if (name == NULL || form == NULL ||
+		    PyDict_SetItem(dict, name, form) != 0) {
+			Py_DecRef(dict);
+			dict = NULL;
+		}
+		Py_XDECREF(name);
+		Py_XDECREF(form);
+	}
+	return dict;
+}
+
 static PyObject *
 loaded_one(const struct weir_loaded *loaded, size_t i)
 {
@@ -152,11 +251,12 @@ loaded_one(const struct weir_loaded *loaded, size_t i)
 	PyObject *object = tensor_result(status, own);
 	if (object == NULL)
 		return NULL;
-	return Py_BuildValue("(sN)", weir_loaded_name(loaded, i), object);
+	return Py_BuildValue(
+	    "(NN)", loaded_text(weir_loaded_name(loaded, i)), object);
 }
 
 static PyObject *
-loaded_all(const struct weir_loaded *loaded)
+loaded_pairs(const struct weir_loaded *loaded)
 {
 	PyObject *list = PyList_New(0);
 
@@ -169,6 +269,14 @@ loaded_all(const struct weir_loaded *loaded)
 		Py_XDECREF(pair);
 	}
 	return list;
+}
+
+/* Pairs of names and tensors, the metadata, and the forms of opaque tensors. */
+static PyObject *
+loaded_all(const struct weir_loaded *loaded)
+{
+	return Py_BuildValue("(NNN)", loaded_pairs(loaded),
+	    loaded_metadata(loaded), loaded_opaque(loaded));
 }
 
 static PyObject *

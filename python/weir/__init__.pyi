@@ -166,6 +166,7 @@ def from_dlpack(object: Any, stream: _StreamLike = None) -> Tensor: ...
 
 class _Loaded(Dict[str, Tensor]):
     metadata: Dict[str, str]
+    opaque: Dict[str, Tuple[str, Tuple[int, ...]]]
 
 _Progress = Union[bool, Callable[[int, int], object], None]
 

@@ -1,7 +1,5 @@
 """Tensors in files, in the safetensors format."""
 
-import os
-
 from . import _weir
 from ._tensor import asarray
 
@@ -9,12 +7,16 @@ from ._tensor import asarray
 class Loaded(dict):
     """What load() gives: a dict from names to tensors.
 
-    metadata: the texts that were saved with them, a dict.
+    metadata: the texts that were saved with them, a dict. opaque: a dict from
+    the names of tensors that weir cannot describe to type and shape as the
+    file states them, as ('F4', (2, 4)). Such a tensor is the bytes of the
+    file, uint8 in one dimension, and is saved as such.
     """
 
-    def __init__(self, pairs, metadata):
+    def __init__(self, pairs, metadata, opaque):
         super().__init__(pairs)
         self.metadata = metadata
+        self.opaque = opaque
 
 
 def _bar(progress, what):
@@ -65,7 +67,9 @@ def load(path, place=None, *, map=None, progress=None):
     a dict from saved places to wanted ones, as {'cuda:1': 'cuda:0'}. progress:
     as for save().
 
-    Gives a dict from names to tensors with an attribute `metadata`. They are
+    Gives a dict from names to tensors with the attributes `metadata` and
+    `opaque` (types and shapes of tensors of four- or six-bit elements, which
+    are here as their bytes). They are
     complete, and may be used on any stream. A file is checked before memory is
     allocated for it: raises FileError, an OSError, for one that cannot be read
     or is not in the format; NoDeviceError for a saved place that is not here.
@@ -73,16 +77,4 @@ def load(path, place=None, *, map=None, progress=None):
     if place is not None and map:
         raise ValueError("give place or map, not both")
     texts = tuple(text for pair in (map or {}).items() for text in pair)
-    pairs = _weir._load(path, place, texts, _bar(progress, "load"))
-    return Loaded(pairs, _metadata(path))
-
-
-def _metadata(path):
-    """The metadata of the program's in a file that load() has accepted."""
-    import json
-
-    with open(os.fspath(path), "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    return {key: text for key, text in header.get("__metadata__", {}).items()
-            if not key.startswith("weir.")}
+    return Loaded(*_weir._load(path, place, texts, _bar(progress, "load")))

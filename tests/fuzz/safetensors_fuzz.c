@@ -31,8 +31,8 @@ look_at_header(const uint8_t *bytes, size_t size)
 		const struct header_entry *entry = &header.entries[i];
 
 		sum += entry->end - entry->begin;
-		if (entry->ndim < 0 || entry->ndim > WEIR_DIMS_MAX ||
-		    entry->end > data ||
+		if ((!entry->opaque && entry->ndim > WEIR_DIMS_MAX) ||
+		    entry->type == NULL || entry->end > data ||
 		    (i > 0 && strcmp(entry[-1].name, entry->name) >= 0))
 			abort();
 	}

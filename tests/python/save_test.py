@@ -15,7 +15,8 @@ numpy = pytest.importorskip("numpy")
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
           "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
           "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
-          "float8_e4m3fnuz")
+          "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+          "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +134,56 @@ def test_objects_that_cannot_be_saved_are_refused(tmp_path):
     with pytest.raises(TypeError):
         weir.save(tmp_path / "x", {3: x})
     assert list(tmp_path.iterdir()) == []
+
+
+def write(path, header, data=b""):
+    """A file of others: a header, as an object or as bytes, and elements."""
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + data)
+
+
+def entry(dtype, shape, begin, end, **members):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end],
+            **members}
+
+
+def test_names_keys_and_values_are_those_of_the_header(tmp_path):
+    path = tmp_path / "x"
+    names = {"": 0, "a\0b": 1, "a\0c": 2, "a": 3, "\U0001f600\"\\\n": 4, "é": 5}
+    texts = {"k\0": "\0v\0\0", "": "", "é": "\U0001f600", "weir": "x"}
+    header = {name: entry("U8", [1], i, i + 1) for name, i in names.items()}
+    for ascii in (True, False):
+        raw = json.dumps({"__metadata__": {**texts, "weir.other": "y"},
+                          **header}, ensure_ascii=ascii).encode()
+        write(path, raw, bytes(range(6)))
+        loaded = weir.load(path, "cpu")
+        assert {name: t.tolist()[0] for name, t in loaded.items()} == names
+        assert loaded.metadata == texts
+        assert loaded.opaque == {}
+
+
+def test_tensors_without_a_type_of_weir_s_are_bytes(tmp_path):
+    write(tmp_path / "x", {
+        "w": entry("F4", [2, 4], 0, 4), "v": entry("F6_E3M2", [4], 4, 7),
+        "a": entry("F32", [1], 7, 11)},
+        bytes(range(7)) + struct.pack("<f", 1.5))
+    loaded = weir.load(tmp_path / "x", "cpu")
+    assert loaded.opaque == {"w": ("F4", (2, 4)), "v": ("F6_E3M2", (4,))}
+    assert loaded["w"].tolist() == [0, 1, 2, 3]
+    assert loaded["v"].tolist() == [4, 5, 6]
+    assert loaded["a"].tolist() == [1.5]
+
+
+def test_members_that_nobody_knows_are_ignored(tmp_path):
+    write(tmp_path / "x", {"a": entry("U8", [2], 0, 2, note="x",
+                                      nested={"k": [1, {"z": None}]})}, b"ab")
+    assert weir.load(tmp_path / "x", "cpu")["a"].tolist() == [97, 98]
+
+
+@pytest.mark.parametrize("after", (b"\0", b"\0 garbage", b"{}", b" \x80"))
+def test_whatever_follows_a_header_is_refused(tmp_path, after):
+    write(tmp_path / "x", b"{}" + after)
+    with pytest.raises(weir.FileError):
+        weir.load(tmp_path / "x", "cpu")
+    write(tmp_path / "x", b"{} \n")
+    assert weir.load(tmp_path / "x", "cpu") == {}

@@ -357,28 +357,14 @@ choose(struct tried *t, enum weir_dtype to)
 
 /* ---- Comparing ---------------------------------------------------------- */
 
-/* A tensor of n elements with these bytes, which are moved as they are. */
 static struct weir_tensor *
 tensor_with(enum weir_memory memory, const struct tried *t)
 {
-	int64_t bytes = (int64_t)(t->n * weir_dtype_size(t->dtype));
-	struct weir_tensor *raw = tensor_on(memory, WEIR_UINT8, SHAPE(bytes));
-	struct weir_tensor *tensor;
+	struct weir_tensor *tensor =
+	    tensor_on(memory, t->dtype, SHAPE((int64_t)t->n));
 
-	tensor_put(raw, t->bytes);
-	EXPECT_OK(weir_tensor_view_dtype(raw, t->dtype, &tensor));
-	weir_tensor_destroy(raw);
+	tensor_put(tensor, t->bytes);
 	return tensor;
-}
-
-static void
-read_raw(const struct weir_tensor *tensor, char *bytes)
-{
-	struct weir_tensor *raw;
-
-	EXPECT_OK(weir_tensor_view_dtype(tensor, WEIR_UINT8, &raw));
-	tensor_get(raw, bytes);
-	weir_tensor_destroy(raw);
 }
 
 static const char *
@@ -418,7 +404,7 @@ convert_all(enum weir_memory memory, enum weir_dtype to, struct tried *t)
 	from = tensor_with(memory, t);
 	result = tensor_on(memory, to, SHAPE((int64_t)t->n));
 	EXPECT_OK(weir_tensor_copy(result, from, NULL, 0));
-	read_raw(result, got);
+	tensor_get(result, got);
 	expect_converted(to, t, got);
 	weir_tensor_destroy(from);
 	weir_tensor_destroy(result);
@@ -484,7 +470,7 @@ TEST(a_copy_of_one_type_keeps_every_bit_but_a_bool_s)
 				weir_tensor_destroy(from_part);
 				weir_tensor_destroy(to_part);
 			}
-			read_raw(to, got);
+			tensor_get(to, got);
 			EXPECT_MEM_EQ(
 			    got, bytes, t.n * weir_dtype_size(t.dtype));
 			weir_tensor_destroy(from);
@@ -649,13 +635,13 @@ TEST(a_bool_that_is_repeated_or_filled_is_0_or_1)
 		struct weir_tensor *row = tensor_with(memories[m], &t);
 
 		EXPECT_OK(weir_tensor_copy(to, row, NULL, 0));
-		read_raw(to, got);
+		tensor_get(to, got);
 		for (int i = 0; i < 3 * 50; i++)
 			EXPECT_EQ(got[i], odd[i % 3] != 0);
 		for (int i = 0; i < 3; i++) {
 			EXPECT_OK(
 			    weir_tensor_fill(to, WEIR_BOOL, &odd[i], NULL));
-			read_raw(to, got);
+			tensor_get(to, got);
 			EXPECT_EQ(got[0], odd[i] != 0);
 			EXPECT_EQ(got[149], odd[i] != 0);
 		}

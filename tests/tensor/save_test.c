@@ -460,11 +460,11 @@ static const struct {
 	{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "missing" },
 	{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"shape\":[1]}}", 1,
 	    "twice" },
-	{ "{\"a\":{\"size\":1}}", 1, "unknown" },
+	{ "{\"a\":{\"size\":1}}", 1, "'a': dtype, shape or" },
 	{ "{\"a", 0, "no end" },
 	{ "{\"\\u12\":1}", 0, "hexadecimal" },
 	{ "{\"\\ud800\":1}", 0, "surrogate" },
-	{ "{\"\\u0000\":1}", 0, "zero byte" },
+	{ "{\"\\u0000\":1}", 0, "'{'" },
 	{ "{\"__metadata__\":{\"a\":1}}", 0, "text" },
 	{ "{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", 0, "twice" },
 	{ "{\"__metadata__\":{\"weir.view.x\":\"uint8 0 1 9 1 a\"},"
@@ -544,5 +544,120 @@ TEST(metadata_of_the_program_comes_back)
 	weir_loaded_drop(loaded);
 	metadata[0] = "weir.place";
 	EXPECT_STATUS(weir_save(path, NULL, 0, &options), WEIR_EINVAL);
+	unlink(path);
+}
+
+/* ---- Files of others ---------------------------------------------------- */
+
+/* A tensor of four-bit elements among others. */
+TEST(a_tensor_that_weir_has_no_type_for_is_its_bytes)
+{
+	const char *path = temporary();
+	struct weir_place place = place_of(WEIR_MEMORY_HOST, 0, NULL);
+	struct weir_load_options options = { .struct_size = sizeof(options),
+		.place = &place };
+	struct weir_loaded *loaded;
+	const uint64_t *shape = NULL;
+	size_t ndim = 0;
+
+	write_header(path,
+	    "{\"w\":" ENTRY("F4", "[2,3,4]", "[0,12]") ",\"a\":" ENTRY(
+		"F32", "[2,2]", "[12,28]") ",\"z\":" ENTRY("F64",
+		"[0,18446744073709551615]", "[28,28]") "}",
+	    28);
+	EXPECT_OK(weir_load(path, &options, &loaded));
+	EXPECT_EQ(weir_loaded_count(loaded), 3);
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "a")).dtype, WEIR_FLOAT32);
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "a")).ndim, 2);
+	EXPECT_NULL(weir_loaded_opaque(loaded, 0, &ndim, &shape));
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "w")).dtype, WEIR_UINT8);
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "w")).ndim, 1);
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "w")).shape[0], 12);
+	EXPECT_STR_EQ(weir_loaded_opaque(loaded, 1, &ndim, &shape), "F4");
+	EXPECT_EQ(ndim, 3);
+	EXPECT_EQ(shape[0], 2);
+	EXPECT_EQ(shape[2], 4);
+	EXPECT_STR_EQ(weir_loaded_opaque(loaded, 2, NULL, &shape), "F64");
+	EXPECT_EQ(shape[1], UINT64_MAX);
+	EXPECT_EQ(tensor_info(loaded_as(loaded, "z")).elements, 0);
+	EXPECT_NULL(weir_loaded_opaque(loaded, 3, NULL, NULL));
+	EXPECT_NULL(weir_loaded_opaque(NULL, 0, NULL, NULL));
+	weir_loaded_drop(loaded);
+	unlink(path);
+}
+
+/* Files that were written before the format had names for these types. */
+TEST(a_type_that_has_a_name_now_is_read_by_either)
+{
+	const char *path = temporary();
+	struct weir_place place = place_of(WEIR_MEMORY_HOST, 0, NULL);
+	struct weir_load_options options = { .struct_size = sizeof(options),
+		.place = &place };
+	struct weir_loaded *loaded;
+
+	write_header(path,
+	    "{\"__metadata__\":{\"weir.dtype.a\":\"float8_e4m3fnuz\"},"
+	    "\"a\":" ENTRY("U8", "[2]", "[0,2]") ",\"b\":" ENTRY(
+		"F8_E4M3FNUZ", "[2]", "[2,4]") "}",
+	    4);
+	EXPECT_OK(weir_load(path, &options, &loaded));
+	EXPECT_EQ(
+	    tensor_info(loaded_as(loaded, "a")).dtype, WEIR_FLOAT8_E4M3FNUZ);
+	EXPECT_EQ(
+	    tensor_info(loaded_as(loaded, "b")).dtype, WEIR_FLOAT8_E4M3FNUZ);
+	weir_loaded_drop(loaded);
+	unlink(path);
+}
+
+TEST(a_type_is_written_by_the_format_s_name)
+{
+	static const struct {
+		enum weir_dtype dtype;
+		const char *words;
+	} types[] = { { WEIR_FLOAT8_E4M3FNUZ, "\"dtype\":\"F8_E4M3FNUZ\"" },
+		{ WEIR_FLOAT8_E5M2FNUZ, "\"dtype\":\"F8_E5M2FNUZ\"" },
+		{ WEIR_FLOAT8_E3M4, "\"dtype\":\"U8\"" },
+		{ WEIR_COMPLEX128, "\"dtype\":\"F64\"" } };
+	static char bytes[FILE_SIZE];
+	const char *path = temporary();
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct weir_tensor *tensor =
+		    tensor_on(WEIR_MEMORY_HOST, types[i].dtype, SHAPE(2));
+
+		EXPECT_OK(
+		    weir_tensor_fill(tensor, WEIR_INT32, &(int){ 0 }, NULL));
+		EXPECT_OK(weir_save(
+		    path, &(struct weir_named){ "x", tensor }, 1, NULL));
+		bytes[read_bytes(path, bytes, sizeof(bytes) - 1)] = '\0';
+		EXPECT_STR_HAS(bytes + 8, types[i].words);
+		weir_tensor_destroy(tensor);
+	}
+	unlink(path);
+}
+
+TEST(keys_are_listed_without_those_of_weir)
+{
+	const char *path = temporary();
+	struct weir_loaded *loaded;
+
+	write_header(path,
+	    "{\"__metadata__\":{\"z\":\"1\",\"weir\":\"2\",\"weir.place\":"
+	    "\"cpu\",\"weir.x\":\"\",\"weir/\":\"3\",\"a\\u0000b\":"
+	    "\"\\u0000\"}}",
+	    0);
+	EXPECT_OK(weir_load(path, NULL, &loaded));
+	EXPECT_STR_EQ(weir_loaded_key(loaded, 0),
+	    "a\xc0\x80"
+	    "b");
+	EXPECT_STR_EQ(weir_loaded_metadata(loaded, weir_loaded_key(loaded, 0)),
+	    "\xc0\x80");
+	EXPECT_STR_EQ(weir_loaded_key(loaded, 1), "weir");
+	EXPECT_STR_EQ(weir_loaded_key(loaded, 2), "weir/");
+	EXPECT_STR_EQ(weir_loaded_key(loaded, 3), "z");
+	EXPECT_NULL(weir_loaded_key(loaded, 4));
+	EXPECT_NULL(weir_loaded_key(loaded, SIZE_MAX));
+	EXPECT_NULL(weir_loaded_key(NULL, 0));
+	weir_loaded_drop(loaded);
 	unlink(path);
 }

@@ -54,24 +54,40 @@ tensor_of_bytes(
 	return tensor;
 }
 
+/* The tensor as a type whose copies keep every bit: a bool's do not. */
+static struct weir_tensor *
+as_bits(const struct weir_tensor *tensor)
+{
+	enum weir_dtype dtype = tensor_info(tensor).dtype;
+	struct weir_tensor *bits;
+
+	EXPECT_OK(weir_tensor_view_dtype(
+	    tensor, dtype == WEIR_BOOL ? WEIR_UINT8 : dtype, &bits));
+	return bits;
+}
+
 void
 tensor_put(const struct weir_tensor *tensor, const void *bytes)
 {
-	struct weir_tensor_info info = tensor_info(tensor);
+	struct weir_tensor *bits = as_bits(tensor);
+	struct weir_tensor_info info = tensor_info(bits);
 	struct weir_tensor *host = tensor_of_bytes(
 	    (void *)(uintptr_t)bytes, info.dtype, info.ndim, info.shape);
 
-	EXPECT_OK(weir_tensor_copy(tensor, host, info.stream, 0));
+	EXPECT_OK(weir_tensor_copy(bits, host, info.stream, 0));
 	weir_tensor_destroy(host);
+	weir_tensor_destroy(bits);
 }
 
 void
 tensor_get(const struct weir_tensor *tensor, void *bytes)
 {
-	struct weir_tensor_info info = tensor_info(tensor);
+	struct weir_tensor *bits = as_bits(tensor);
+	struct weir_tensor_info info = tensor_info(bits);
 	struct weir_tensor *host =
 	    tensor_of_bytes(bytes, info.dtype, info.ndim, info.shape);
 
-	EXPECT_OK(weir_tensor_copy(host, tensor, info.stream, 0));
+	EXPECT_OK(weir_tensor_copy(host, bits, info.stream, 0));
 	weir_tensor_destroy(host);
+	weir_tensor_destroy(bits);
 }

@@ -35,7 +35,8 @@ struct weir_tensor *tensor_stream_on(
 
 struct weir_tensor_info tensor_info(const struct weir_tensor *tensor);
 
-/* Set or read the bytes of a contiguous tensor; waits. */
+/* Set or read the bytes of a contiguous tensor, also those of a bool that are
+ * neither 0 nor 1; waits. */
 void tensor_put(const struct weir_tensor *tensor, const void *bytes);
 void tensor_get(const struct weir_tensor *tensor, void *bytes);
 
