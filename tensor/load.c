@@ -455,9 +455,10 @@ read_elements(
 
 		if (!row->is_view && row->entry->end > row->entry->begin)
 			pieces[transfer->n_pieces++] =
-			    (struct piece){ row->tensor,
-				    elements_at + row->entry->begin,
-				    row->entry->end - row->entry->begin };
+			    (struct piece){ .tensor = row->tensor,
+				    .at = elements_at + row->entry->begin,
+				    .bytes =
+					row->entry->end - row->entry->begin };
 	}
 	transfer->pieces = pieces;
 	status = transfer_run(transfer);

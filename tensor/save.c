@@ -578,8 +578,9 @@ write_elements(const struct saving *s, int file)
 
 		if (item->bytes > 0)
 			pieces[transfer.n_pieces++] =
-			    (struct piece){ item->source, s->text_at + item->at,
-				    item->bytes };
+			    (struct piece){ .tensor = item->source,
+				    .at = s->text_at + item->at,
+				    .bytes = item->bytes };
 	}
 	transfer.pieces = pieces;
 	status = transfer_run(&transfer);

@@ -90,6 +90,24 @@ struct chunk {
 	size_t bytes;
 };
 
+/* The piece with a byte, which is one of the pieces together. By halving: files
+ * have a hundred thousand tensors. */
+static size_t
+piece_with(const struct transfer *t, uint64_t at)
+{
+	size_t low = 0, high = t->n_pieces;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->pieces[middle].before <= at)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* Take the next chunk. Chunks end at multiples of CHUNK of all pieces together,
  * and at the end of each piece. False: no chunk is left, or a thread has
  * failed. */
@@ -103,9 +121,8 @@ next_chunk(struct job *job, struct chunk *out)
 	do {
 		if (at >= job->total || atomic_load(&job->failed))
 			return false;
-		start = at;
-		for (i = 0; start >= t->pieces[i].bytes; i++)
-			start -= t->pieces[i].bytes;
+		i = piece_with(t, at);
+		start = at - t->pieces[i].before;
 		bytes = t->pieces[i].bytes - start;
 		if (bytes > CHUNK)
 			bytes = CHUNK;
@@ -288,8 +305,10 @@ transfer_run(const struct transfer *transfer)
 	struct worker workers[THREADS_MAX];
 	unsigned n;
 
-	for (size_t i = 0; i < transfer->n_pieces; i++)
+	for (size_t i = 0; i < transfer->n_pieces; i++) {
+		transfer->pieces[i].before = job.total;
 		job.total += transfer->pieces[i].bytes;
+	}
 	n = thread_count(job.total);
 	for (unsigned i = 0; i < THREADS_MAX; i++)
 		workers[i] = (struct worker){ .job = &job, .device = -1 };

@@ -20,13 +20,14 @@ struct piece {
 	const struct weir_tensor *tensor; /* contiguous */
 	uint64_t at;                      /* offset in the file, in bytes */
 	uint64_t bytes;                   /* > 0 */
+	uint64_t before; /* bytes of the pieces before; set by transfer_run() */
 };
 
 struct transfer {
 	int file;
 	const char *path; /* for messages */
 	bool to_file;
-	const struct piece *pieces;
+	struct piece *pieces;
 	size_t n_pieces;
 	void (*progress)(void *closure, uint64_t done, uint64_t total);
 	void *closure;
