@@ -192,6 +192,7 @@ preload_src := $(wildcard tools/preload/*.c)
 tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
 instructions_src := tools/bench/instructions.c
+growth_src := tools/bench/growth.c
 support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
@@ -239,7 +240,7 @@ page_obj := $(B)/obj/viewer/page.o
 tool_part := $(filter-out %/main.o,$(call obj,$(tool_src) $(report_src))) \
 	$(page_obj)
 # The benchmarks print and look for libraries as the command does.
-bench_obj := $(call obj,$(filter-out $(instructions_src),$(bench_src)) \
+bench_obj := $(call obj,$(filter-out $(instructions_src) $(growth_src),$(bench_src)) \
 	tools/weir/text.c tools/weir/locate.c base/utf8.c)
 bench_part := $(filter-out %/main.o,$(bench_obj))
 
@@ -257,6 +258,7 @@ libweir_torch := $(if $(torch_src),$(B)/lib/libweir_torch.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
 bench := $(if $(bench_src),$(B)/bin/weir-bench)
 bench_instructions := $(if $(bench_src),$(B)/bin/weir-bench-instructions)
+bench_growth := $(if $(bench_src),$(B)/bin/weir-bench-growth)
 # The adapter to PyTorch, the double of PyTorch, and pairs through both.
 bench_torch := $(if $(bench_src),$(if $(torch_cpp),$(B)/lib/bench_torch.so))
 tests := $(patsubst %.c,$(B)/%,$(test_src))
@@ -607,7 +609,8 @@ $(page_obj): %.o: %.c $(B)/flags
 # peer, and linked once more for that.
 $(bench): $(bench_obj)
 $(bench_instructions): $(call obj,$(instructions_src))
-$(bench) $(bench_instructions): $(B)/bin/%: $(libweir_so) $(je_lib)
+$(bench_growth): $(call obj,$(growth_src))
+$(bench) $(bench_instructions) $(bench_growth): $(B)/bin/%: $(libweir_so) $(je_lib)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) $(filter %.so,$^) \

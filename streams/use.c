@@ -27,6 +27,9 @@ void
 waiting_init(struct waiting *waiting)
 {
 	list_init(&waiting->queues);
+	tree_init(&waiting->by_stream,
+	    TREE_KEY(struct use_queue, node, handle, address));
+	waiting->latest = NULL;
 	list_init(&waiting->pending);
 	waiting->count = 0;
 	waiting->bytes = 0;
@@ -39,25 +42,52 @@ waiting_init(struct waiting *waiting)
 
 /* ---- Queues ------------------------------------------------------------ */
 
+/* The first queue whose key is not less, or NULL. */
 static struct use_queue *
+queue_from(const struct waiting *waiting, uint64_t handle, uint64_t address)
+{
+	const struct use_queue wanted = { .handle = handle,
+		.address = address };
+	struct tree_node *node =
+	    tree_lower_bound(&waiting->by_stream, &wanted.node);
+
+	return node != NULL ? CONTAINER_OF(node, struct use_queue, node) : NULL;
+}
+
+static struct use_queue *
+queue_next(const struct use_queue *queue)
+{
+	struct tree_node *node = tree_next(&queue->node);
+
+	return node != NULL ? CONTAINER_OF(node, struct use_queue, node) : NULL;
+}
+
+static struct use_queue *
+queue_search(const struct waiting *waiting, const struct stream *stream)
+{
+	struct use_queue *queue =
+	    queue_from(waiting, (uintptr_t)stream->handle, (uintptr_t)stream);
+
+	return queue != NULL && queue->stream == stream ? queue : NULL;
+}
+
+/* Most uses are of the stream of the use before. */
+static inline struct use_queue *
 queue_find(const struct waiting *waiting, const struct stream *stream)
 {
-	for (struct list *l = waiting->queues.next; l != &waiting->queues;
-	     l = l->next) {
-		struct use_queue *queue =
-		    CONTAINER_OF(l, struct use_queue, link);
-		if (queue->stream == stream)
-			return queue;
-	}
-	return NULL;
+	if (waiting->latest != NULL && waiting->latest->stream == stream)
+		return waiting->latest;
+	return queue_search(waiting, stream);
 }
 
 static struct use_queue *
 queue_get(struct waiting *waiting, struct stream *stream)
 {
 	struct use_queue *queue = queue_find(waiting, stream);
-	if (queue != NULL)
+	if (queue != NULL) {
+		waiting->latest = queue;
 		return queue;
+	}
 	queue = meta_alloc(sizeof(*queue));
 	if (queue == NULL)
 		return NULL;
@@ -70,6 +100,10 @@ queue_get(struct waiting *waiting, struct stream *stream)
 	queue->paused = 0;
 	list_init(&queue->uses);
 	list_push_front(&waiting->queues, &queue->link);
+	queue->handle = (uintptr_t)stream->handle;
+	queue->address = (uintptr_t)stream;
+	tree_insert(&waiting->by_stream, &queue->node);
+	waiting->latest = queue;
 	waiting->queue_count++;
 	return queue;
 }
@@ -84,6 +118,9 @@ queue_put(struct waiting *waiting, struct use_queue *queue)
 		!atomic_load(&queue->stream->ended)))
 		return;
 	list_remove(&queue->link);
+	tree_remove(&waiting->by_stream, &queue->node);
+	if (waiting->latest == queue)
+		waiting->latest = NULL;
 	waiting->queue_count--;
 	stream_put(queue->stream);
 	meta_free(queue, sizeof(*queue));
@@ -131,13 +168,25 @@ use_drop(struct waiting *waiting, struct use *use)
 	waiting->spares++;
 }
 
+/* The use of a block by a stream, or NULL. A block that many streams use is
+ * looked through only for a stream that uses some block. */
 static inline struct use *
-use_of(const struct pending *pending, const struct stream *stream)
+use_of(const struct waiting *waiting, const struct pending *pending,
+    const struct stream *stream)
 {
+	enum { FEW = 8 };
 	struct use *use = pending->uses;
 
-	while (use != NULL && use->queue->stream != stream)
+	for (unsigned n = 1; use != NULL && use->queue->stream != stream; n++) {
+		const struct use_queue *queue;
+
+		if (n == FEW) {
+			queue = queue_find(waiting, stream);
+			if (queue == NULL || queue->refs == 0)
+				return NULL;
+		}
 		use = use->next;
+	}
 	return use;
 }
 
@@ -181,12 +230,14 @@ use_known(const struct waiting *waiting, weir_stream handle)
 {
 	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
 		return NULL;
-	for (struct list *l = waiting->queues.next; l != &waiting->queues;
-	     l = l->next) {
-		struct stream *stream =
-		    CONTAINER_OF(l, struct use_queue, link)->stream;
-		if (stream->handle == handle && !atomic_load(&stream->ended))
-			return stream;
+	const struct use_queue *queue = waiting->latest;
+	if (queue == NULL || queue->stream->handle != handle ||
+	    atomic_load(&queue->stream->ended))
+		queue = queue_from(waiting, (uintptr_t)handle, 0);
+	while (queue != NULL && queue->stream->handle == handle) {
+		if (!atomic_load(&queue->stream->ended))
+			return queue->stream;
+		queue = queue_next(queue);
 	}
 	return NULL;
 }
@@ -368,7 +419,7 @@ use_again(struct waiting *waiting, struct pending *pending, struct use *old)
 enum weir_status
 use_add(struct waiting *waiting, struct pending *pending, struct stream *stream)
 {
-	struct use *old = use_of(pending, stream);
+	struct use *old = use_of(waiting, pending, stream);
 
 	if (old != NULL)
 		return use_again(waiting, pending, old);
@@ -458,7 +509,7 @@ enum weir_status
 use_add_past(struct waiting *waiting, struct pending *pending, size_t bytes,
     struct stream *stream)
 {
-	struct use *old = use_of(pending, stream);
+	struct use *old = use_of(waiting, pending, stream);
 
 	if (old != NULL && !old->past)
 		return WEIR_OK;

@@ -59,6 +59,7 @@
 #define STREAMS_USE_H
 
 #include "base/list.h"
+#include "base/tree.h"
 #include "streams/stream.h"
 
 /* The number of uses that share an event, and the bytes, whichever is reached
@@ -80,6 +81,11 @@ struct use_queue {
 	unsigned refs;    /* uses of this stream, in the queue or not */
 	unsigned pause;   /* glances that will skip it; Note [Glances] */
 	unsigned paused;  /* the latest such pause; 0: none */
+	/* Its place in waiting.by_stream, by the stream's handle and address:
+	 * a stream that has ended may have the handle of another. */
+	struct tree_node node;
+	uint64_t handle;
+	uint64_t address;
 };
 
 /* One stream that used one block. */
@@ -110,6 +116,8 @@ struct pending {
 /* An arena's part: the queues of its streams, and its pending blocks. */
 struct waiting {
 	struct list queues;
+	struct tree by_stream;    /* the same queues */
+	struct use_queue *latest; /* the one that was found last, or NULL */
 	struct list pending;
 	size_t count;      /* of pending */
 	size_t bytes;      /* of pending */

@@ -126,23 +126,34 @@ weir_place_parse(const char *text, struct weir_place *out)
 
 /* ---- Uses --------------------------------------------------------------- */
 
-static bool
-has_use(const struct weir_storage *storage, const struct stream *stream)
+/* The place of a stream among those of a storage, which are in the order of
+ * their addresses. The caller holds the storage's lock. */
+static size_t
+use_place(const struct weir_storage *storage, const struct stream *stream)
 {
-	for (size_t i = 0; i < storage->n_used; i++) {
-		if (storage->used[i] == stream)
-			return true;
+	size_t low = 0, high = storage->n_used;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)storage->used[middle] < (uintptr_t)stream)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	return low;
 }
 
-/* The caller holds the storage's lock. */
+/* Note a stream that may be there. The caller holds the storage's lock. */
 static bool
-add_use(struct weir_storage *storage, struct stream *stream)
+keep_use(struct weir_storage *storage, struct stream *stream)
 {
+	size_t at = use_place(storage, stream);
 	size_t max = storage->max_used == 0 ? 2 : storage->max_used * 2;
 	struct stream **more;
 
+	if (at < storage->n_used && storage->used[at] == stream)
+		return true;
 	if (storage->n_used == storage->max_used) {
 		more = meta_alloc(max * sizeof(struct stream *));
 		if (more == NULL)
@@ -155,7 +166,10 @@ add_use(struct weir_storage *storage, struct stream *stream)
 		storage->used = more;
 		storage->max_used = max;
 	}
-	storage->used[storage->n_used++] = stream_ref(stream);
+	memmove(storage->used + at + 1, storage->used + at,
+	    (storage->n_used - at) * sizeof(struct stream *));
+	storage->used[at] = stream_ref(stream);
+	storage->n_used++;
 	return true;
 }
 
@@ -191,7 +205,7 @@ storage_use(struct weir_storage *storage, struct stream *stream)
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&storage->lock);
-	kept = has_use(storage, stream) || add_use(storage, stream);
+	kept = keep_use(storage, stream);
 	lock_leave(&storage->lock);
 	return kept ? WEIR_OK :
 		      status_set(WEIR_EHOSTMEM,
@@ -349,7 +363,9 @@ use_own_stream(struct weir_storage *storage)
 	status = stream_find(storage->device, storage->stream, &stream);
 	if (status != WEIR_OK)
 		return status;
-	if (!add_use(storage, stream))
+	if (keep_use(storage, stream))
+		storage->own = stream;
+	else
 		status =
 		    status_set(WEIR_EHOSTMEM, "no host memory for a storage");
 	stream_put(stream);
@@ -450,13 +466,12 @@ weir_storage_acquire(struct weir_storage *storage)
 	return storage;
 }
 
-/* Order the owner's use after weir's. The first use is that of the owner's
- * stream. */
+/* Order the owner's use after weir's. */
 static void
 return_to_owner(struct weir_storage *storage)
 {
 	bool ordered = storage->has_stream &&
-	    storage_join(storage, storage->used[0]) == WEIR_OK;
+	    storage_join(storage, storage->own) == WEIR_OK;
 
 	if (!ordered && storage->n_used > 0)
 		storage_wait(storage);

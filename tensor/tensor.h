@@ -24,11 +24,15 @@ struct weir_storage {
 	bool has_stream; /* of a foreign storage */
 	void (*give)(void *closure, void *data);
 	void *closure;
+	/* The stream that orders the memory's use from the start, which is one
+	 * of those in `used`; NULL: there is none. */
+	struct stream *own;
 
 	_Atomic(size_t) refs;
 
 	struct lock lock; /* LOCK_RANK_STORAGE */
-	/* The streams with work on the memory, each once, with a reference. */
+	/* The streams with work on the memory, each once, with a reference, in
+	 * the order of their addresses. */
 	struct stream **used GUARDED_BY(lock);
 	size_t n_used GUARDED_BY(lock);
 	size_t max_used GUARDED_BY(lock);

@@ -1,8 +1,10 @@
 /*
- * The routes of all devices, the latest first. A request walks them without
- * keeping the lock, because filters are functions of the user's. It holds a
- * reference to the route that it looks at, and goes on to the latest route that
- * began before it.
+ * The routes of all devices: a tree for each kind, by what a route of the kind
+ * matches and by when it began. So a request finds the latest route of its
+ * capture, its thread and its stream without a look at the others. Only filters
+ * are asked one after the other, those that began later than the route that was
+ * found. They are functions of the user's, and called without the lock; the
+ * request holds a reference to the route that it looks at.
  *
  * Note [Strays]
  *
@@ -21,6 +23,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "base/tree.h"
 #include "streams/capture.h"
 
 struct route {
@@ -28,24 +31,92 @@ struct route {
 	uint64_t id;         /* a later route has a larger one */
 	struct arena *arena; /* the route is one of its owners */
 	struct route_match match;
-	uint32_t thread;
 
-	_Atomic(uint64_t) capture;
-	struct list link;     /* in `routes`, until it ends */
-	struct stream *stray; /* a reference; NULL: it is not for a stray */
+	/* What it matches: the number of a capture or of a thread, or a
+	 * stream's address; 0 for a filter. */
+	uint64_t key;
+	struct tree_node node; /* in the tree of its kind, until it ends */
+	struct stream *stray;  /* a reference; NULL: it is not for a stray */
+	struct list link;      /* in `strays`, if it is for one */
 	unsigned refs; /* its own, and those of requests that look at it */
 };
 
+enum { ROUTE_KINDS = ROUTE_FILTER + 1 };
+
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
-static struct list routes GUARDED_BY(lock) = { &routes, &routes };
+/* Each is set up by the first route of its kind. */
+static struct tree trees[ROUTE_KINDS] GUARDED_BY(lock);
+static struct list strays GUARDED_BY(lock) = { &strays, &strays };
 static uint64_t last_id GUARDED_BY(lock);
-static atomic_uint count;  /* routes; changed under the lock */
-static atomic_uint strays; /* those for strays; changed under the lock */
+static atomic_uint count;       /* routes; changed under the lock */
+static atomic_uint stray_count; /* those for strays; likewise */
 
 static struct route *
-route_of(struct list *link)
+route_of(struct tree_node *node)
 {
-	return CONTAINER_OF(link, struct route, link);
+	return CONTAINER_OF(node, struct route, node);
+}
+
+static uint64_t
+stream_key(const struct stream *stream)
+{
+	return (uintptr_t)stream;
+}
+
+static uint64_t
+match_key(const struct route_match *match)
+{
+	switch (match->kind) {
+	case ROUTE_CAPTURE:
+		return match->capture;
+	case ROUTE_THREAD:
+		return os_thread_id();
+	case ROUTE_STREAM:
+		return stream_key(match->stream);
+	case ROUTE_FILTER:
+		break;
+	}
+	return 0;
+}
+
+/* The caller holds the lock. */
+static void
+insert_route(struct route *route)
+{
+	struct tree *tree = &trees[route->match.kind];
+
+	if (tree->count == 0)
+		tree_init(tree, TREE_KEY(struct route, node, key, id));
+	tree_insert(tree, &route->node);
+}
+
+/* The latest route of a kind that matches a key and began before route `id`,
+ * for any device; or NULL. The caller holds the lock. */
+static struct route *
+latest_before(enum route_kind kind, uint64_t key, uint64_t id)
+{
+	const struct route wanted = { .key = key, .id = id };
+	struct tree *tree = &trees[kind];
+	struct tree_node *node;
+
+	if (tree->count == 0)
+		return NULL;
+	node = tree_lower_bound(tree, &wanted.node);
+	node = node != NULL ? tree_prev(node) : tree_last(tree);
+	return node != NULL && route_of(node)->key == key ? route_of(node) :
+							    NULL;
+}
+
+/* Likewise, for one device. */
+static struct route *
+latest_of_device(
+    const struct arena *main, enum route_kind kind, uint64_t key, uint64_t id)
+{
+	struct route *route = latest_before(kind, key, id);
+
+	while (route != NULL && route->arena->main != main)
+		route = latest_before(kind, key, route->id);
+	return route;
 }
 
 /* ---- Beginning and ending ---------------------------------------------- */
@@ -72,16 +143,15 @@ route_begin(
 		return status_set(WEIR_EHOSTMEM, "no host memory for a route");
 	route->arena = arena;
 	route->match = *match;
-	route->thread = os_thread_id();
+	route->key = match_key(match);
 	route->refs = 1;
-	atomic_init(&route->capture, match->capture);
 	if (match->kind == ROUTE_STREAM)
 		stream_ref(match->stream);
 	arena_hold(arena);
 	tcache_avoid(route_may_match);
 	lock_enter(&lock);
 	route->id = ++last_id;
-	list_push_front(&routes, &route->link);
+	insert_route(route);
 	atomic_fetch_add(&count, 1);
 	lock_leave(&lock);
 	retire_caches(route);
@@ -92,7 +162,11 @@ route_begin(
 void
 route_set_capture(struct route *route, uint64_t capture)
 {
-	atomic_store(&route->capture, capture);
+	lock_enter(&lock);
+	tree_remove(&trees[ROUTE_CAPTURE], &route->node);
+	route->key = capture;
+	insert_route(route);
+	lock_leave(&lock);
 }
 
 static void
@@ -113,7 +187,7 @@ void
 route_end(struct route *route)
 {
 	lock_enter(&lock);
-	list_remove(&route->link);
+	tree_remove(&trees[route->match.kind], &route->node);
 	atomic_fetch_sub(&count, 1);
 	lock_leave(&lock);
 	route_put(route);
@@ -121,57 +195,87 @@ route_end(struct route *route)
 
 /* ---- Matching ---------------------------------------------------------- */
 
-/* The latest route of a device that began before route `id`, with a reference;
+static struct route *
+later_of(struct route *a, struct route *b)
+{
+	return a == NULL || (b != NULL && b->id > a->id) ? b : a;
+}
+
+/* The latest route of a device that is no filter and matches, with a reference;
  * or NULL. */
 static struct route *
-route_before(const struct arena *main, uint64_t id)
+find_plain_route(
+    const struct arena *main, const struct stream *stream, uint64_t capture)
 {
-	struct route *found = NULL;
+	struct route *found;
 
 	lock_enter(&lock);
-	for (struct list *l = routes.next; l != &routes && found == NULL;
-	     l = l->next)
-		if (route_of(l)->id < id && route_of(l)->arena->main == main)
-			found = route_of(l);
+	found = latest_of_device(
+	    main, ROUTE_STREAM, stream_key(stream), UINT64_MAX);
+	found = later_of(found,
+	    latest_of_device(main, ROUTE_THREAD, os_thread_id(), UINT64_MAX));
+	if (capture != 0)
+		found = later_of(found,
+		    latest_of_device(main, ROUTE_CAPTURE, capture, UINT64_MAX));
 	if (found != NULL)
 		found->refs++;
 	lock_leave(&lock);
 	return found;
 }
 
-static bool
-route_matches(
-    const struct route *route, struct stream *stream, uint64_t capture)
+/* The latest filter of a device that began before route `id`, with a reference;
+ * or NULL. */
+static struct route *
+filter_before(const struct arena *main, uint64_t id)
 {
-	switch (route->match.kind) {
-	case ROUTE_CAPTURE:
-		return capture != 0 && atomic_load(&route->capture) == capture;
-	case ROUTE_THREAD:
-		return route->thread == os_thread_id();
-	case ROUTE_STREAM:
-		return route->match.stream == stream;
-	case ROUTE_FILTER:
-		return route->match.filter(
-		    stream->handle, route->match.closure);
+	struct route *found;
+
+	lock_enter(&lock);
+	found = latest_of_device(main, ROUTE_FILTER, 0, id);
+	if (found != NULL)
+		found->refs++;
+	lock_leave(&lock);
+	return found;
+}
+
+/* The latest filter after route `since` that accepts the stream, with a
+ * reference; or NULL. */
+static struct route *
+find_filter(
+    const struct arena *main, const struct stream *stream, uint64_t since)
+{
+	struct route *route = filter_before(main, UINT64_MAX);
+
+	while (route != NULL && route->id > since &&
+	    !route->match.filter(stream->handle, route->match.closure)) {
+		uint64_t id = route->id;
+
+		route_put(route);
+		route = filter_before(main, id);
 	}
-	return false;
+	if (route == NULL || route->id > since)
+		return route;
+	route_put(route);
+	return NULL;
 }
 
 static struct arena *
 find_route(struct arena *main, struct stream *stream, uint64_t capture)
 {
+	struct route *plain = find_plain_route(main, stream, capture);
+	struct route *filter =
+	    find_filter(main, stream, plain != NULL ? plain->id : 0);
+	struct route *route = filter != NULL ? filter : plain;
 	struct arena *arena = NULL;
-	struct route *route;
 
-	for (uint64_t id = UINT64_MAX;
-	     arena == NULL && (route = route_before(main, id)) != NULL;
-	     route_put(route)) {
-		id = route->id;
-		if (route_matches(route, stream, capture))
-			arena = route->arena;
-		if (arena != NULL)
-			arena_hold(arena);
+	if (route != NULL) {
+		arena = route->arena;
+		arena_hold(arena);
 	}
+	if (plain != NULL)
+		route_put(plain);
+	if (filter != NULL)
+		route_put(filter);
 	return arena;
 }
 
@@ -182,7 +286,8 @@ route_return_stray(struct route *route, struct stream *stream)
 {
 	lock_enter(&lock);
 	route->stray = stream_ref(stream);
-	atomic_fetch_add(&strays, 1);
+	list_push_front(&strays, &route->link);
+	atomic_fetch_add(&stray_count, 1);
 	lock_leave(&lock);
 }
 
@@ -222,8 +327,7 @@ has_ended(const struct route *route)
 	if (stream->thread != 0 && stream->thread != os_thread_id())
 		return atomic_load(&stream->ended);
 	status_mute();
-	bool ended = capture_ask(stream, &id) == WEIR_OK &&
-	    id != atomic_load(&route->capture);
+	bool ended = capture_ask(stream, &id) == WEIR_OK && id != route->key;
 	status_unmute();
 	return ended;
 }
@@ -237,18 +341,18 @@ claim_stray(const struct arena *main, uint64_t capture)
 	struct route *route = NULL;
 
 	lock_enter(&lock);
-	for (struct list *l = routes.next; l != &routes && route == NULL;
+	for (struct list *l = strays.next; l != &strays && route == NULL;
 	     l = l->next) {
-		struct route *r = route_of(l);
-		if (r->stray != NULL && r->arena->main == main &&
-		    (capture == 0 ? has_ended(r) :
-				    atomic_load(&r->capture) == capture))
+		struct route *r = CONTAINER_OF(l, struct route, link);
+		if (r->arena->main == main &&
+		    (capture == 0 ? has_ended(r) : r->key == capture))
 			route = r;
 	}
 	if (route != NULL) {
 		stream = route->stray;
 		route->stray = NULL;
-		atomic_fetch_sub(&strays, 1);
+		list_remove(&route->link);
+		atomic_fetch_sub(&stray_count, 1);
 	}
 	lock_leave(&lock);
 	if (stream != NULL)
@@ -262,7 +366,7 @@ route_tidy(const struct arena *main)
 	struct route *route;
 	size_t bytes = 0;
 
-	while (atomic_load_explicit(&strays, memory_order_relaxed) > 0 &&
+	while (atomic_load_explicit(&stray_count, memory_order_relaxed) > 0 &&
 	    (route = claim_stray(main, 0)) != NULL) {
 		struct arena *arena = route->arena;
 		arena_hold(arena);
@@ -293,7 +397,7 @@ enum weir_status
 route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
 	*out = NULL;
-	if (atomic_load_explicit(&strays, memory_order_relaxed) > 0)
+	if (atomic_load_explicit(&stray_count, memory_order_relaxed) > 0)
 		route_tidy(main);
 	uint64_t capture;
 	enum weir_status status = capture_ask(stream, &capture);
@@ -306,23 +410,43 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	return WEIR_OK;
 }
 
+/* Is there a route of the kind for the device? The caller holds the lock. */
+static bool
+kind_has_device(enum route_kind kind, int device)
+{
+	struct tree_node *node = NULL;
+
+	if (trees[kind].count > 0)
+		node = tree_first(&trees[kind]);
+	while (node != NULL && route_of(node)->arena->device != device)
+		node = tree_next(node);
+	return node != NULL;
+}
+
+/* Likewise, a route that matches the key. */
+static bool
+key_has_device(enum route_kind kind, uint64_t key, int device)
+{
+	struct route *route = latest_before(kind, key, UINT64_MAX);
+
+	while (route != NULL && route->arena->device != device)
+		route = latest_before(kind, key, route->id);
+	return route != NULL;
+}
+
 bool
 route_may_match(const struct stream *stream)
 {
-	bool may = false;
+	int device = stream->device;
+	bool may;
 
 	if (atomic_load_explicit(&count, memory_order_relaxed) == 0)
 		return false;
 	lock_enter(&lock);
-	for (struct list *l = routes.next; l != &routes && !may; l = l->next) {
-		const struct route *route = route_of(l);
-		if (route->arena->device != stream->device)
-			continue;
-		may = route->match.kind == ROUTE_THREAD ?
-		    route->thread == os_thread_id() :
-		    route->match.kind != ROUTE_STREAM ||
-			route->match.stream == stream;
-	}
+	may = kind_has_device(ROUTE_CAPTURE, device) ||
+	    kind_has_device(ROUTE_FILTER, device) ||
+	    key_has_device(ROUTE_STREAM, stream_key(stream), device) ||
+	    key_has_device(ROUTE_THREAD, os_thread_id(), device);
 	lock_leave(&lock);
 	return may;
 }
