@@ -386,6 +386,10 @@ bench: build $(bench) ## run the benchmarks of tools/bench; BENCH="pair threads 
 bench-instructions: libs $(bench_instructions) $(bench_torch) $(call deps,san) ## compare counted instructions with the kept numbers; ACCEPT=1 keeps new ones
 	scripts/bench-instructions $(if $(ACCEPT),--accept) $(B)
 
+.PHONY: bench-growth
+bench-growth: build $(bench_growth) $(call deps,san) ## compare the instructions of n and of 4 n of everything
+	scripts/bench-growth $(B)
+
 fuzz_build := CC=clang SAN=address,undefined,fuzzer-no-link
 .PHONY: fuzz
 fuzz: $(call deps,fuzz) ## fuzz for MINUTES each program of tests/fuzz

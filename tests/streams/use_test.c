@@ -119,6 +119,47 @@ TEST(a_stream_is_known_by_its_handle_while_it_lives)
 	use_clear(&waiting, &pending[0]);
 }
 
+static size_t
+uses_of(int i)
+{
+	size_t n = 0;
+
+	for (struct use *u = pending[i].uses; u != NULL; u = u->next)
+		n++;
+	return n;
+}
+
+TEST(many_streams_use_a_block_once_each_and_are_all_known)
+{
+	enum { MANY = 60 };
+	weir_stream streams[MANY];
+
+	arrange();
+	for (int i = 0; i < MANY; i++)
+		streams[i] = new_stream();
+	/* Some use another block before, so that they are in a queue. */
+	for (int i = 0; i < MANY; i += 3)
+		use(1, streams[i]);
+	for (int i = 0; i < 2 * MANY; i++)
+		use(0, streams[i % MANY]);
+	EXPECT_EQ(uses_of(0), MANY);
+	EXPECT_EQ(uses_of(1), MANY / 3);
+	for (int i = 0; i < MANY; i++)
+		EXPECT_EQ(use_known(&waiting, streams[i]), find(streams[i]));
+	EXPECT(tree_consistent(&waiting.by_stream));
+	EXPECT_EQ(waiting.by_stream.count, waiting.queue_count);
+	use_clear(&waiting, &pending[0]);
+	use_clear(&waiting, &pending[1]);
+	EXPECT(nobody_is_asked());
+	EXPECT(tree_consistent(&waiting.by_stream));
+	EXPECT_EQ(waiting.by_stream.count, waiting.queue_count);
+	/* A queue that was dropped comes again. */
+	for (int i = 0; i < MANY; i++)
+		use(0, streams[i]);
+	EXPECT_EQ(uses_of(0), MANY);
+	use_clear(&waiting, &pending[0]);
+}
+
 TEST(a_block_is_free_when_the_work_of_its_user_is_done)
 {
 	weir_stream a = new_stream();

@@ -667,6 +667,44 @@ TEST(the_owner_s_stream_of_foreign_memory_comes_after_the_work_on_it)
 	expect_healthy();
 }
 
+/* The owner's stream is among many, wherever their addresses lie. */
+TEST(the_owner_s_stream_is_put_behind_all_others_of_many)
+{
+	enum { MANY = 20 };
+	weir_stream streams[MANY], owner;
+	void *memory;
+
+	for (int i = 0; i < MANY; i++)
+		streams[i] = new_stream();
+	owner = new_stream();
+	memory = take(MIB, owner);
+	struct weir_foreign foreign = { .struct_size = sizeof(foreign),
+		.data = memory,
+		.bytes = MIB,
+		.memory = WEIR_MEMORY_DEVICE,
+		.has_stream = true,
+		.stream = owner };
+	struct weir_layout layout = { .struct_size = sizeof(layout),
+		.dtype = WEIR_UINT8,
+		.ndim = 1,
+		.shape = (int64_t[]){ MIB } };
+	struct weir_storage *storage;
+	struct weir_tensor *tensor;
+
+	EXPECT_OK(weir_storage_wrap(&foreign, &storage));
+	EXPECT_OK(weir_tensor_over(storage, &layout, owner, &tensor));
+	weir_storage_release(storage);
+	for (int i = 0; i < 2 * MANY; i++)
+		EXPECT_OK(weir_tensor_record(tensor, streams[i * 7 % MANY]));
+	busy(streams[3], LATE_MS);
+	weir_tensor_destroy(tensor);
+	EXPECT(!is_done(owner));
+	finish(owner);
+	EXPECT(is_done(streams[3]));
+	give(memory);
+	expect_healthy();
+}
+
 TEST(copies_within_a_device_can_be_captured)
 {
 	weir_stream stream = new_stream();

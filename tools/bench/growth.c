@@ -2,6 +2,7 @@
  * Work of weir with n of something, for a tool that counts instructions.
  *
  *	weir-bench-growth CASE N
+ *	weir-bench-growth CASE N FILE	begin, and write a snapshot to FILE
  *	weir-bench-growth --list	print the cases, and N of each
  *
  * callgrind counts the instructions of growth_measured(); see
@@ -19,7 +20,6 @@
 #include <weir/exchange.h>
 #include <weir/graph.h>
 #include <weir/host.h>
-#include <weir/ipc.h>
 #include <weir/save.h>
 #include <weir/stream.h>
 #include <weir/trace.h>
@@ -224,7 +224,6 @@ take_and_free_segments(size_t n)
 {
 	begin_segments(n);
 	free_blocks(n);
-	expect_ok(weir_trim(0, 0, NULL));
 }
 
 static void
@@ -328,16 +327,18 @@ change_streams(size_t n)
 	}
 }
 
-/* One block, one pinned block and one tensor that all streams use. */
+/* One block, one pinned block and one tensor of the host that all streams use.
+ */
 static void
 share_with_streams(size_t n)
 {
+	struct weir_place place = host_place();
 	void *block = expect_memory(weir_malloc(KIB, NULL));
 	void *pinned = expect_memory(weir_host_malloc(KIB));
 	struct weir_tensor *tensor = NULL;
 
 	expect_ok(weir_tensor_empty(
-	    WEIR_UINT8, 1, (int64_t[]){ KIB }, NULL, &tensor));
+	    WEIR_UINT8, 1, (int64_t[]){ KIB }, &place, &tensor));
 	for (size_t i = 0; i < n; i++) {
 		expect_ok(weir_record_stream(block, with.streams[i]));
 		expect_ok(weir_host_record(pinned, with.streams[i]));
@@ -366,9 +367,12 @@ use_events(size_t n)
 
 /* ---- Pools, routes and graphs ------------------------------------------- */
 
+/* Segments of the driver: each pool would reserve as many addresses as the
+ * device has bytes, and valgrind has few. */
 static void
 make_pools(size_t n)
 {
+	expect_ok(weir_options_set("expandable_segments:False"));
 	for (size_t i = 0; i < n; i++) {
 		struct weir_pool *pool = NULL;
 
@@ -443,7 +447,9 @@ route_streams(size_t n)
 		with.things[i] = route;
 	}
 	for (size_t i = 0; i < n; i++)
-		weir_free(expect_memory(weir_malloc(KIB, with.streams[i])));
+		with.blocks[i] =
+		    expect_memory(weir_malloc(KIB, with.streams[i]));
+	free_blocks(n);
 	for (size_t i = 0; i < n; i++)
 		weir_route_end(with.things[mixed(i, n)]);
 	weir_pool_release(pool);
@@ -455,6 +461,7 @@ capture_graphs(size_t n)
 	weir_stream stream = NULL;
 	struct weir_tensor *tensor = NULL;
 
+	expect_ok(weir_options_set("expandable_segments:False"));
 	expect_ok(weir_stream_create(0, 0, &stream));
 	expect_ok(weir_tensor_empty(
 	    WEIR_UINT8, 1, (int64_t[]){ KIB }, NULL, &tensor));
@@ -512,23 +519,7 @@ register_host(size_t n)
 	free(memory);
 }
 
-/* ---- Other processes and threads ---------------------------------------- */
-
-static void
-export_blocks(size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct weir_ipc_export *shared = NULL;
-		struct weir_ipc_handle handle;
-
-		expect_ok(
-		    weir_ipc_export(weir_malloc(KIB, NULL), NULL, &shared));
-		expect_ok(weir_ipc_handle_of(shared, &handle));
-		with.things[i] = shared;
-	}
-	for (size_t i = 0; i < n; i++)
-		weir_ipc_release(with.things[mixed(i, n)]);
-}
+/* ---- Threads ------------------------------------------------------------ */
 
 /* A thread that takes a block, waits until all have, and frees it. */
 static pthread_barrier_t barrier;
@@ -594,7 +585,6 @@ static const struct growth {
 	{ "graphs", 500, NULL, capture_graphs },
 	{ "pinned", 2000, NULL, use_pinned },
 	{ "registered", 2000, NULL, register_host },
-	{ "exports", 500, NULL, export_blocks },
 	{ "threads", 100, NULL, use_threads },
 };
 
@@ -627,18 +617,19 @@ int
 main(int argc, char **argv)
 {
 	const struct growth *found = NULL;
-	size_t n = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+	size_t n = argc >= 3 ? strtoul(argv[2], NULL, 10) : 0;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (argc == 2 && strcmp(argv[1], "--list") == 0)
 			printf("%s %zu\n", cases[i].name, cases[i].n);
-		else if (argc == 3 && strcmp(argv[1], cases[i].name) == 0)
+		else if (argc >= 3 && strcmp(argv[1], cases[i].name) == 0)
 			found = &cases[i];
 	}
 	if (argc == 2)
 		return 0;
 	if (found == NULL || n == 0) {
-		fprintf(stderr, "usage: weir-bench-growth --list | CASE N\n");
+		fprintf(stderr,
+		    "usage: weir-bench-growth --list | CASE N [FILE]\n");
 		return 2;
 	}
 	snprintf(
@@ -646,6 +637,11 @@ main(int argc, char **argv)
 	make_room(n);
 	if (found->begin != NULL)
 		found->begin(n);
+	if (argc > 3) {
+		expect_ok(
+		    weir_snapshot_write(argv[3], WEIR_SNAPSHOT_JSON, NULL));
+		return failures > 0;
+	}
 	measured(found->run, n);
 	unlink(path);
 	return failures > 0;

@@ -181,6 +181,44 @@ TEST(the_newest_route_that_matches_decides)
 	expect_healthy();
 }
 
+/* Routes of each kind, each newer than the one before, and ended in another
+ * order. Only filters that are newer than the best other route are asked. */
+TEST(the_newest_of_routes_of_all_kinds_decides)
+{
+	enum { ROUTES = 12 };
+	struct arena *arenas[ROUTES];
+	struct route *routes[ROUTES];
+	struct chooser chooser = { .stream = new_stream() };
+	struct arena *main = goes_to(chooser.stream);
+	bool ended[ROUTES] = { false };
+
+	for (int i = 0; i < ROUTES; i++) {
+		arenas[i] = make();
+		routes[i] = i % 3 == 1 ?
+		    begin_stream(arenas[i], chooser.stream) :
+		    begin(arenas[i],
+			(struct route_match){
+			    .kind = i % 3 == 0 ? ROUTE_THREAD : ROUTE_FILTER,
+			    .filter = choose,
+			    .closure = &chooser });
+		EXPECT_EQ(goes_to(chooser.stream), arenas[i]);
+	}
+	chooser.asked = 0;
+	EXPECT_EQ(goes_to(new_stream()), arenas[ROUTES - 3]);
+	EXPECT_EQ(chooser.asked, 1);
+	for (int i = 0; i < ROUTES; i++) {
+		int newest = ROUTES - 1;
+
+		ended[i * 5 % ROUTES] = true;
+		route_end(routes[i * 5 % ROUTES]);
+		while (newest >= 0 && ended[newest])
+			newest--;
+		EXPECT_EQ(goes_to(chooser.stream),
+		    newest >= 0 ? arenas[newest] : main);
+	}
+	expect_healthy();
+}
+
 TEST(a_route_of_one_device_is_not_for_another)
 {
 	device_need(2);
