@@ -283,8 +283,12 @@ storage_wait(struct weir_storage *storage)
 
 	if (status != WEIR_OK)
 		return status;
-	for (size_t i = 0; i < n && status == WEIR_OK; i++)
-		status = stream_wait_host(streams[i]);
+	/* A stream that cannot be waited for, as one that is captured, is no
+	 * reason not to wait for the others. */
+	for (size_t i = 0; i < n; i++) {
+		enum weir_status waited = stream_wait_host(streams[i]);
+		status = status == WEIR_OK ? waited : status;
+	}
 	drop_uses(streams, n);
 	return status;
 }
