@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/nearest.h"
+#include "base/os.h"
 #include "base/status.h"
 
 /* ---- Parsing a text ---------------------------------------------------- */
@@ -524,6 +525,8 @@ option_text(size_t i, char *text, size_t size)
 enum weir_status
 weir_option_at(size_t i, struct weir_option *out)
 {
+	if (os_forked())
+		return status_forked("weir_option_at");
 	const struct options *options;
 
 	if (out == NULL || i >= option_entry_count)

@@ -8,6 +8,16 @@
  * of one rank are never held together (no thread needs two arenas at once), so
  * the check also finds a lock that is acquired twice.
  *
+ * Note [Forked children]
+ *
+ * A forked child has one thread. A lock that another thread of the parent held
+ * at the fork is never released in the child, and what the lock guards may be
+ * half changed. So a child of a process that uses the driver acquires no lock:
+ * each public call that needs one asks os_forked() first, and refuses by
+ * status_forked() or does nothing. Debug builds check this, too. Only locks
+ * that a fork waits for (pthread_atfork()) are acquired in a child, and those
+ * of memory, which jemalloc and the C library keep usable.
+ *
  * A violation is a fault of weir and not of the caller: debug builds report
  * both ranks and trap. Release builds do not check.
  */
@@ -40,11 +50,23 @@ rank_name(enum lock_rank rank)
 								 "?";
 }
 
+/* Note [Forked children]. */
+static void
+check_fork(const struct lock *lock)
+{
+	if (!os_forked() || lock->rank == LOCK_RANK_LOG)
+		return;
+	log_write(LOG_ERROR, "lock of %s (%d) acquired in a forked child",
+	    rank_name(lock->rank), (int)lock->rank);
+	__builtin_trap();
+}
+
 void
 lock_check_enter(const struct lock *lock)
 {
 	const struct lock *top;
 
+	check_fork(lock);
 	if (held.n == 0)
 		return;
 	top = held.locks[held.n - 1];

@@ -10,6 +10,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ struct sink {
 	enum log_level level;
 };
 
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct lock sink_lock = LOCK_INITIALIZER(LOCK_RANK_LOG);
 static atomic_uint turn; /* odd: the three fields below are being changed */
 static _Atomic(weir_log_callback) sink_callback;
@@ -72,6 +74,26 @@ sink_now(void)
 	return sink;
 }
 
+/* A child forked while another thread changes the function would wait for the
+ * end of that change for ever. So no change is under way at a fork. */
+static void
+before_fork(void) UNCHECKED
+{
+	lock_enter(&sink_lock);
+}
+
+static void
+after_fork(void) UNCHECKED
+{
+	lock_leave(&sink_lock);
+}
+
+static void
+keep_over_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 enum weir_status
 weir_log_set(enum weir_log_level level, weir_log_callback callback, void *user)
 {
@@ -80,6 +102,7 @@ weir_log_set(enum weir_log_level level, weir_log_callback callback, void *user)
 		    "weir_log_set: level %d is not WEIR_LOG_ERROR to "
 		    "WEIR_LOG_DEBUG",
 		    (int)level);
+	pthread_once(&fork_once, keep_over_forks);
 	lock_enter(&sink_lock);
 	atomic_fetch_add(&turn, 1);
 	atomic_store(&sink_callback, callback);

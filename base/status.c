@@ -175,6 +175,15 @@ status_set(enum weir_status status, const char *format, ...)
 }
 
 enum weir_status
+status_forked(const char *call)
+{
+	return status_set(WEIR_EFORK,
+	    "%s: CUDA cannot be used in a forked child: exec() a new program "
+	    "instead, or fork() before weir is used",
+	    call);
+}
+
+enum weir_status
 status_prefix(const char *format, ...)
 {
 	enum weir_status status = last.muted != 0 ? last.latest : last.status;

@@ -20,6 +20,10 @@ enum { STATUS_TEXT_SIZE = 2048 };
 enum weir_status status_set(enum weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Record that `call` is refused because this is a forked child; returns
+ * WEIR_EFORK. Note [Forked children]. */
+enum weir_status status_forked(const char *call);
+
 /* Put "prefix: " before the text of the last failure; returns its status. */
 enum weir_status status_prefix(const char *format, ...)
     __attribute__((format(printf, 1, 2)));

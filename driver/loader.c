@@ -306,9 +306,7 @@ __attribute__((noinline)) static enum weir_status
 get_first(const struct driver **out)
 {
 	if (os_forked())
-		return status_set(WEIR_EFORK,
-		    "CUDA cannot be used in a forked child: exec() a new "
-		    "program instead, or fork() before weir is used");
+		return status_forked("weir");
 	if (loading)
 		return status_set(WEIR_EDRIVER,
 		    "weir was called from within the loading of the CUDA "

@@ -17,15 +17,14 @@ check_arguments(const void *a, const void *b, const char *call)
 {
 	if (a == NULL || b == NULL)
 		return status_set(WEIR_EINVAL, "%s: an argument is NULL", call);
-	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
 	return WEIR_OK;
 }
 
 enum weir_status
 weir_checkpoint_take(struct weir_pool *pool, struct weir_checkpoint **out)
 {
+	if (os_forked())
+		return status_forked("weir_checkpoint_take");
 	enum weir_status status =
 	    check_arguments(pool, out, "weir_checkpoint_take");
 	if (status != WEIR_OK)
@@ -51,6 +50,8 @@ enum weir_status
 weir_checkpoint_restore(struct weir_pool *pool,
     const struct weir_checkpoint *checkpoint, struct weir_restored *out)
 {
+	if (os_forked())
+		return status_forked("weir_checkpoint_restore");
 	static const char call[] = "weir_checkpoint_restore";
 	struct restored restored;
 	enum weir_status status = check_arguments(pool, checkpoint, call);
@@ -94,7 +95,7 @@ weir_restored_drop(struct weir_restored *restored)
 void
 weir_checkpoint_drop(struct weir_checkpoint *checkpoint)
 {
-	if (checkpoint == NULL)
+	if (checkpoint == NULL || os_forked())
 		return;
 	checkpoint_drop(checkpoint->checkpoint);
 	meta_free(checkpoint, sizeof(*checkpoint));

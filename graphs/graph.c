@@ -35,6 +35,8 @@ struct weir_graph {
 enum weir_status
 weir_graph_create(unsigned flags, struct weir_graph **out)
 {
+	if (os_forked())
+		return status_forked("weir_graph_create");
 	if (out == NULL || (flags & ~(unsigned)WEIR_GRAPH_KEEP) != 0)
 		return status_set(WEIR_EINVAL,
 		    "weir_graph_create: out is NULL or flags %#x are unknown",
@@ -124,8 +126,7 @@ check_graph(const struct weir_graph *graph, const char *call)
 	if (graph == NULL)
 		return status_set(WEIR_EINVAL, "%s: the graph is NULL", call);
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+		return status_forked(call);
 	return WEIR_OK;
 }
 

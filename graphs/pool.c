@@ -145,6 +145,8 @@ enum weir_status
 weir_pool_create(int device, const struct weir_pool_source *source,
     unsigned flags, struct weir_pool **out)
 {
+	if (os_forked())
+		return status_forked("weir_pool_create");
 	struct arena *main;
 	struct arena *arena;
 	enum weir_status status = check_create(source, flags);
@@ -192,6 +194,8 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 enum weir_status
 weir_pool_acquire(struct weir_pool *pool)
 {
+	if (os_forked())
+		return status_forked("weir_pool_acquire");
 	if (pool == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_pool_acquire: the pool is NULL");
@@ -202,7 +206,7 @@ weir_pool_acquire(struct weir_pool *pool)
 void
 weir_pool_release(struct weir_pool *pool)
 {
-	if (pool == NULL)
+	if (pool == NULL || os_forked())
 		return;
 	lock_enter(&lock);
 	bool last = --pool->refs == 0;
@@ -211,7 +215,7 @@ weir_pool_release(struct weir_pool *pool)
 	if (last)
 		pool->kept = false;
 	lock_leave(&lock);
-	if (!last || os_forked())
+	if (!last)
 		return;
 	if (kept)
 		arena_unkeep_later(arena);
@@ -224,6 +228,8 @@ weir_pool_release(struct weir_pool *pool)
 enum weir_status
 weir_pool_flags_set(struct weir_pool *pool, unsigned mask, unsigned flags)
 {
+	if (os_forked())
+		return status_forked("weir_pool_flags_set");
 	const unsigned all =
 	    WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT | WEIR_POOL_KEEP;
 	if (pool == NULL || (mask & ~all) != 0)
@@ -269,6 +275,8 @@ weir_pool_id(const struct weir_pool *pool)
 enum weir_status
 weir_pool_find(uint64_t id, struct weir_pool **out)
 {
+	if (os_forked())
+		return status_forked("weir_pool_find");
 	struct weir_pool *found = NULL;
 
 	if (out == NULL)
@@ -299,7 +307,7 @@ weir_pool_find(uint64_t id, struct weir_pool **out)
 size_t
 weir_pool_use_count(const struct weir_pool *pool)
 {
-	if (pool == NULL)
+	if (pool == NULL || os_forked())
 		return 0;
 	lock_enter(&lock);
 	size_t refs = pool->refs;
@@ -315,8 +323,7 @@ check_pool(const struct weir_pool *pool, const char *call)
 	if (pool == NULL)
 		return status_set(WEIR_EINVAL, "%s: the pool is NULL", call);
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+		return status_forked(call);
 	return WEIR_OK;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "allocator/private/route.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "graphs/pool.h"
 
@@ -42,6 +43,8 @@ check_route(const struct weir_pool *pool, const void *out, const char *call)
 enum weir_status
 weir_route_thread(struct weir_pool *pool, struct weir_route **out)
 {
+	if (os_forked())
+		return status_forked("weir_route_thread");
 	struct route_match match = { .kind = ROUTE_THREAD };
 	enum weir_status status = check_route(pool, out, "weir_route_thread");
 
@@ -52,6 +55,8 @@ enum weir_status
 weir_route_stream(
     struct weir_pool *pool, weir_stream stream, struct weir_route **out)
 {
+	if (os_forked())
+		return status_forked("weir_route_stream");
 	struct route_match match = { .kind = ROUTE_STREAM };
 	enum weir_status status = check_route(pool, out, "weir_route_stream");
 	if (status == WEIR_OK)
@@ -69,6 +74,8 @@ weir_route_filter(struct weir_pool *pool,
     bool (*filter)(weir_stream stream, void *closure), void *closure,
     struct weir_route **out)
 {
+	if (os_forked())
+		return status_forked("weir_route_filter");
 	struct route_match match = {
 		.kind = ROUTE_FILTER, .filter = filter, .closure = closure
 	};
@@ -83,7 +90,7 @@ weir_route_filter(struct weir_pool *pool,
 void
 weir_route_end(struct weir_route *route)
 {
-	if (route == NULL)
+	if (route == NULL || os_forked())
 		return;
 	route_end(route->route);
 	weir_pool_release(route->pool);

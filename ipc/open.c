@@ -109,10 +109,8 @@ import_new(int device, struct weir_ipc_import **out)
 	const struct driver *driver;
 	CUcontext context;
 	struct weir_ipc_import *import;
-	enum weir_status status = os_forked() ?
-	    status_set(
-		WEIR_EFORK, "weir_ipc_open: %s", weir_status_text(WEIR_EFORK)) :
-	    device_resolve(device, &device);
+	enum weir_status status = os_forked() ? status_forked("weir_ipc_open") :
+						device_resolve(device, &device);
 	if (status == WEIR_OK)
 		status = driver_context(device, &context);
 	if (status == WEIR_OK)
@@ -388,6 +386,8 @@ enum weir_status
 weir_ipc_open(const struct weir_ipc_handle *handle, int device,
     weir_stream stream, struct weir_ipc_import **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_open");
 	struct weir_ipc_import *import;
 	struct ipc_name name;
 	struct ipc_reply reply;
@@ -413,6 +413,8 @@ weir_ipc_open(const struct weir_ipc_handle *handle, int device,
 enum weir_status
 weir_ipc_info(const struct weir_ipc_import *import, struct weir_ipc_info *out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_info");
 	if (import == NULL || out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
 		    "weir_ipc_info: import or out is NULL, or struct_size is "
@@ -440,8 +442,7 @@ weir_ipc_close(struct weir_ipc_import *import, weir_stream stream)
 	if (import == NULL)
 		return WEIR_OK;
 	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_ipc_close: %s",
-		    weir_status_text(WEIR_EFORK));
+		return status_forked("weir_ipc_close");
 	status = import->ptr == NULL ? WEIR_OK :
 	    stream == WEIR_STREAM_ANY ?
 				       weir_device_synchronize(import->device) :

@@ -468,15 +468,14 @@ check_exportable(const void *ptr, struct weir_ipc_export **out)
 	if (out == NULL || ptr == NULL)
 		return status_set(WEIR_EINVAL, "weir_ipc_export: %s is NULL",
 		    out == NULL ? "out" : "ptr");
-	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_ipc_export: %s",
-		    weir_status_text(WEIR_EFORK));
 	return WEIR_OK;
 }
 
 enum weir_status
 weir_ipc_export(void *ptr, weir_stream stream, struct weir_ipc_export **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_export");
 	const struct borrowed owned = { NULL, NULL };
 	enum weir_status status = check_exportable(ptr, out);
 
@@ -497,6 +496,8 @@ weir_ipc_lend(void *ptr, weir_stream stream,
     void (*done)(void *closure, void *ptr), void *closure,
     struct weir_ipc_export **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_lend");
 	const struct borrowed borrowed = { done, closure };
 	enum weir_status status = check_exportable(ptr, out);
 
@@ -550,8 +551,7 @@ weir_ipc_export_event(struct weir_event *event, struct weir_ipc_export **out)
 		    "weir_ipc_export_event: %s is NULL",
 		    out == NULL ? "out" : "event");
 	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_ipc_export_event: %s",
-		    weir_status_text(WEIR_EFORK));
+		return status_forked("weir_ipc_export_event");
 	if ((event_flags(event) & WEIR_EVENT_INTERPROCESS) == 0 ||
 	    weir_event_handle(event) == NULL)
 		return status_set(WEIR_EINVAL,
@@ -569,6 +569,8 @@ enum weir_status
 weir_ipc_handle_of(
     const struct weir_ipc_export *shared, struct weir_ipc_handle *out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_handle_of");
 	struct ipc_name name = { 0 };
 
 	if (shared == NULL || out == NULL)

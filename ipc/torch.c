@@ -192,6 +192,8 @@ enum weir_status
 weir_ipc_torch_handle(struct weir_ipc_export *shared, void *bytes,
     size_t capacity, size_t *length, size_t *offset)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_torch_handle");
 	const struct room room = { bytes, capacity };
 
 	return write_handle(shared, false, &room, length, offset);
@@ -201,6 +203,8 @@ enum weir_status
 weir_ipc_torch_fabric_handle(struct weir_ipc_export *shared, void *bytes,
     size_t capacity, size_t *length, size_t *offset)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_torch_fabric_handle");
 	const struct room room = { bytes, capacity };
 
 	return write_handle(shared, true, &room, length, offset);
@@ -392,6 +396,8 @@ enum weir_status
 weir_ipc_torch_open(const void *bytes, size_t length, size_t offset,
     size_t size, int device, struct weir_ipc_import **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_torch_open");
 	struct torch_handle handle;
 	struct weir_ipc_import *import;
 	struct driver_guard guard;

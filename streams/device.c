@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/stream.h"
 
@@ -47,6 +48,8 @@ device_resolve(int device, int *out)
 enum weir_status
 weir_device_count(int *count)
 {
+	if (os_forked())
+		return status_forked("weir_device_count");
 	const struct driver *driver;
 
 	if (count == NULL)
@@ -62,6 +65,8 @@ weir_device_count(int *count)
 enum weir_status
 weir_get_device(int *device)
 {
+	if (os_forked())
+		return status_forked("weir_get_device");
 	if (device == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_get_device: device is NULL");
@@ -71,6 +76,8 @@ weir_get_device(int *device)
 enum weir_status
 weir_set_device(int device)
 {
+	if (os_forked())
+		return status_forked("weir_set_device");
 	CUcontext context;
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
@@ -134,6 +141,8 @@ describe_device(int device, struct weir_device_info *info)
 enum weir_status
 weir_device_info(int device, struct weir_device_info *out)
 {
+	if (os_forked())
+		return status_forked("weir_device_info");
 	struct weir_device_info info = { .struct_size = sizeof(info) };
 
 	if (out == NULL || out->struct_size < sizeof(info))
@@ -156,6 +165,8 @@ weir_device_info(int device, struct weir_device_info *out)
 enum weir_status
 weir_telemetry(int device, struct weir_telemetry *out)
 {
+	if (os_forked())
+		return status_forked("weir_telemetry");
 	char pci_bus_id[32];
 
 	if (out == NULL || out->struct_size < sizeof(*out))

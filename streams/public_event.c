@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 #include "streams/stream.h"
@@ -33,6 +34,8 @@ driver_flags(unsigned flags)
 enum weir_status
 weir_event_create(unsigned flags, struct weir_event **out)
 {
+	if (os_forked())
+		return status_forked("weir_event_create");
 	if (out == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_event_create: out is NULL");
@@ -65,6 +68,10 @@ event_end(struct weir_event *event)
 
 	if (event == NULL)
 		return WEIR_OK;
+	if (os_forked()) {
+		meta_free(event, sizeof(*event));
+		return WEIR_OK;
+	}
 	if (event->handle != NULL)
 		observe_event(WEIR_TRACE_EVENT_DELETION, event->device,
 		    event->handle, NULL);
@@ -155,6 +162,8 @@ observe_record(struct weir_event *event, weir_stream handle, bool recorded)
 enum weir_status
 weir_event_record(struct weir_event *event, weir_stream handle)
 {
+	if (os_forked())
+		return status_forked("weir_event_record");
 	struct driver_guard guard;
 	struct stream *stream;
 	enum weir_status status = check_event(event, "weir_event_record");
@@ -181,6 +190,8 @@ put:
 enum weir_status
 weir_event_query(struct weir_event *event)
 {
+	if (os_forked())
+		return status_forked("weir_event_query");
 	enum weir_status status = check_event(event, "weir_event_query");
 	if (status != WEIR_OK || event->handle == NULL)
 		return status;
@@ -191,6 +202,8 @@ weir_event_query(struct weir_event *event)
 enum weir_status
 weir_event_synchronize(struct weir_event *event)
 {
+	if (os_forked())
+		return status_forked("weir_event_synchronize");
 	enum weir_status status = check_event(event, "weir_event_synchronize");
 	if (status != WEIR_OK || event->handle == NULL)
 		return status;
@@ -206,6 +219,8 @@ weir_event_synchronize(struct weir_event *event)
 enum weir_status
 weir_stream_wait_event(weir_stream handle, struct weir_event *event)
 {
+	if (os_forked())
+		return status_forked("weir_stream_wait_event");
 	struct driver_guard guard;
 	struct stream *stream;
 	enum weir_status status = check_event(event, "weir_stream_wait_event");
@@ -246,6 +261,8 @@ enum weir_status
 weir_event_elapsed_ms(
     struct weir_event *start, struct weir_event *end, float *milliseconds)
 {
+	if (os_forked())
+		return status_forked("weir_event_elapsed_ms");
 	float value;
 
 	if (start == NULL || end == NULL || milliseconds == NULL)

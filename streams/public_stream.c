@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/lock.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/stream.h"
@@ -161,6 +162,8 @@ observe_creation(weir_stream handle)
 enum weir_status
 weir_stream_create(int device, int priority, weir_stream *out)
 {
+	if (os_forked())
+		return status_forked("weir_stream_create");
 	if (out == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_stream_create: out is NULL");
@@ -174,6 +177,8 @@ weir_stream_create(int device, int priority, weir_stream *out)
 enum weir_status
 weir_stream_from_pool(int device, int priority, weir_stream *out)
 {
+	if (os_forked())
+		return status_forked("weir_stream_from_pool");
 	const struct driver *driver;
 	enum weir_status status = driver_get(&driver);
 	if (status != WEIR_OK)
@@ -210,6 +215,8 @@ weir_stream_from_pool(int device, int priority, weir_stream *out)
 enum weir_status
 weir_stream_current(int device, weir_stream *out)
 {
+	if (os_forked())
+		return status_forked("weir_stream_current");
 	const struct driver *driver;
 	enum weir_status status = driver_get(&driver);
 	if (status != WEIR_OK)
@@ -227,6 +234,8 @@ weir_stream_current(int device, weir_stream *out)
 enum weir_status
 weir_stream_set_current(weir_stream handle)
 {
+	if (os_forked())
+		return status_forked("weir_stream_set_current");
 	struct stream *stream;
 
 	if (handle == WEIR_STREAM_ANY)
@@ -305,6 +314,8 @@ ask_priority(CUstream stream, void *answer)
 enum weir_status
 weir_stream_report_work(weir_stream handle)
 {
+	if (os_forked())
+		return status_forked("weir_stream_report_work");
 	enum weir_status status = WEIR_OK;
 
 	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
@@ -325,6 +336,8 @@ weir_stream_report_work(weir_stream handle)
 enum weir_status
 weir_stream_query(weir_stream stream)
 {
+	if (os_forked())
+		return status_forked("weir_stream_query");
 	enum weir_status status = check_not_any(stream, "weir_stream_query");
 
 	return status != WEIR_OK ?
@@ -335,6 +348,8 @@ weir_stream_query(weir_stream stream)
 enum weir_status
 weir_stream_synchronize(weir_stream stream)
 {
+	if (os_forked())
+		return status_forked("weir_stream_synchronize");
 	int device;
 
 	if (observed(WEIR_TRACE_STREAM_SYNCHRONIZATION) &&
@@ -381,6 +396,8 @@ ask_copy(CUstream stream, void *answer)
 enum weir_status
 weir_copy(void *to, const void *from, size_t size, weir_stream stream)
 {
+	if (os_forked())
+		return status_forked("weir_copy");
 	struct copying copying = { .to = (CUdeviceptr)(uintptr_t)to,
 		.from = (CUdeviceptr)(uintptr_t)from,
 		.size = size,
@@ -406,6 +423,8 @@ weir_copy(void *to, const void *from, size_t size, weir_stream stream)
 enum weir_status
 weir_stream_wait_stream(weir_stream handle, weir_stream other)
 {
+	if (os_forked())
+		return status_forked("weir_stream_wait_stream");
 	struct weir_event *event;
 	enum weir_status status = weir_event_create(0, &event);
 	if (status != WEIR_OK)
@@ -422,6 +441,8 @@ weir_stream_wait_stream(weir_stream handle, weir_stream other)
 enum weir_status
 weir_stream_device(weir_stream handle, int *device)
 {
+	if (os_forked())
+		return status_forked("weir_stream_device");
 	struct stream *stream;
 
 	if (device == NULL)
@@ -439,6 +460,8 @@ weir_stream_device(weir_stream handle, int *device)
 enum weir_status
 weir_stream_priority(weir_stream stream, int *priority)
 {
+	if (os_forked())
+		return status_forked("weir_stream_priority");
 	int value = 0;
 
 	if (priority == NULL)
@@ -470,6 +493,8 @@ weir_stream_format(weir_stream handle, char *text, size_t size)
 enum weir_status
 weir_device_synchronize(int device)
 {
+	if (os_forked())
+		return status_forked("weir_device_synchronize");
 	const struct driver *driver;
 	struct driver_guard guard;
 	CUcontext context;

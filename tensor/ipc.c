@@ -12,6 +12,7 @@
 #include <weir/ipc.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
 
@@ -62,6 +63,8 @@ enum weir_status
 weir_ipc_share_tensor(const struct weir_tensor *tensor, weir_stream stream,
     struct weir_ipc_tensor *out, struct weir_ipc_export **shared)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_share_tensor");
 	struct weir_ipc_export *export = NULL;
 	struct weir_ipc_tensor text = { 0 };
 	size_t lengths;
@@ -189,6 +192,8 @@ enum weir_status
 weir_ipc_open_tensor(const struct weir_ipc_tensor *in, int device,
     weir_stream stream, struct weir_tensor **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_open_tensor");
 	struct weir_storage *storage;
 	enum weir_status status = check_text(in, stream, out);
 
@@ -213,6 +218,8 @@ enum weir_status
 weir_ipc_view(struct weir_ipc_import *import, weir_stream stream,
     struct weir_tensor **out)
 {
+	if (os_forked())
+		return status_forked("weir_ipc_view");
 	struct weir_ipc_info info = { .struct_size = sizeof(info) };
 	struct weir_layout layout = {
 		.struct_size = sizeof(layout), .dtype = WEIR_UINT8, .ndim = 1

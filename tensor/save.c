@@ -356,6 +356,17 @@ compare_written(const void *a, const void *b, void *items)
 	return *(const size_t *)a < *(const size_t *)b ? -1 : 1;
 }
 
+/* Order what reads a tensor next after all known work on it: the host, which
+ * reads its own memory at once, or the stream that makes the tensor contiguous.
+ * Contiguous memory of a device is read in that order in any case. */
+static enum weir_status
+order_reads(const struct weir_tensor *tensor, weir_stream stream)
+{
+	if (memory_is_host(tensor->storage->memory))
+		return weir_tensor_synchronize(tensor);
+	return tensor->contiguous ? WEIR_OK : weir_tensor_join(tensor, stream);
+}
+
 static enum weir_status
 place_written(struct saving *s)
 {
@@ -372,17 +383,19 @@ place_written(struct saving *s)
 	for (size_t i = 0; i < s->n_written; i++) {
 		struct item *item = &s->items[s->order[i]];
 		const struct weir_tensor *tensor = item->tensor;
+		weir_stream stream =
+		    tensor->stream == WEIR_STREAM_ANY ? NULL : tensor->stream;
 		struct weir_tensor *dense;
-		enum weir_status status;
+		enum weir_status status = order_reads(tensor, stream);
 
+		if (status != WEIR_OK)
+			return status;
 		item->at = at;
 		at += item->bytes;
 		item->source = tensor;
 		if (tensor->contiguous)
 			continue;
-		status = weir_tensor_contiguous(tensor,
-		    tensor->stream == WEIR_STREAM_ANY ? NULL : tensor->stream,
-		    &dense);
+		status = weir_tensor_contiguous(tensor, stream, &dense);
 		if (status != WEIR_OK)
 			return status;
 		item->owned = dense;

@@ -10,6 +10,7 @@
 #include <weir/stream.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 #include "tensor/tensor.h"
@@ -192,6 +193,8 @@ record_storage_use(
 enum weir_status
 storage_use(struct weir_storage *storage, struct stream *stream)
 {
+	if (os_forked())
+		return status_forked("a use of a storage");
 	struct driver_guard guard;
 	enum weir_status status;
 	bool kept;
@@ -276,6 +279,8 @@ stream_put_behind(struct stream *later, struct stream *earlier)
 enum weir_status
 storage_join(struct weir_storage *storage, struct stream *stream)
 {
+	if (os_forked())
+		return status_forked("an order of streams");
 	struct stream **streams;
 	size_t n;
 	enum weir_status status = copy_uses(storage, &streams, &n);
@@ -291,14 +296,23 @@ storage_join(struct weir_storage *storage, struct stream *stream)
 enum weir_status
 storage_wait(struct weir_storage *storage)
 {
+	/* No stream writes to a forked child's memory of the host. */
+	if (os_forked())
+		return storage->memory == WEIR_MEMORY_HOST ?
+		    WEIR_OK :
+		    status_forked("a wait for a storage");
 	struct stream **streams;
 	size_t n;
 	enum weir_status status = copy_uses(storage, &streams, &n);
 
 	if (status != WEIR_OK)
 		return status;
-	for (size_t i = 0; i < n && status == WEIR_OK; i++)
-		status = stream_wait_host(streams[i]);
+	/* A stream that cannot be waited for, as one that is captured, is no
+	 * reason not to wait for the others. */
+	for (size_t i = 0; i < n; i++) {
+		enum weir_status waited = stream_wait_host(streams[i]);
+		status = status == WEIR_OK ? waited : status;
+	}
 	drop_uses(streams, n);
 	return status;
 }
@@ -475,7 +489,9 @@ return_to_owner(struct weir_storage *storage)
 
 	if (!ordered && storage->n_used > 0)
 		storage_wait(storage);
-	if (storage->give != NULL)
+	/* In a forked child only memory of the host can be given back. */
+	if (storage->give != NULL &&
+	    (!os_forked() || storage->memory == WEIR_MEMORY_HOST))
 		storage->give(storage->closure, storage->data);
 }
 

@@ -38,7 +38,8 @@ struct worker {
 	struct job *job;
 	pthread_t thread;
 	bool started;
-	/* For one device at a time; created at the first chunk of a device. */
+	/* For one device at a time; created at the first chunk of a device. The
+	 * stream is the thread's own: a program may capture one of the pool. */
 	int device; /* -1: none yet */
 	weir_stream stream;
 	char *buffers[BUFFERS];
@@ -131,33 +132,52 @@ next_chunk(struct job *job, struct chunk *out)
 	return true;
 }
 
+static void
+drop_stream(struct worker *w)
+{
+	if (w->stream != NULL)
+		weir_stream_destroy(w->stream);
+	w->stream = NULL;
+}
+
+/* Move the thread to another device, when its copies on the last are done. */
+static enum weir_status
+worker_move(struct worker *w, int device)
+{
+	enum weir_status status = WEIR_OK;
+
+	if (w->stream != NULL)
+		status = weir_stream_synchronize(w->stream);
+	if (status != WEIR_OK)
+		return status;
+	drop_stream(w);
+	status = weir_stream_create(device, 0, &w->stream);
+	if (status != WEIR_OK)
+		return status;
+	w->device = device;
+	for (int i = 0; i < BUFFERS; i++) {
+		weir_event_destroy(w->events[i]);
+		w->events[i] = NULL;
+		status = weir_event_create(0, &w->events[i]);
+		if (status != WEIR_OK)
+			return status;
+		if (w->buffers[i] == NULL)
+			w->buffers[i] = weir_host_malloc_on(device, CHUNK, 0);
+		if (w->buffers[i] == NULL)
+			return weir_last_status();
+	}
+	return WEIR_OK;
+}
+
 static enum weir_status
 worker_ready(struct worker *w, const struct weir_tensor *tensor, size_t piece)
 {
 	int device = tensor->storage->device;
-	enum weir_status status = WEIR_OK;
+	enum weir_status status =
+	    w->device == device ? WEIR_OK : worker_move(w, device);
 
-	if (w->device != device) {
-		if (w->stream != NULL)
-			status = weir_stream_synchronize(w->stream);
-		if (status == WEIR_OK)
-			status = weir_stream_from_pool(device, 0, &w->stream);
-		if (status != WEIR_OK)
-			return status;
-		for (int i = 0; i < BUFFERS; i++) {
-			weir_event_destroy(w->events[i]);
-			w->events[i] = NULL;
-			status = weir_event_create(0, &w->events[i]);
-			if (status != WEIR_OK)
-				return status;
-			if (w->buffers[i] == NULL)
-				w->buffers[i] =
-				    weir_host_malloc_on(device, CHUNK, 0);
-			if (w->buffers[i] == NULL)
-				return weir_last_status();
-		}
-		w->device = device;
-	}
+	if (status != WEIR_OK)
+		return status;
 	if (w->joined == piece + 1)
 		return WEIR_OK;
 	w->joined = piece + 1;
@@ -275,6 +295,7 @@ transfer_chunks(struct worker *w, bool tells)
 		weir_event_destroy(w->events[i]);
 		weir_host_free(w->buffers[i]);
 	}
+	drop_stream(w);
 }
 
 static void *

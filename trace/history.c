@@ -9,6 +9,7 @@
 
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "trace/python.h"
 #include "trace/recall.h"
@@ -227,6 +228,8 @@ history_take_stack(void)
 void
 weir_python_hold(void)
 {
+	if (os_forked())
+		return;
 	if (history_takes_stacks(WEIR_HISTORY_STATE))
 		python_hold();
 }
@@ -234,6 +237,8 @@ weir_python_hold(void)
 void
 weir_python_drop(void)
 {
+	if (os_forked())
+		return;
 	python_drop();
 }
 
@@ -395,6 +400,8 @@ history_served(const struct trace_event *event)
 enum weir_status
 weir_metadata_set(const char *text)
 {
+	if (os_forked())
+		return status_forked("weir_metadata_set");
 	return text_intern(text, &history_here.metadata);
 }
 
@@ -407,6 +414,8 @@ weir_metadata_get(void)
 enum weir_status
 weir_compile_context_push(const char *name)
 {
+	if (os_forked())
+		return status_forked("weir_compile_context_push");
 	uint32_t id;
 
 	if (name == NULL)
@@ -426,6 +435,8 @@ weir_compile_context_push(const char *name)
 enum weir_status
 weir_compile_context_pop(void)
 {
+	if (os_forked())
+		return status_forked("weir_compile_context_pop");
 	if (here.depth == 0)
 		return status_set(
 		    WEIR_EINVAL, "weir_compile_context_pop: there is none");
@@ -461,6 +472,8 @@ add_annotation(const struct trace_annotation *entry) HOLDS(lock)
 enum weir_status
 weir_annotate(const char *name, enum weir_stage stage, int device)
 {
+	if (os_forked())
+		return status_forked("weir_annotate");
 	struct trace_annotation entry = { .end = stage == WEIR_STAGE_END,
 		.device = device < 0 ? 0 : device };
 	enum weir_status status = WEIR_OK;

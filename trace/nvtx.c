@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/os.h"
 
 /* The numbers and layouts of the injection interface. */
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3 };
@@ -186,6 +187,8 @@ weir_nvtx_active(void)
 void
 weir_nvtx_mark(const char *text)
 {
+	if (os_forked())
+		return;
 	function f = function_for(MODULE_CORE, CORE_MARK);
 
 	if (f != NULL && text != NULL)
@@ -223,6 +226,8 @@ weir_nvtx_range_start(const char *text)
 void
 weir_nvtx_range_end(uint64_t range)
 {
+	if (os_forked())
+		return;
 	function f = function_for(MODULE_CORE, CORE_RANGE_END);
 
 	if (f != NULL && range != 0)
@@ -234,6 +239,8 @@ weir_nvtx_range_end(uint64_t range)
 void
 weir_nvtx_name_stream(weir_stream stream, const char *name)
 {
+	if (os_forked())
+		return;
 	function f = function_for(MODULE_CUDA, CUDA_NAME_STREAM);
 
 	if (f == NULL)
@@ -245,6 +252,8 @@ weir_nvtx_name_stream(weir_stream stream, const char *name)
 void
 weir_nvtx_name_thread(const char *name)
 {
+	if (os_forked())
+		return;
 	function f = function_for(MODULE_CORE, CORE_NAME_THREAD);
 
 	if (f != NULL && name != NULL)
@@ -271,6 +280,8 @@ weir_nvtx_name_memory(const void *ptr, const char *name)
 void
 weir_nvtx_forget(void *named)
 {
+	if (os_forked())
+		return;
 	function f = function_for(MODULE_CORE2, CORE2_RESOURCE_DESTROY);
 
 	if (f != NULL && named != NULL)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/os.h"
 #include "base/status.h"
 
 enum { OBSERVERS_MAX = 64 };
@@ -105,6 +106,8 @@ copy_all(unsigned kind, struct observer *copy)
 enum weir_status
 weir_oom_observer_add(weir_oom_observer observer, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_oom_observer_add");
 	if (observer == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_oom_observer_add: observer is NULL");
@@ -115,6 +118,8 @@ weir_oom_observer_add(weir_oom_observer observer, void *user)
 enum weir_status
 weir_oom_observer_remove(weir_oom_observer observer, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_oom_observer_remove");
 	return drop_observer(OBSERVE_OOM, (union call){ .oom = observer }, user,
 	    "weir_oom_observer_remove");
 }

@@ -31,6 +31,7 @@
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/nearest.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "trace/history.h"
 
@@ -490,6 +491,8 @@ find_path(const char *caller, const char *path, row *out)
 enum weir_status
 weir_ctl_get(const char *path, struct weir_ctl *out)
 {
+	if (os_forked())
+		return status_forked("weir_ctl_get");
 	row row;
 
 	if (out == NULL || out->struct_size < sizeof(*out))
@@ -509,6 +512,8 @@ weir_ctl_get(const char *path, struct weir_ctl *out)
 enum weir_status
 weir_ctl_list(const char *prefix, weir_ctl_visitor visitor, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_ctl_list");
 	struct walk walk = { .prefix = prefix != NULL ? prefix : "",
 		.visit = visitor,
 		.user = user };
@@ -657,6 +662,8 @@ set_reset(const row *row, const char *value)
 enum weir_status
 weir_ctl_set(const char *path, const char *value)
 {
+	if (os_forked())
+		return status_forked("weir_ctl_set");
 	row row;
 
 	if (value == NULL)

@@ -291,6 +291,8 @@ registration_status(CUresult code, const void *ptr, size_t size)
 enum weir_status
 weir_host_register(void *ptr, size_t size, unsigned flags)
 {
+	if (os_forked())
+		return status_forked("weir_host_register");
 	const unsigned all = WEIR_HOST_PORTABLE | WEIR_HOST_MAPPED;
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
 	struct driver_guard guard;
@@ -364,8 +366,7 @@ weir_host_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 	enum weir_status status = WEIR_OK;
 
 	if (os_forked())
-		return status_set(WEIR_EFORK, "weir_host_trim: %s",
-		    weir_status_text(WEIR_EFORK));
+		return status_forked("weir_host_trim");
 	if (device == WEIR_DEVICE_ALL) {
 		for (int i = 0; i < DEVICES_MAX; i++)
 			sum += trim_host(i, &keep_bytes);

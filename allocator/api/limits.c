@@ -8,6 +8,7 @@
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/request/reclaim.h"
+#include "base/os.h"
 #include "base/status.h"
 
 static size_t
@@ -32,6 +33,8 @@ trim_one(int device, size_t keep)
 enum weir_status
 weir_trim(int device, size_t keep_bytes, size_t *freed_bytes)
 {
+	if (os_forked())
+		return status_forked("weir_trim");
 	const struct driver *driver;
 	size_t sum = 0;
 	enum weir_status status = driver_get(&driver);
@@ -66,6 +69,8 @@ limit_arena(int device, struct arena **out)
 enum weir_status
 weir_limit_set(int device, size_t bytes)
 {
+	if (os_forked())
+		return status_forked("weir_limit_set");
 	struct arena *arena;
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
@@ -77,6 +82,8 @@ weir_limit_set(int device, size_t bytes)
 enum weir_status
 weir_limit_get(int device, size_t *bytes)
 {
+	if (os_forked())
+		return status_forked("weir_limit_get");
 	struct arena *arena;
 
 	if (bytes == NULL)
@@ -91,6 +98,8 @@ weir_limit_get(int device, size_t *bytes)
 enum weir_status
 weir_fraction_set(int device, double fraction)
 {
+	if (os_forked())
+		return status_forked("weir_fraction_set");
 	struct arena *arena;
 
 	if (!(fraction >= 0 && fraction <= 1))
@@ -110,6 +119,8 @@ weir_fraction_set(int device, double fraction)
 enum weir_status
 weir_fraction_get(int device, double *fraction)
 {
+	if (os_forked())
+		return status_forked("weir_fraction_get");
 	struct arena *arena;
 	size_t limit;
 

@@ -5,11 +5,14 @@
 #include "allocator/api/options.h"
 
 #include "allocator/cache/tcache.h"
+#include "base/os.h"
 #include "base/status.h"
 
 enum weir_status
 weir_options_set(const char *conf)
 {
+	if (os_forked())
+		return status_forked("weir_options_set");
 	if (conf == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_options_set: conf is NULL");

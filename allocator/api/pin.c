@@ -31,8 +31,7 @@ enum weir_status
 weir_pin(const void *ptr) UNCHECKED
 {
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "weir_pin: %s", weir_status_text(WEIR_EFORK));
+		return status_forked("weir_pin");
 	struct block *block = find_live((CUdeviceptr)(uintptr_t)ptr);
 	if (block == NULL)
 		return status_set(WEIR_EINVAL,
@@ -66,8 +65,7 @@ weir_unpin(const void *ptr)
 	CUdeviceptr addr = (CUdeviceptr)(uintptr_t)ptr;
 
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "weir_unpin: %s", weir_status_text(WEIR_EFORK));
+		return status_forked("weir_unpin");
 	/* The block may be gone, so it cannot name its arena. */
 	for (int device = 0; device < DEVICES_MAX; device++)
 		for (struct arena *a = arena_peek(device); a != NULL;

@@ -27,12 +27,13 @@ describe_run(const struct block *block, struct weir_block_info *info)
 enum weir_status
 weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
 {
+	if (os_forked())
+		return status_forked("weir_block_info");
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
 		    "weir_block_info: out is NULL or its "
 		    "struct_size is not set");
-	struct block *block =
-	    ptr != NULL && !os_forked() ? find_locked(ptr) : NULL;
+	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	if (block == NULL)
 		return status_set(WEIR_EINVAL,
 		    "weir_block_info(%p): no live block of weir "
@@ -53,6 +54,8 @@ weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
 enum weir_status
 weir_largest_free(int device, weir_stream handle, size_t *bytes)
 {
+	if (os_forked())
+		return status_forked("weir_largest_free");
 	struct stream *stream;
 	size_t largest = 0;
 
@@ -124,6 +127,8 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 enum weir_status
 weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 {
+	if (os_forked())
+		return status_forked("weir_memory_info");
 	size_t available;
 	size_t total;
 

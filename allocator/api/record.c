@@ -102,8 +102,7 @@ record_call(const struct record *record, const void *ptr, weir_stream handle)
 	if (record_known(record, ptr, handle, &status))
 		return status;
 	if (os_forked())
-		return status_set(WEIR_EFORK, "%s: %s", record->call,
-		    weir_status_text(WEIR_EFORK));
+		return status_forked(record->call);
 	status = record_on(record, ptr, handle, WEIR_DEVICE_CURRENT);
 	/* All work is that of the current device, which may use memory of
 	 * another, and that of the block's. */

@@ -14,6 +14,7 @@
 #include "allocator/memory/counters.h"
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 
 /* ---- Reading ----------------------------------------------------------- */
@@ -57,12 +58,16 @@ read_stats(int device, struct weir_stats *out, const char *call,
 enum weir_status
 weir_stats(int device, struct weir_stats *out)
 {
+	if (os_forked())
+		return status_forked("weir_stats");
 	return read_stats(device, out, "weir_stats", device_stats);
 }
 
 enum weir_status
 weir_host_stats(int device, struct weir_stats *out)
 {
+	if (os_forked())
+		return status_forked("weir_host_stats");
 	return read_stats(device, out, "weir_host_stats", device_host_stats);
 }
 
@@ -116,6 +121,8 @@ add_all(struct weir_stats *to, const struct weir_stats *from)
 enum weir_status
 weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 {
+	if (os_forked())
+		return status_forked("weir_stats_stream");
 	const struct options *options;
 	struct weir_stats copy = { 0 };
 	struct stream *stream;
@@ -256,23 +263,31 @@ reset(int device, enum account account, enum reset what)
 enum weir_status
 weir_stats_reset_peak(int device)
 {
+	if (os_forked())
+		return status_forked("weir_stats_reset_peak");
 	return reset(device, ACCOUNT_DEVICE, RESET_PEAKS);
 }
 
 enum weir_status
 weir_host_stats_reset_peak(int device)
 {
+	if (os_forked())
+		return status_forked("weir_host_stats_reset_peak");
 	return reset(device, ACCOUNT_HOST, RESET_PEAKS);
 }
 
 enum weir_status
 weir_stats_reset_accumulated(int device)
 {
+	if (os_forked())
+		return status_forked("weir_stats_reset_accumulated");
 	return reset(device, ACCOUNT_DEVICE, RESET_SUMS);
 }
 
 enum weir_status
 weir_host_stats_reset_accumulated(int device)
 {
+	if (os_forked())
+		return status_forked("weir_host_stats_reset_accumulated");
 	return reset(device, ACCOUNT_HOST, RESET_SUMS);
 }

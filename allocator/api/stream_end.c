@@ -4,6 +4,7 @@
  */
 #include "allocator/memory/arena.h"
 #include "allocator/request/reclaim.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"
 
@@ -24,6 +25,8 @@ end_heap(struct stream *stream)
 enum weir_status
 weir_stream_retire(weir_stream handle)
 {
+	if (os_forked())
+		return status_forked("weir_stream_retire");
 	struct stream *stream;
 
 	if (stream_is_default(handle) || handle == WEIR_STREAM_ANY)
@@ -51,6 +54,8 @@ weir_stream_retire(weir_stream handle)
 enum weir_status
 weir_stream_destroy(weir_stream handle)
 {
+	if (os_forked())
+		return status_forked("weir_stream_destroy");
 	struct stream *stream = NULL;
 	enum weir_status status = WEIR_OK;
 

@@ -14,6 +14,7 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 
 static struct handle *
@@ -363,6 +364,8 @@ check_peers(int device, int peer)
 enum weir_status
 weir_peer_access(int device, int peer)
 {
+	if (os_forked())
+		return status_forked("weir_peer_access");
 	if (device < 0 || peer < 0)
 		return status_set(WEIR_ENODEVICE,
 		    "weir_peer_access(%d, %d): no such device", device, peer);

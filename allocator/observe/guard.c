@@ -4,6 +4,16 @@
  * The driver is called with no lock held. Therefore weir looks a block up,
  * reads its zones, and looks it up again before it reports damage: a block that
  * was freed and allocated again meanwhile has another serial number.
+ *
+ * Note [Order of fills]
+ *
+ * weir writes on a stream of its own, which nothing orders. So the host waits
+ * before each fill for all work that may still use the memory, and after it for
+ * the fill. A new block may be used only in the order of its stream: the work
+ * of that stream so far includes, or comes after, all work of earlier owners of
+ * the memory. A block that is freed may have been used on all streams of its
+ * device, and on those of other devices that were recorded. weir does not fill
+ * what it cannot wait for, as while a stream is captured.
  */
 #include "allocator/observe/guard.h"
 
@@ -28,7 +38,8 @@ enum {
 	PIECE = 64 << 10, /* bytes looked at in one go */
 	LINE = 512,       /* of a report */
 	STACK_LINES = 32,
-	PLACES = 8, /* functions in line at one address */
+	PLACES = 8,    /* functions in line at one address */
+	ELSEWHERE = 8, /* recorded streams of other devices */
 };
 
 /* A guarded block and the zones before and after it. */
@@ -405,12 +416,47 @@ struct visit {
 	struct arena *arena;
 	struct zones zones;
 	bool filled; /* the zones hold the pattern */
+	/* References: the block's stream, and streams of other devices that
+	 * used the block. `more`: there are others. */
+	struct stream *owner;
+	struct stream *elsewhere[ELSEWHERE];
+	unsigned n_elsewhere;
+	bool more;
 	struct driver_guard guard;
 	struct own_stream own;
 };
 
+static void
+note_streams(struct visit *visit, const struct block *block)
+{
+	const struct arena *arena = block->arena;
+
+	visit->owner = stream_ref(block->pool->owner->stream);
+	visit->n_elsewhere = 0;
+	visit->more = false;
+	for (const struct use *u = block->pending.uses; u != NULL;
+	     u = u->next) {
+		struct stream *stream = u->queue->stream;
+		if (stream->context == arena->context)
+			continue;
+		if (visit->n_elsewhere == ELSEWHERE)
+			visit->more = true;
+		else
+			visit->elsewhere[visit->n_elsewhere++] =
+			    stream_ref(stream);
+	}
+}
+
+static void
+put_streams(const struct visit *visit)
+{
+	stream_put(visit->owner);
+	for (unsigned i = 0; i < visit->n_elsewhere; i++)
+		stream_put(visit->elsewhere[i]);
+}
+
 /* Enter the context for a visit to the guarded block at `ptr`, until
- * guard_leave(). False: it is no guarded block, or the context cannot be
+ * leave_block(). False: it is no guarded block, or the context cannot be
  * entered. */
 static bool
 enter_block(const void *ptr, struct visit *visit) UNCHECKED
@@ -422,8 +468,40 @@ enter_block(const void *ptr, struct visit *visit) UNCHECKED
 	visit->arena = block->arena;
 	visit->zones = zones_of(block);
 	visit->filled = block->guarded == GUARD_FILLED;
+	note_streams(visit, block);
 	lock_leave(&visit->arena->lock);
-	return guard_enter(visit->arena, &visit->guard, &visit->own);
+	if (guard_enter(visit->arena, &visit->guard, &visit->own))
+		return true;
+	put_streams(visit);
+	return false;
+}
+
+static void
+leave_block(const struct visit *visit)
+{
+	guard_leave(&visit->guard);
+	put_streams(visit);
+}
+
+/* Wait until earlier owners of a new block's memory no longer use it: Note
+ * [Order of fills]. Memory of WEIR_STREAM_ANY is free of all work. False: the
+ * stream is captured, or the driver refuses. */
+static bool
+wait_for_earlier(const struct visit *visit)
+{
+	return visit->owner->handle == WEIR_STREAM_ANY ||
+	    stream_wait_host(visit->owner) == WEIR_OK;
+}
+
+/* Wait for the work of other devices on the block. */
+static bool
+wait_elsewhere(const struct visit *visit)
+{
+	bool done = !visit->more;
+
+	for (unsigned i = 0; i < visit->n_elsewhere && done; i++)
+		done = stream_wait_host(visit->elsewhere[i]) == WEIR_OK;
+	return done;
 }
 
 void
@@ -433,8 +511,8 @@ guard_fill(const void *ptr) UNCHECKED
 
 	if (!enter_block(ptr, &v))
 		return;
-	bool filled = fill_zones(&v.zones, &v.own);
-	guard_leave(&v.guard);
+	bool filled = wait_for_earlier(&v) && fill_zones(&v.zones, &v.own);
+	leave_block(&v);
 	if (filled)
 		change_guard(&v.zones, GUARD_CUT, GUARD_FILLED);
 }
@@ -454,10 +532,10 @@ guard_look(const void *ptr, bool poison) UNCHECKED
 		/* A thread that checks all blocks must not check this one any
 		 * more. */
 		change_guard(&v.zones, GUARD_FILLED, GUARD_CUT);
-		if (poison)
+		if (poison && wait_elsewhere(&v))
 			fill_with_poison(&v.zones, &v.own);
 	}
-	guard_leave(&v.guard);
+	leave_block(&v);
 }
 
 /* Copy the lowest `max` guarded blocks of an arena above an address, in

@@ -6,6 +6,8 @@
  * and the bytes of the block beyond the request, hold a pattern. weir checks
  * the pattern when the block is freed, at weir_trim() and at weir_check(), and
  * fills freed memory with another pattern. Each of these waits for the device.
+ * While a stream of the device is captured, a freed block is neither checked
+ * nor filled.
  */
 #ifndef ALLOCATOR_OBSERVE_GUARD_H
 #define ALLOCATOR_OBSERVE_GUARD_H
@@ -27,8 +29,9 @@ enum weir_status guard_cut(
  * device's context. Holds no lock. */
 void guard_forget_device(int device);
 
-/* Write the pattern into the zones of a block that was just allocated. If that
- * fails the block is not checked later. Holds no lock. */
+/* Write the pattern into the zones of a block that was just allocated, after
+ * the work of its stream. If that fails, as while the stream is captured, the
+ * block is not checked later. Waits for the stream. Holds no lock. */
 void guard_fill(const void *ptr);
 
 /* Check a block that is about to be freed, report overwritten bytes, and fill

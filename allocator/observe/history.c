@@ -12,6 +12,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
+#include "base/os.h"
 #include "base/status.h"
 
 /* ---- Callbacks --------------------------------------------------------- */
@@ -27,6 +28,8 @@ enum weir_status
 weir_trace_callback_add(
     enum weir_trace_kind kind, weir_trace_callback callback, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_trace_callback_add");
 	enum weir_status status = observe_add(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
@@ -38,6 +41,8 @@ enum weir_status
 weir_trace_callback_remove(
     enum weir_trace_kind kind, weir_trace_callback callback, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_trace_callback_remove");
 	enum weir_status status = observe_remove(kind, callback, user);
 
 	if (status == WEIR_OK && is_of_memory(kind))
@@ -56,6 +61,8 @@ _Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
 enum weir_status
 weir_memory_observer_add(weir_memory_observer observer, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_memory_observer_add");
 	enum weir_status status = observe_memory_add(observer, user);
 
 	if (status == WEIR_OK) {
@@ -68,6 +75,8 @@ weir_memory_observer_add(weir_memory_observer observer, void *user)
 enum weir_status
 weir_memory_observer_remove(weir_memory_observer observer, void *user)
 {
+	if (os_forked())
+		return status_forked("weir_memory_observer_remove");
 	enum weir_status status = observe_memory_remove(observer, user);
 
 	if (status == WEIR_OK && !observed(OBSERVE_MEMORY)) {
@@ -114,6 +123,8 @@ forget_stacks(struct arena *arena)
 enum weir_status
 weir_history_start(const struct weir_history *history)
 {
+	if (os_forked())
+		return status_forked("weir_history_start");
 	struct history_settings settings;
 	enum weir_status status = history_read(history, &settings);
 	if (status != WEIR_OK)
@@ -129,6 +140,8 @@ weir_history_start(const struct weir_history *history)
 enum weir_status
 weir_history_stop(void)
 {
+	if (os_forked())
+		return status_forked("weir_history_stop");
 	history_unset();
 	tcache_refresh();
 	resize_all(true);
@@ -142,6 +155,8 @@ weir_history_stop(void)
 enum weir_status
 weir_history_info(int device, struct weir_history_info *out)
 {
+	if (os_forked())
+		return status_forked("weir_history_info");
 	if (out == NULL || out->struct_size < sizeof(*out))
 		return status_set(WEIR_EINVAL,
 		    "weir_history_info: out is NULL or its struct_size is "

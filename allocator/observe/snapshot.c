@@ -539,8 +539,7 @@ check_call(const char *path, enum weir_snapshot_format format)
 	static const char call[] = "weir_snapshot_write";
 
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+		return status_forked(call);
 	if (path == NULL || *path == '\0')
 		return status_set(WEIR_EINVAL, "%s: there is no path", call);
 	if (format != WEIR_SNAPSHOT_PICKLE && format != WEIR_SNAPSHOT_JSON)
@@ -642,6 +641,8 @@ enum weir_status
 weir_snapshot_write(const char *path, enum weir_snapshot_format format,
     const struct weir_snapshot *what)
 {
+	if (os_forked())
+		return status_forked("weir_snapshot_write");
 	struct wish wish;
 	enum weir_status status = check_call(path, format);
 	if (status == WEIR_OK)
@@ -751,8 +752,7 @@ weir_segments_visit(
 	struct wish wish;
 
 	if (os_forked())
-		return status_set(
-		    WEIR_EFORK, "%s: %s", call, weir_status_text(WEIR_EFORK));
+		return status_forked(call);
 	if (visitor == NULL)
 		return status_set(WEIR_EINVAL, "%s: visitor is NULL", call);
 	enum weir_status status = read_wish(what, &wish);

@@ -334,6 +334,8 @@ void model_check_graphs(struct model *m);
 void model_clear_graphs(struct model *m);
 /* Undo a pin, if there is one. */
 void model_unpin(struct model *m, unsigned i);
+/* Fill a block on the stream of a slot. */
+void model_write(struct model *m, struct model_block *b, unsigned slot);
 /* Free a block the plain way. */
 void model_release(struct model *m, size_t i);
 /* Allocate, for any stream or for one, and free any block. These are steps of a

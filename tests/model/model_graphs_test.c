@@ -2,6 +2,8 @@
  * Random programs of graphs beside ordinary work, with every kind of failure,
  * under a limit, with moved memory, and with a history.
  */
+#include <stdlib.h>
+
 #include "tests/model/model.h"
 #include "tests/support/device.h"
 
@@ -90,4 +92,26 @@ TEST_TIMEOUT(replaying_the_history_of_graphs_gives_the_snapshot, 300)
 	};
 
 	model_run(&mix, test_effort(device_is_simulated() ? 6000 : 300));
+}
+
+/* weir fills and reads zones on a stream of its own. While a stream is captured
+ * it cannot wait for the device, which must not make it write too early. */
+TEST_TIMEOUT(guarded_blocks_beside_captures_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "guarded blocks beside captures",
+		.slots = 6,
+		.live = 20,
+		.small = 80,
+		.any = 6,
+		.late_ns = 200000,
+		.weight = { GRAPHS, [STEP_allocate] = 60, [STEP_release] = 60,
+		    [STEP_hand_over] = 15, [STEP_write] = 160, [STEP_read] = 60,
+		    [STEP_name_use] = 10, [STEP_wait] = 10, [STEP_event] = 10,
+		    [STEP_busy] = 100, [STEP_change] = 8, [STEP_capture] = 200,
+		    [STEP_trim] = 4 },
+	};
+
+	setenv("WEIR_CONF", "guard:64", 1);
+	model_run(&mix, test_effort(device_is_simulated() ? 3000 : 300));
 }

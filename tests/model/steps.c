@@ -535,17 +535,13 @@ fill_pieces(struct model *m, const struct model_block *b, uint32_t tag,
 }
 
 void
-step_write(struct model *m)
+model_write(struct model *m, struct model_block *b, unsigned slot)
 {
-	struct model_block *b = model_any_block(m);
-	unsigned slot = model_any_slot(m);
 	uint32_t tag = (uint32_t)model_below(m, UINT32_MAX) + 1;
 	bool later;
 
-	if (b == NULL || b->size < 4)
+	if (b->size < 4)
 		return;
-	if (b->owner < SLOTS && model_chance(m, 40))
-		slot = b->owner;
 	model_say(m, "write %p, %zu bytes of stream %u, on stream %u",
 	    (void *)b->at, b->size, b->owner, slot);
 	if (!model_order(m, b, slot, true) || !name_before(m, b, slot, &later))
@@ -558,6 +554,19 @@ step_write(struct model *m)
 	report_work(m, slot);
 	if (later)
 		name_after(m, b, slot);
+}
+
+void
+step_write(struct model *m)
+{
+	struct model_block *b = model_any_block(m);
+	unsigned slot = model_any_slot(m);
+
+	if (b == NULL)
+		return;
+	if (b->owner < SLOTS && model_chance(m, 40))
+		slot = b->owner;
+	model_write(m, b, slot);
 }
 
 void

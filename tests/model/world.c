@@ -223,6 +223,29 @@ step_change(struct model *m)
  * A stream is captured for a while, with no work, so that it can neither be
  * fenced nor made to wait. What it is given meanwhile it uses afterwards.
  */
+/* Free a block, mostly while its stream still works on it, and allocate for the
+ * stream, which may get the block's memory. */
+static void
+replace_any(struct model *m)
+{
+	struct model_block *b = model_any_block(m);
+
+	if (b == NULL)
+		return;
+	unsigned owner = b->owner;
+	bool known = owner < SLOTS && m->slots[owner].kind != SLOT_EMPTY;
+	/* No stream has to wait for the captured one, or for a default one. */
+	if (known && owner > SLOT_PER_THREAD && owner != m->captured &&
+	    (b->writer == owner || b->writer == SLOT_NONE) &&
+	    (b->readers & ~slot_bit(owner)) == 0) {
+		busy(model_stream(m, owner), 1);
+		model_write(m, b, owner);
+	}
+	model_release(m, (size_t)(b - m->blocks));
+	if (known)
+		model_allocate(m, owner);
+}
+
 void
 step_capture(struct model *m)
 {
@@ -246,6 +269,8 @@ step_capture(struct model *m)
 			model_allocate(m, slot);
 		else if (model_chance(m, 30))
 			model_allocate(m, model_any_slot(m));
+		else if (model_chance(m, 50))
+			replace_any(m);
 		else
 			model_release_any(m);
 		model_check(m);

@@ -434,6 +434,40 @@ TEST(an_imported_array_is_ordered_both_ways)
 	expect_healthy();
 }
 
+/* One stream that cannot be waited for is no reason not to wait for another. */
+TEST(foreign_memory_goes_back_after_all_work_that_can_be_waited_for)
+{
+	weir_stream captured = new_stream(), late = new_stream();
+	void *memory = take(4096, NULL);
+	struct weir_foreign foreign = { .struct_size = sizeof(foreign),
+		.data = memory,
+		.bytes = 4096,
+		.give = count_give,
+		.closure = &memory };
+	int64_t length = 4096;
+	struct weir_layout layout = { .struct_size = sizeof(layout),
+		.dtype = WEIR_UINT8,
+		.ndim = 1,
+		.shape = &length };
+	struct weir_storage *storage;
+	struct weir_tensor *tensor;
+
+	finish(NULL);
+	EXPECT_OK(weir_storage_wrap(&foreign, &storage));
+	EXPECT_OK(weir_tensor_over(storage, &layout, late, &tensor));
+	weir_storage_release(storage);
+	EXPECT_OK(weir_tensor_record(tensor, captured));
+	busy(late, LATE_MS);
+	EXPECT_OK(weir_tensor_fill(tensor, WEIR_UINT8, "\6", late));
+	capture_begin(captured);
+	weir_tensor_destroy(tensor);
+	EXPECT_EQ(gives, 1);
+	EXPECT(is_done(late));
+	capture_end(captured);
+	give(memory);
+	expect_healthy();
+}
+
 TEST(impossible_arrays_are_refused_without_a_call_of_their_owner)
 {
 	void *memory = take(4096, NULL);

@@ -42,7 +42,7 @@ expect_no_gpu(void *ptr)
 	EXPECT_NO_MEMORY(weir_malloc_on(0, 512, NULL), WEIR_EFORK);
 	EXPECT_STATUS(weir_init(), WEIR_EFORK);
 	EXPECT_STATUS(weir_record_stream(ptr, NULL), WEIR_EFORK);
-	EXPECT_STATUS(weir_block_info(ptr, &info), WEIR_EINVAL);
+	EXPECT_STATUS(weir_block_info(ptr, &info), WEIR_EFORK);
 	EXPECT_STATUS(weir_trim(0, 0, NULL), WEIR_EFORK);
 	EXPECT_STATUS(weir_stats(0, &s), WEIR_EFORK);
 	EXPECT_STATUS(weir_limit_get(0, &bytes), WEIR_EFORK);

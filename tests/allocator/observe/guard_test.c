@@ -265,6 +265,109 @@ TEST(captures_go_on_as_ever)
 	expect_healthy();
 }
 
+/* ---- While another stream is captured ---------------------------------- */
+
+TEST(memory_freed_during_a_capture_is_not_filled_before_its_work_is_done)
+{
+	conf("guard:512");
+	weir_stream a = new_stream();
+	FILE *file = hear();
+	void *first = take(100 * KIB, a);
+	weir_stream captured = new_stream();
+
+	capture_begin(captured);
+	busy(a, LATE_MS);
+	fill(first, 100 * KIB, 7, a);
+	give(first);
+	void *second = take(1000, a);
+	fill(second, 1000, 9, a);
+	capture_end(captured);
+	finish(a);
+	EXPECT(check() == NULL);
+	give(second);
+	EXPECT_STR_EQ(heard(file), "");
+	expect_healthy();
+}
+
+TEST(a_copy_from_memory_freed_during_a_capture_is_right)
+{
+	enum { N = 100 * KIB };
+	conf("guard:512");
+	weir_stream a = new_stream();
+	void *first = take(N, a);
+	void *to = take(N, a);
+	weir_stream captured = new_stream();
+
+	fill(first, N, 7, a);
+	finish(a);
+	capture_begin(captured);
+	busy(a, LATE_MS);
+	copy(to, first, N, a);
+	give(first);
+	void *second = take(1000, a);
+	capture_end(captured);
+	expect_filled(to, N, 7, a);
+	give(second);
+	expect_healthy();
+}
+
+TEST(a_write_behind_a_block_of_a_capture_of_another_stream_is_a_fault)
+{
+	conf("guard:64");
+	weir_stream a = new_stream();
+	weir_stream captured = new_stream();
+
+	capture_begin(captured);
+	void *ptr = take(1000, a);
+
+	fill(at(ptr, 1000), 1, 7, a);
+	capture_end(captured);
+	finish(a);
+	EXPECT_STR_HAS(check(), "1 byte behind the block of 1000 bytes");
+}
+
+/* The stream's own work cannot be waited for while it is captured. */
+TEST(a_block_of_a_captured_stream_is_not_checked)
+{
+	conf("guard:512");
+	weir_stream a = new_stream();
+	void *first = take(100 * KIB, a);
+
+	busy(a, LATE_MS);
+	fill(first, 100 * KIB, 7, a);
+	capture_begin(a);
+	give(first);
+	void *second = take(1000, a);
+	capture_end(a);
+	finish(a);
+	EXPECT(check() == NULL);
+	give(second);
+	expect_healthy();
+}
+
+TEST(freed_memory_is_not_filled_before_the_work_of_another_device_is_done)
+{
+	device_need(2);
+	conf("guard:64");
+	EXPECT_OK(weir_peer_access(0, 1));
+	weir_stream a = new_stream();
+	EXPECT_OK(weir_set_device(1));
+	weir_stream b = new_stream();
+	void *to = take(1000, b);
+	EXPECT_OK(weir_set_device(0));
+	void *ptr = take(1000, a);
+
+	fill(ptr, 1000, 7, a);
+	finish(a);
+	EXPECT_OK(weir_set_device(1));
+	busy(b, LATE_MS);
+	copy(to, ptr, 1000, b);
+	record(ptr, b);
+	give(ptr);
+	expect_filled(to, 1000, 7, b);
+	expect_healthy();
+}
+
 /* A zone that could not be written is not checked. */
 TEST(a_driver_that_refuses_makes_no_false_report)
 {
