@@ -17,8 +17,9 @@
 
 enum tool_exit {
 	TOOL_DONE = 0,
-	TOOL_NO = 1,    /* the answer is no, or the work failed */
-	TOOL_USAGE = 2, /* the command line is wrong */
+	TOOL_NO = 1,     /* the answer is no, or the work failed */
+	TOOL_FAILED = 2, /* no host memory, or the output cannot be written */
+	TOOL_USAGE = 2,  /* the command line is wrong */
 };
 
 /* A line of the table in commands.c. */
