@@ -346,6 +346,12 @@ test-faults: tests ## programs under the preload, with each call of the driver f
 	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \
 	    scripts/test-run --sim $(B) tests/tools/preload_faults_
 
+# 5,000 starts; `make test` makes 900.
+.PHONY: test-memory
+test-memory: tests ## each subcommand of weir, with each of its allocations failing
+	WEIR_TEST_EFFORT=100 WEIR_TEST_TIMEOUT_SCALE=10 \
+	    scripts/test-run --sim $(B) tests/tools/weir/memory_
+
 # 10,000,000 events of each kind of memory; `make test` makes 100,000.
 .PHONY: test-bounded
 test-bounded: tests ## what long programs of producers and consumers hold over time

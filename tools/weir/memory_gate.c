@@ -143,8 +143,7 @@ realloc(void *old, size_t size)
 
 	if (next == 0)
 		next = (uintptr_t)__libc_realloc;
-	block =
-	    next != 0 ? ((void *(*)(void *, size_t))next)(old, size) : NULL;
+	block = next != 0 ? ((void *(*)(void *, size_t))next)(old, size) : NULL;
 	return old != NULL && size == 0 ? block : checked(block, size);
 }
 
@@ -161,9 +160,9 @@ aligned(uintptr_t next, size_t alignment, size_t size)
 	void *block;
 
 	errno = ENOMEM;
-	block = next != 0 ? ((void *(*)(size_t, size_t))next)(
-				alignment, at_least_one(size)) :
-			    NULL;
+	block = next != 0 ?
+	    ((void *(*)(size_t, size_t))next)(alignment, at_least_one(size)) :
+	    NULL;
 	return block == NULL && errno == EINVAL ? NULL : checked(block, size);
 }
 
@@ -176,8 +175,8 @@ memalign(size_t alignment, size_t size)
 void *
 aligned_alloc(size_t alignment, size_t size)
 {
-	return aligned(find_next(&next_aligned_alloc, "aligned_alloc"),
-	    alignment, size);
+	return aligned(
+	    find_next(&next_aligned_alloc, "aligned_alloc"), alignment, size);
 }
 
 int

@@ -166,7 +166,9 @@ bool locate_quietly(const char *part, char path[TOOL_PATH]);
 
 /*
  * True if a GPU can be used. A child process asks the driver: CUDA stays
- * uninitialised in this process, so that this process may still fork.
+ * uninitialised in this process, so that this process may still fork. The
+ * command ends with TOOL_FAILED, after a complaint, if there is no memory or no
+ * process to ask with.
  */
 bool gpu_present(void);
 

@@ -1,7 +1,7 @@
 /*
  * An allocator that fails one allocation of the weir command, or all from one
- * on. SHORT_MALLOC names a file with a `struct short_malloc`, which the test and
- * all processes of the command share.
+ * on. SHORT_MALLOC names a file with a `struct short_malloc`, which the test
+ * and all processes of the command share.
  */
 #include "tests/tools/fake/short_malloc.h"
 
@@ -40,8 +40,8 @@ join_test(void)
 	if (path == NULL || strcmp(program_invocation_short_name, "weir") != 0)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	map = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED,
-	    fd, 0);
+	map = mmap(
+	    NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (fd < 0 || map == MAP_FAILED)
 		_exit(125);
 	close(fd);
