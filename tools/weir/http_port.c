@@ -223,27 +223,6 @@ free_place(void)
 	return oldest;
 }
 
-/* Accept one client. Returns false if the system cannot connect any. */
-static bool
-accept_client(int listener)
-{
-	struct client *client = free_place();
-	int fd;
-
-	if (client == NULL)
-		return true;
-	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0)
-		return errno != EMFILE && errno != ENFILE && errno != ENOBUFS &&
-		    errno != ENOMEM;
-	client->fd = fd;
-	client->came_ms = clock_ms();
-	client->used = 0;
-	client->request[0] = '\0';
-	client_enter(client, READING, REQUEST_MS);
-	return true;
-}
-
 /* ---- Answers ----------------------------------------------------------- */
 
 /* Send what the system takes. */
@@ -337,6 +316,33 @@ client_drain(struct client *client)
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		client_close(client);
+}
+
+/* Accept clients while there are places. All that are waiting come in at once,
+ * so that their requests share one refresh(). Returns false if the system
+ * cannot connect any. */
+static bool
+accept_clients(int listener)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		struct client *client = free_place();
+		int fd;
+
+		if (client == NULL)
+			return true;
+		fd =
+		    accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			return errno != EMFILE && errno != ENFILE &&
+			    errno != ENOBUFS && errno != ENOMEM;
+		client->fd = fd;
+		client->came_ms = clock_ms();
+		client->used = 0;
+		client->request[0] = '\0';
+		client_enter(client, READING, REQUEST_MS);
+		client_read(client);
+	}
+	return true;
 }
 
 /* ---- Turns ------------------------------------------------------------- */
@@ -478,7 +484,7 @@ port_turn(int listener)
 		end_late_client(&clients[i], now_ms);
 	}
 	if (polled[CLIENTS].revents != 0)
-		fine = accept_client(listener);
+		fine = accept_clients(listener);
 	return fine;
 }
 

@@ -24,7 +24,7 @@
 
 enum {
 	PROCESSES = 64, /* further processes are left out */
-	ANSWER_MS = 2000,
+	ANSWER_MS = 1000,
 };
 
 /* ---- Samples ----------------------------------------------------------- */
