@@ -236,9 +236,11 @@ lib_obj := $(call obj,$(lib_src))
 sim_obj := $(call obj,$(sim_src))
 # The page of `weir view`, which is no source of this tree.
 page_obj := $(B)/obj/viewer/page.o
-# A tool's parts without its main(), for its tests.
-tool_part := $(filter-out %/main.o,$(call obj,$(tool_src) $(report_src))) \
-	$(page_obj)
+# A tool's parts without its main() and its gate of allocations, for its tests.
+# A sanitizer has a gate of its own.
+tool_part := $(filter-out %/main.o %/memory_gate.o,$(call obj,$(tool_src) \
+	$(report_src))) $(page_obj)
+tool_gate := $(if $(SAN),,$(call obj,tools/weir/memory_gate.c))
 # The benchmarks print and look for libraries as the command does.
 bench_obj := $(call obj,$(filter-out $(instructions_src) $(growth_src),$(bench_src)) \
 	tools/weir/text.c tools/weir/locate.c base/utf8.c)
@@ -345,6 +347,12 @@ test-life: tests ## ten thousand programs that start and end in all kinds of way
 test-faults: tests ## programs under the preload, with each call of the driver failing
 	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \
 	    scripts/test-run --sim $(B) tests/tools/preload_faults_
+
+# 5,000 starts; `make test` makes 900.
+.PHONY: test-memory
+test-memory: tests ## each subcommand of weir, with each of its allocations failing
+	WEIR_TEST_EFFORT=100 WEIR_TEST_TIMEOUT_SCALE=10 \
+	    scripts/test-run --sim $(B) tests/tools/weir/memory_
 
 # 10,000,000 events of each kind of memory; `make test` makes 100,000.
 .PHONY: test-bounded
@@ -581,7 +589,8 @@ $(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
 
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
-$(B)/bin/weir: $(call obj,$(tool_src) $(report_src)) $(page_obj) $(libweir_a)
+$(B)/bin/weir: $(call obj,tools/weir/main.c) $(tool_gate) $(tool_part) \
+		$(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)

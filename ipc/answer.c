@@ -14,6 +14,12 @@
  * or a reply that does not fit into the socket, ends the connection. There are
  * at most PEERS peers, and a peer's holds are a list of existing exports.
  *
+ * A guest is a peer that holds nothing. It costs the program two descriptors,
+ * so there are at most GUESTS. A newcomer gets the place of the guest that came
+ * first, unless that has had less than GRACE_MS to open something; until then
+ * the newcomer waits in the system's queue. So connections that say nothing
+ * keep nobody out, and take no descriptors that the program needs.
+ *
  * A forked child does not have this thread, so it closes the sockets. At exit
  * the thread is asked to end, and exit waits for it.
  */
@@ -36,7 +42,14 @@
 #include "base/status.h"
 #include "ipc/ipc.h"
 
-enum { PEERS = 256, WAITING = 64, END_S = 5 };
+enum {
+	PEERS = 256,
+	GUESTS = 32,
+	GRACE_MS = 100,
+	REST_MS = 100, /* when the system has no more descriptors */
+	WAITING = 64,
+	END_S = 5,
+};
 
 /* An export that a peer has open. */
 struct hold {
@@ -49,6 +62,7 @@ struct hold {
  */
 struct peer {
 	bool used;
+	uint64_t came_ns;
 	atomic_int fd;    /* -1: the connection is closed */
 	atomic_int pidfd; /* -1: the entry is not used */
 	struct hold *holds;
@@ -230,40 +244,6 @@ serve_peer(struct peer *peer)
 
 /* ---- Peers ------------------------------------------------------------- */
 
-static struct peer *
-find_free(void)
-{
-	for (int i = 0; i < PEERS; i++)
-		if (!peers[i].used)
-			return &peers[i];
-	return NULL;
-}
-
-static void
-greet_peer(void)
-{
-	struct ipc_reply reply;
-	struct peer *peer = find_free();
-	int fd = accept4(
-	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	int pidfd = -1;
-	pid_t pid;
-
-	if (fd < 0)
-		return;
-	if (ipc_peer(fd, &pid) && peer != NULL)
-		pidfd = ipc_process_open(pid);
-	if (pidfd >= 0) {
-		*peer = (struct peer){ .used = true };
-		atomic_store(&peer->pidfd, pidfd);
-		atomic_store(&peer->fd, fd);
-		return;
-	}
-	reply = ipc_reply_make(IPC_OPEN, IPC_TOO_MANY);
-	send_ipc_reply(fd, &reply, NULL);
-	close(fd);
-}
-
 /* Remove a peer that has ended, or has disconnected and holds nothing. */
 static void
 forget_peer(struct peer *peer)
@@ -273,6 +253,80 @@ forget_peer(struct peer *peer)
 	close_descriptor(&peer->fd);
 	close_descriptor(&peer->pidfd);
 	peer->used = false;
+}
+
+static struct peer *
+find_free(void)
+{
+	for (int i = 0; i < PEERS; i++)
+		if (!peers[i].used)
+			return &peers[i];
+	return NULL;
+}
+
+/* The guest that came first, if there are as many guests as may be; else
+ * NULL. */
+static struct peer *
+guest_to_leave(void)
+{
+	struct peer *first = NULL;
+	int guests = 0;
+
+	for (int i = 0; i < PEERS; i++) {
+		struct peer *peer = &peers[i];
+
+		if (!peer->used || peer->holds != NULL)
+			continue;
+		guests++;
+		if (first == NULL || peer->came_ns < first->came_ns)
+			first = peer;
+	}
+	return guests >= GUESTS ? first : NULL;
+}
+
+/* Must a newcomer wait until the first guest has had its time? */
+static bool
+is_crowded(void)
+{
+	const struct peer *guest = guest_to_leave();
+
+	return guest != NULL &&
+	    os_monotonic_ns() - guest->came_ns < GRACE_MS * UINT64_C(1000000);
+}
+
+static void
+greet_peer(void)
+{
+	struct ipc_reply reply;
+	struct peer *guest = guest_to_leave();
+	struct peer *peer;
+	int fd = accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int pidfd = -1;
+	pid_t pid;
+
+	/* Without descriptors the peer stays in the queue; asking again at once
+	 * would keep a processor busy. */
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			poll(NULL, 0, REST_MS);
+		return;
+	}
+	if (guest != NULL)
+		forget_peer(guest);
+	peer = find_free();
+	if (ipc_peer(fd, &pid) && peer != NULL)
+		pidfd = ipc_process_open(pid);
+	if (pidfd >= 0) {
+		*peer =
+		    (struct peer){ .used = true, .came_ns = os_monotonic_ns() };
+		atomic_store(&peer->pidfd, pidfd);
+		atomic_store(&peer->fd, fd);
+		return;
+	}
+	reply = ipc_reply_make(IPC_OPEN, IPC_TOO_MANY);
+	send_ipc_reply(fd, &reply, NULL);
+	close(fd);
 }
 
 /* A descriptor that the program has closed reports nothing any more, and its
@@ -297,58 +351,67 @@ look_at_peer(struct peer *peer, short said, short ended)
 
 /* ---- The thread -------------------------------------------------------- */
 
-enum { FIRST_PEER = 2, POLLED = FIRST_PEER + 2 * PEERS };
+/* The array for poll(): the eventfd, the listener unless a newcomer has to
+ * wait, then two entries for each peer. There are none for places that are
+ * free, because poll() refuses more entries than the program may have
+ * descriptors. */
+struct polled_peers {
+	struct pollfd fds[2 + 2 * PEERS];
+	struct peer *peer[PEERS];
+	size_t count; /* of peers */
+};
 
 /* poll() ignores descriptors of -1. */
 static void
-fill_descriptors(struct pollfd *polled)
+fill_descriptors(struct polled_peers *polled)
 {
-	polled[0] =
+	polled->fds[0] =
 	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
-	polled[1] =
-	    (struct pollfd){ .fd = atomic_load(&listener), .events = POLLIN };
+	polled->fds[1] =
+	    (struct pollfd){ .fd = is_crowded() ? -1 : atomic_load(&listener),
+		    .events = POLLIN };
+	polled->count = 0;
 	for (int i = 0; i < PEERS; i++) {
-		struct pollfd *pair = &polled[FIRST_PEER + 2 * i];
-		bool used = peers[i].used;
+		struct pollfd *pair = &polled->fds[2 + 2 * polled->count];
 
-		pair[0] =
-		    (struct pollfd){ .fd =
-					 used ? atomic_load(&peers[i].fd) : -1,
-			    .events = POLLIN };
-		pair[1] =
-		    (struct pollfd){ .fd = used ? atomic_load(&peers[i].pidfd) :
-						  -1,
-			    .events = POLLIN };
+		if (!peers[i].used)
+			continue;
+		pair[0] = (struct pollfd){ .fd = atomic_load(&peers[i].fd),
+			.events = POLLIN };
+		pair[1] = (struct pollfd){ .fd = atomic_load(&peers[i].pidfd),
+			.events = POLLIN };
+		polled->peer[polled->count++] = &peers[i];
 	}
 }
 
 static void *
 run_answering(void *unused)
 {
-	static struct pollfd polled[POLLED];
+	static struct polled_peers polled;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "weir-ipc");
 	status_mute();
 	while (!atomic_load(&ending)) {
-		fill_descriptors(polled);
-		int ready = poll(polled, POLLED, -1);
+		fill_descriptors(&polled);
+		int ready = poll(polled.fds, 2 + 2 * polled.count,
+		    polled.fds[1].fd < 0 ? GRACE_MS : -1);
 
 		if (ready < 0 && errno != EINTR && errno != ENOMEM)
 			break;
 		if (ready <= 0)
 			continue;
 		/* The program has closed descriptors that are not its own. */
-		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
+		if (((polled.fds[0].revents | polled.fds[1].revents) &
+			POLLNVAL) != 0)
 			break;
-		for (int i = 0; i < PEERS; i++) {
-			struct pollfd *pair = &polled[FIRST_PEER + 2 * i];
+		for (size_t i = 0; i < polled.count; i++) {
+			const struct pollfd *pair = &polled.fds[2 + 2 * i];
 
-			if (peers[i].used)
-				look_at_peer(&peers[i], pair[0].revents,
-				    pair[1].revents);
+			look_at_peer(
+			    polled.peer[i], pair[0].revents, pair[1].revents);
 		}
-		if (polled[1].revents != 0)
+		if (polled.fds[1].revents != 0)
 			greet_peer();
 	}
 	return NULL;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 
@@ -62,7 +63,15 @@ connect_to(const struct ipc_name *name, int *out)
 		    "weir_ipc_open: no socket can be made (error %d)", errno);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (struct sockaddr *)&address, size) != 0) {
+	/* A signal interrupts connect() while the owner's queue is full. */
+	uint64_t end = os_monotonic_ns() + patience_ms * UINT64_C(1000000);
+	int code;
+	do
+		code = connect(fd, (struct sockaddr *)&address, size);
+	while (code != 0 && errno == EINTR && os_monotonic_ns() < end);
+	if (code != 0 && errno == EINTR)
+		errno = EAGAIN;
+	if (code != 0) {
 		enum weir_status status =
 		    errno == EAGAIN ? WEIR_ENOTREADY : WEIR_EINVAL;
 		close(fd);

@@ -249,7 +249,7 @@ enum weir_status
 meeting_connect(int folder, pid_t pid, unsigned timeout_ms, int *fd)
 {
 	struct sockaddr_un address = socket_address(folder, pid);
-	int made = new_socket(0);
+	int made = new_socket(timeout_ms == 0 ? SOCK_NONBLOCK : 0);
 
 	if (made < 0)
 		return fail_meeting("cannot be made", "a socket");

@@ -49,7 +49,7 @@ void meeting_leave(int folder, pid_t pid);
 
 /*
  * Connect to a process. Sending to it and receiving from it give up after
- * `timeout_ms`.
+ * `timeout_ms`. With 0 nothing waits, and the socket does not block.
  *
  * @return WEIR_OK; WEIR_ENOTSUP, without a message, if there is no socket of
  *         this process; WEIR_ENOTREADY if there was a process once; WEIR_EINVAL

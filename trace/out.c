@@ -17,6 +17,46 @@
 #include "base/os.h"
 #include "base/status.h"
 
+/* The files of out_open() that are not complete. More of them at a time than
+ * there are places are not listed. */
+static _Atomic(struct out *) incomplete[8];
+
+enum { LISTED = sizeof(incomplete) / sizeof(incomplete[0]) };
+
+static void
+list_incomplete(struct out *out)
+{
+	for (int i = 0; i < LISTED; i++) {
+		struct out *none = NULL;
+
+		if (atomic_compare_exchange_strong(&incomplete[i], &none, out))
+			return;
+	}
+}
+
+static void
+unlist_incomplete(struct out *out)
+{
+	for (int i = 0; i < LISTED; i++) {
+		struct out *found = out;
+
+		if (atomic_compare_exchange_strong(
+			&incomplete[i], &found, NULL))
+			return;
+	}
+}
+
+void
+out_unlink_open(void)
+{
+	for (int i = 0; i < LISTED; i++) {
+		struct out *out = atomic_load(&incomplete[i]);
+
+		if (out != NULL)
+			unlink(out->beside);
+	}
+}
+
 static enum weir_status
 fail_out(const char *path, const char *what, int error)
 {
@@ -96,6 +136,7 @@ out_open(const char *path, struct out **out)
 		meta_free(made, sizeof(*made));
 		return status;
 	}
+	list_incomplete(made);
 	*out = made;
 	return WEIR_OK;
 }
@@ -161,6 +202,7 @@ drop_out(struct out *out)
 {
 	if (is_own(out))
 		unlink(out->beside);
+	unlist_incomplete(out);
 	meta_free(out, sizeof(*out));
 }
 
@@ -187,6 +229,7 @@ out_close(struct out *out)
 		drop_out(out);
 		return status;
 	}
+	unlist_incomplete(out);
 	meta_free(out, sizeof(*out));
 	return WEIR_OK;
 }

@@ -42,6 +42,10 @@ enum weir_status out_close(struct out *out);
 /* Remove the file and free `out`. */
 void out_abandon(struct out *out);
 
+/* Remove all files that are not complete, for a process that ends at once. This
+ * neither allocates nor takes a lock. */
+void out_unlink_open(void);
+
 /* Write out the buffer; out_close() reports failures. */
 void out_flush(struct out *out);
 

@@ -17,6 +17,13 @@
  * all buffers are static. It may wait for the file that a snapshot is written
  * to, which therefore must be a plain file.
  *
+ * When all places are taken, a newcomer gets one of them: that of a watcher
+ * that has asked for nothing within GRACE_MS, else that of one that floods,
+ * else that of the one that was silent longest. So watchers cannot keep others
+ * out, and one that asks now and then keeps its place beside any number of
+ * silent ones. While all have come within GRACE_MS, newcomers wait in the
+ * system's queue.
+ *
  * The signal's handler sets a flag and wakes the thread, no more. It is
  * installed only if the program has no handler at that time, and does nothing
  * in a child. SIGTERM is handled too if a snapshot is wanted at the end:
@@ -56,9 +63,13 @@
 #include "trace/meeting.h"
 
 enum {
-	CLIENTS = 8,
+	CLIENTS = 32,
 	STACK_BYTES = 512 << 10,
 	NAP_MS = 5,
+	GREET_NAP_MS = 1,
+	REST_MS = 100, /* when the system has no more descriptors */
+	GRACE_MS = 100,
+	FLOOD_PER_S = 20,      /* requests of one watcher */
 	GLANCE_MS = 10 * 1000, /* how often silent watchers are searched for */
 	SILENCE_S = 120,
 	END_S = 5,
@@ -81,7 +92,11 @@ static unsigned process;
 static int handled; /* the signal; 0: none */
 
 /* Used by the agent's thread only. */
-static uint64_t heard_ns[CLIENTS];
+static struct {
+	uint64_t came_ns;  /* monotonic */
+	uint64_t heard_ns; /* of os_time_ns() */
+	uint64_t requests;
+} watchers[CLIENTS];
 static struct watch_reply reply;
 static struct watch_ctl_reply values;
 
@@ -256,70 +271,139 @@ serve_watcher(int fd)
 }
 
 static void
-greet(void)
+agent_nap(long milliseconds)
 {
-	int fd = accept4(
-	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	int i = 0;
-
-	if (fd < 0)
-		return;
-	while (i < CLIENTS && atomic_load(&clients[i]) >= 0)
-		i++;
-	if (i < CLIENTS && meeting_peer_is_own(fd)) {
-		heard_ns[i] = os_time_ns();
-		atomic_store(&clients[i], fd);
-		return;
-	}
-	begin_reply(WATCH_STATS);
-	refuse_watcher(i < CLIENTS ? "this process is another user's" :
-				     "too many are watching already");
-	send_reply(fd, watch_reply_size(0));
-	close(fd);
-}
-
-/* ---- The thread -------------------------------------------------------- */
-
-static void
-agent_nap(void)
-{
-	const struct timespec time = { .tv_nsec = NAP_MS * 1000000L };
+	const struct timespec time = { .tv_nsec = milliseconds * 1000000L };
 
 	nanosleep(&time, NULL);
 }
 
-/* Fill the array for poll(): the eventfd, the listener, then the watchers. */
-static size_t
-fill_polled(struct pollfd *polled)
+/* How readily a watcher loses its place to a newcomer; 0: not now. */
+static uint64_t
+watcher_costs(int i)
 {
-	size_t n = 2;
+	enum { SILENT = 1, FLOODS = 2, ASKED_NOTHING = 3 };
+	const uint64_t class = UINT64_C(1) << 60;
+	uint64_t here_ns = os_monotonic_ns() - watchers[i].came_ns;
+	uint64_t most =
+	    FLOOD_PER_S + FLOOD_PER_S * (here_ns / UINT64_C(1000000000));
 
-	polled[0] =
-	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
-	polled[1] =
-	    (struct pollfd){ .fd = atomic_load(&listener), .events = POLLIN };
-	for (int i = 0; i < CLIENTS; i++)
-		polled[n++] = (struct pollfd){ .fd = atomic_load(&clients[i]),
-			.events = POLLIN };
-	return n;
+	if (here_ns < GRACE_MS * UINT64_C(1000000))
+		return 0;
+	if (watchers[i].requests == 0)
+		return ASKED_NOTHING * class + here_ns;
+	if (watchers[i].requests > most)
+		return FLOODS * class + watchers[i].requests;
+	return SILENT * class + (os_time_ns() - watchers[i].heard_ns);
+}
+
+/* The place for a newcomer: one that is free, or that of the watcher which
+ * loses it; CLIENTS if there is none now. A watcher that has asked keeps its
+ * place while one that has not may still turn out to ask nothing. */
+static int
+find_place(void)
+{
+	uint64_t most = 0;
+	int worst = CLIENTS;
+	bool undecided = false;
+
+	for (int i = 0; i < CLIENTS; i++) {
+		uint64_t costs;
+
+		if (atomic_load(&clients[i]) < 0)
+			return i;
+		costs = watcher_costs(i);
+		undecided |= costs == 0 && watchers[i].requests == 0;
+		if (costs > most) {
+			most = costs;
+			worst = i;
+		}
+	}
+	return worst < CLIENTS && watchers[worst].requests > 0 && undecided ?
+	    CLIENTS :
+	    worst;
 }
 
 static void
-look_at_clients(const struct pollfd *polled)
+greet(void)
 {
-	uint64_t now_ns = os_time_ns();
+	int fd = accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int i;
 
+	/* Without descriptors the watcher stays in the queue; asking again at
+	 * once would keep a processor busy. */
+	if (fd < 0) {
+		agent_nap(errno == EMFILE || errno == ENFILE ? REST_MS :
+							       GREET_NAP_MS);
+		return;
+	}
+	i = find_place();
+	if (i < CLIENTS && meeting_peer_is_own(fd)) {
+		close_one(&clients[i]);
+		watchers[i].came_ns = os_monotonic_ns();
+		watchers[i].heard_ns = os_time_ns();
+		watchers[i].requests = 0;
+		atomic_store(&clients[i], fd);
+		return;
+	}
+	begin_reply(WATCH_STATS);
+	refuse_watcher("this process is another user's");
+	send_reply(fd, watch_reply_size(0));
+	close(fd);
+	agent_nap(GREET_NAP_MS);
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+/* The array for poll(): the eventfd, the listener unless a newcomer has to
+ * wait, then the watchers. It has no empty entries, because poll() refuses more
+ * entries than the program may have descriptors. */
+struct polled {
+	struct pollfd fds[2 + CLIENTS];
+	int client[2 + CLIENTS]; /* of fds from the third on */
+	size_t count;
+};
+
+static void
+fill_polled(struct polled *polled)
+{
+	polled->fds[0] =
+	    (struct pollfd){ .fd = atomic_load(&wake), .events = POLLIN };
+	polled->fds[1] = (struct pollfd){
+		.fd = find_place() < CLIENTS ? atomic_load(&listener) : -1,
+		.events = POLLIN
+	};
+	polled->count = 2;
 	for (int i = 0; i < CLIENTS; i++) {
 		int fd = atomic_load(&clients[i]);
 
-		if (fd < 0 || polled[i].fd != fd)
+		if (fd < 0)
 			continue;
-		if (polled[i].revents != 0) {
-			heard_ns[i] = now_ns;
+		polled->client[polled->count] = i;
+		polled->fds[polled->count++] =
+		    (struct pollfd){ .fd = fd, .events = POLLIN };
+	}
+}
+
+static void
+look_at_clients(const struct polled *polled)
+{
+	uint64_t now_ns = os_time_ns();
+
+	for (size_t n = 2; n < polled->count; n++) {
+		int i = polled->client[n];
+		int fd = atomic_load(&clients[i]);
+
+		if (fd < 0 || polled->fds[n].fd != fd)
+			continue;
+		if (polled->fds[n].revents != 0) {
+			watchers[i].heard_ns = now_ns;
+			watchers[i].requests++;
 			if (!serve_watcher(fd))
 				close_one(&clients[i]);
-			agent_nap();
-		} else if (now_ns - heard_ns[i] >
+			agent_nap(NAP_MS);
+		} else if (now_ns - watchers[i].heard_ns >
 		    SILENCE_S * UINT64_C(1000000000)) {
 			close_one(&clients[i]);
 		}
@@ -357,26 +441,28 @@ look_at_wake(int fd)
 static void *
 agent_run(void *unused)
 {
-	struct pollfd polled[2 + CLIENTS];
+	static struct polled polled;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "weir-watch");
 	status_mute();
 	while (!atomic_load(&ending)) {
-		size_t n = fill_polled(polled);
-		int ready = poll(polled, n, GLANCE_MS);
+		fill_polled(&polled);
+		int ready = poll(polled.fds, polled.count,
+		    polled.fds[1].fd < 0 ? GRACE_MS : GLANCE_MS);
 
 		if (ready < 0 && errno != EINTR && errno != ENOMEM)
 			break;
 		if (ready <= 0)
 			continue;
 		/* The program has closed descriptors that it does not know. */
-		if (((polled[0].revents | polled[1].revents) & POLLNVAL) != 0)
+		if (((polled.fds[0].revents | polled.fds[1].revents) &
+			POLLNVAL) != 0)
 			break;
-		if (polled[0].revents != 0)
-			look_at_wake(polled[0].fd);
-		look_at_clients(polled + 2);
-		if (polled[1].revents != 0)
+		if (polled.fds[0].revents != 0)
+			look_at_wake(polled.fds[0].fd);
+		look_at_clients(&polled);
+		if (polled.fds[1].revents != 0)
 			greet();
 	}
 	return NULL;

@@ -434,6 +434,41 @@ TEST(a_flood_of_connections_ends)
 	expect_healthy();
 }
 
+/* Connect again and again, say nothing, and stay. */
+static void
+crowd(int fd)
+{
+	struct weir_ipc_handle handle;
+
+	hear(fd, &handle, sizeof(handle));
+	for (int i = 0; i < FLOOD; i++)
+		connect_to(&handle);
+	meet(fd);
+	meet(fd);
+}
+
+TEST(silent_connections_take_few_descriptors_and_keep_nobody_out)
+{
+	struct other wild = other_start(crowd);
+	struct other other = other_start(open_and_close);
+	struct weir_ipc_handle handle;
+	void *ptr = take(1 * MIB, NULL);
+
+	fill(ptr, 1 * MIB, 3, NULL);
+	struct weir_ipc_export *export = share(ptr, NULL, &handle);
+	unsigned before = open_files();
+	tell(wild.fd, &handle, sizeof(handle));
+	meet(wild.fd);
+	EXPECT_LE(open_files(), before + 2 * 32 + 2);
+	tell(other.fd, &handle, sizeof(handle));
+	meet(other.fd);
+	other_end(&other);
+	meet(wild.fd);
+	other_end(&wild);
+	weir_ipc_release(export);
+	expect_healthy();
+}
+
 /* ---- Owners that end --------------------------------------------------- */
 
 struct owners_message {

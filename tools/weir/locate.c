@@ -123,17 +123,23 @@ bool
 gpu_present(void)
 {
 	pid_t child;
-	int status;
+	int status = 0;
 
 	fflush(NULL);
 	child = fork();
-	if (child < 0)
-		return false;
 	if (child == 0)
 		probe_gpu();
-	while (waitpid(child, &status, 0) < 0)
+	while (child > 0 && waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
-			return false;
+			child = -1;
+	/* The simulated device must not answer for a GPU that was not looked
+	 * for. */
+	if (child < 0 ||
+	    (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_FAILED)) {
+		complain("cannot look for a GPU: %s",
+		    child < 0 ? strerror(errno) : "out of memory");
+		exit(TOOL_FAILED);
+	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

@@ -3,6 +3,7 @@
  */
 #include <argp.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,28 @@ finish_output(int status, void *unused)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return;
 	complain("cannot write the output");
-	_exit(status == TOOL_DONE ? TOOL_NO : status);
+	_exit(status > TOOL_FAILED ? status : TOOL_FAILED);
+}
+
+static void
+ignore_signal(int number)
+{
+	(void)number;
+}
+
+/* Let a write beyond the size that files may have fail, as a write to a full
+ * disk does, in place of ending the process. A handler, unlike SIG_IGN, is gone
+ * in programs that `weir run` starts. */
+static void
+survive_file_limit(void)
+{
+	struct sigaction action = { .sa_handler = ignore_signal,
+		.sa_flags = SA_RESTART };
+	struct sigaction found;
+
+	if (sigaction(SIGXFSZ, NULL, &found) == 0 &&
+	    found.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &action, NULL);
 }
 
 /* Remove a flag that stands before the command; such a flag serves all
@@ -65,8 +87,9 @@ main(int argc, char **argv)
 	const struct command *command;
 
 	occupy_streams();
+	survive_file_limit();
 	if (on_exit(finish_output, NULL) != 0)
-		return TOOL_NO;
+		return TOOL_FAILED;
 	progress_start();
 	argp_err_exit_status = TOOL_USAGE;
 	if (!parse_global_flag(&argc, &argv))

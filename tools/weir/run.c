@@ -444,6 +444,23 @@ end_as(int status)
 	return 128 + WTERMSIG(status);
 }
 
+/* Write the reports that the program could not write. A process of its own does
+ * it, so that a failure cannot change the status, which is the program's. */
+static void
+report_apart(int ledger, pid_t program, int status)
+{
+	pid_t writer = fork();
+
+	if (writer <= 0)
+		last_reports(ledger, program, status);
+	if (writer == 0) {
+		fflush(stderr);
+		_exit(TOOL_DONE);
+	}
+	while (writer > 0 && waitpid(writer, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* Run the program in a child process, and write the reports that it cannot
  * write. Returns the exit status. */
 static int
@@ -476,7 +493,7 @@ run_as_child(const struct choices *choices)
 		return TOOL_NO;
 	}
 	status = wait_for_program(program, &all);
-	last_reports(ledger, program, status);
+	report_apart(ledger, program, status);
 	return end_as(status);
 }
 

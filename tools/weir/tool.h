@@ -17,8 +17,9 @@
 
 enum tool_exit {
 	TOOL_DONE = 0,
-	TOOL_NO = 1,    /* the answer is no, or the work failed */
-	TOOL_USAGE = 2, /* the command line is wrong */
+	TOOL_NO = 1,     /* the answer is no, or the work failed */
+	TOOL_FAILED = 2, /* no host memory, or the output cannot be written */
+	TOOL_USAGE = 2,  /* the command line is wrong */
 };
 
 /* A line of the table in commands.c. */
@@ -165,7 +166,9 @@ bool locate_quietly(const char *part, char path[TOOL_PATH]);
 
 /*
  * True if a GPU can be used. A child process asks the driver: CUDA stays
- * uninitialised in this process, so that this process may still fork.
+ * uninitialised in this process, so that this process may still fork. The
+ * command ends with TOOL_FAILED, after a complaint, if there is no memory or no
+ * process to ask with.
  */
 bool gpu_present(void);
 

@@ -18,10 +18,8 @@
 #include "tools/weir/tool.h"
 #include "trace/meeting.h"
 
-/* The program that a `weir run` waits for; for another process the process
- * itself. */
-static pid_t
-program_of(pid_t pid)
+pid_t
+watch_program_of(pid_t pid)
 {
 	char path[64];
 	char own[TOOL_PATH];
@@ -49,7 +47,7 @@ bool
 watch_reach(pid_t named, unsigned timeout_ms, int *fd)
 {
 	enum weir_status worst = WEIR_ENOTSUP;
-	pid_t pid = program_of(named);
+	pid_t pid = watch_program_of(named);
 
 	for (unsigned i = 0; i < MEETING_FOLDERS; i++) {
 		int folder;
@@ -126,11 +124,16 @@ is_refusal(const struct watch_reply *reply, size_t n)
 	    watch_reply_fault(reply, n, (enum watch_kind)reply->kind) == NULL;
 }
 
+bool
+watch_send(int fd, const struct watch_request *request, int file)
+{
+	return send_request(fd, request, sizeof(*request), file);
+}
+
 enum watch_answer
-watch_ask(int fd, const struct watch_request *request, int file,
+watch_receive(int fd, const struct watch_request *request, bool sent,
     struct watch_reply *reply)
 {
-	bool sent = send_request(fd, request, sizeof(*request), file);
 	ssize_t n = receive_reply(fd, reply, sizeof(*reply));
 	const char *fault;
 
@@ -147,6 +150,13 @@ watch_ask(int fd, const struct watch_request *request, int file,
 	complain("the answer of the process cannot be used: %s",
 	    fault != NULL ? fault : "the request was not sent");
 	return WATCH_FAILED;
+}
+
+enum watch_answer
+watch_ask(int fd, const struct watch_request *request, int file,
+    struct watch_reply *reply)
+{
+	return watch_receive(fd, request, watch_send(fd, request, file), reply);
 }
 
 enum watch_answer

@@ -21,6 +21,10 @@ pid_t watch_parse_pid(const char *text, const struct argp_state *state);
  * False, with a complaint, on failure. */
 bool watch_reach(pid_t pid, unsigned timeout_ms, int *fd);
 
+/* The program that a `weir run` waits for; for another process the process
+ * itself. */
+pid_t watch_program_of(pid_t pid);
+
 /* Call `visit` with a connection to each process that can be watched. The
  * connection is closed after the call. Sockets of ended processes are
  * removed. */
@@ -38,6 +42,28 @@ enum watch_answer { WATCH_ANSWERED, WATCH_ENDED, WATCH_FAILED };
  * or -1. */
 enum watch_answer watch_ask(int fd, const struct watch_request *request,
     int file, struct watch_reply *reply);
+
+/* The two halves of watch_ask(). `sent` is what watch_send() returned; a
+ * process that refuses watchers has answered before. */
+bool watch_send(int fd, const struct watch_request *request, int file);
+enum watch_answer watch_receive(int fd, const struct watch_request *request,
+    bool sent, struct watch_reply *reply);
+
+/* Called with the statistics of one process. */
+typedef void watch_visit(const struct watch_reply *reply, void *user);
+
+/*
+ * Request statistics of all processes that can be watched, of `most` at most,
+ * at the same time. A process that has not answered after timeout_ms is left
+ * out, with a complaint.
+ */
+void watch_gather(
+    size_t most, unsigned timeout_ms, watch_visit *visit, void *user);
+
+/* Request statistics of one process. A complaint is made for WATCH_FAILED;
+ * WATCH_ENDED means that there is no such process to be watched. */
+enum watch_answer watch_gather_one(
+    pid_t pid, unsigned timeout_ms, watch_visit *visit, void *user);
 
 /* Request values by name, or set a value. `rows` is written for a list only. */
 enum watch_answer watch_ask_values(int fd,

@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -19,7 +22,7 @@
 #include "trace/watch.h"
 
 /* How long an answer may take: longer than the test. */
-enum { TIMEOUT_MS = 3600 * 1000, WATCHERS = 8 };
+enum { TIMEOUT_MS = 3600 * 1000, WATCHERS = 32 };
 
 static const struct watch_request ask_stats = { WATCH_MAGIC, WATCH_VERSION,
 	WATCH_STATS, 0 };
@@ -42,15 +45,21 @@ be_watched(void)
 }
 
 static int
-come(void)
+come_to(pid_t pid)
 {
 	int folder;
 	int fd;
 
 	EXPECT_EQ(meeting_folder(0, false, &folder), WEIR_OK);
-	EXPECT_OK(meeting_connect(folder, getpid(), TIMEOUT_MS, &fd));
+	EXPECT_OK(meeting_connect(folder, pid, TIMEOUT_MS, &fd));
 	close(folder);
 	return fd;
+}
+
+static int
+come(void)
+{
+	return come_to(getpid());
 }
 
 static void
@@ -129,26 +138,111 @@ TEST(a_watcher_gets_the_present_state)
 	give(kept);
 }
 
-TEST(several_watch_at_once_and_one_too_many_is_refused)
+TEST(several_watch_at_once_and_one_more_takes_the_place_of_the_most_silent)
 {
 	int fds[WATCHERS];
-	const struct watch_reply *reply;
 
 	be_watched();
 	for (int i = 0; i < WATCHERS; i++) {
 		fds[i] = come();
 		stats_from(fds[i]);
 	}
-	reply = hear(come());
-	EXPECT_NOT_NULL(reply);
-	EXPECT_EQ(reply->failed, 1);
-	EXPECT_STR_EQ(reply->text, "too many are watching already");
-	/* Earlier clients are served as before; one that leaves makes a place
-	 * free. */
-	close(fds[0]);
-	for (int i = 1; i < WATCHERS; i++)
-		stats_from(fds[i]);
+	os_time_skip(1000000000);
+	for (int i = 0; i < WATCHERS; i++)
+		if (i != 5)
+			stats_from(fds[i]);
 	stats_from(come());
+	EXPECT_NULL(hear(fds[5]));
+	for (int i = 0; i < WATCHERS; i++)
+		if (i != 5)
+			stats_from(fds[i]);
+}
+
+TEST(a_thousand_silent_connections_cost_few_descriptors_and_keep_nobody_out)
+{
+	enum { MANY = 1000 };
+	int regular;
+	int before;
+	pid_t wild;
+
+	be_watched();
+	regular = come();
+	stats_from(regular);
+	before = open_files();
+	fflush(NULL);
+	wild = fork();
+	if (wild == 0) {
+		for (int i = 0; i < MANY; i++)
+			come_to(getppid());
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < 20; i++) {
+		int fd = come();
+
+		stats_from(fd);
+		stats_from(regular);
+		EXPECT_LE(open_files(), before + WATCHERS + 1);
+		close(fd);
+	}
+	EXPECT_EQ(kill(wild, SIGKILL), 0);
+	EXPECT_EQ(waitpid(wild, NULL, 0), wild);
+	stats_from(regular);
+	expect_healthy();
+}
+
+TEST(watchers_that_flood_lose_their_places_first)
+{
+	int fds[WATCHERS];
+
+	be_watched();
+	for (int i = 0; i < WATCHERS; i++) {
+		fds[i] = come();
+		stats_from(fds[i]);
+	}
+	for (int i = 0; i < 100; i++)
+		stats_from(fds[7]);
+	stats_from(come());
+	EXPECT_NULL(hear(fds[7]));
+	for (int i = 0; i < WATCHERS; i++)
+		if (i != 7)
+			stats_from(fds[i]);
+}
+
+/* Accepting fails then, again and again. */
+TEST(a_program_without_descriptors_is_not_kept_busy)
+{
+	enum { FEW = 24 };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct rlimit limit;
+	struct timespec used;
+	double before;
+	int waiting;
+	int folder;
+	int last = 0;
+
+	be_watched();
+	stats_from(come());
+	EXPECT_EQ(meeting_folder(0, false, &folder), WEIR_OK);
+	snprintf(address.sun_path, sizeof(address.sun_path),
+	    "/proc/self/fd/%d/%ld.sock", folder, (long)getpid());
+	waiting = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = FEW;
+	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int fd = 0; fd >= 0; fd = dup(STDERR_FILENO))
+		last = fd;
+	EXPECT_GT(last, 0);
+	EXPECT_EQ(
+	    connect(waiting, (struct sockaddr *)&address, sizeof(address)), 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	before = (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+	usleep(1000 * 1000);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	EXPECT_LT(
+	    (double)used.tv_sec + (double)used.tv_nsec / 1e9 - before, 0.3);
+	close(last);
+	stats_from(waiting);
 }
 
 /* The agent, which is in this process, takes its peers for another user's, and

@@ -270,7 +270,7 @@ expect_no_output(const char *redirected, const char *command)
 		"--help", NULL };
 	struct command_result result = command_run(argv);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "cannot write the output");
 	command_free(&result);
 	free(weir);
