@@ -268,17 +268,18 @@ set_report(const struct choices *choices)
 	    set_variable("WEIR_CHECK_STREAMS", "1");
 }
 
-/* Put a path before the paths of a variable. */
+/* Set a variable to two parts with a colon between them. A part may be NULL or
+ * empty. */
 static bool
-set_first(const char *name, const char *path)
+set_joined(const char *name, const char *first, const char *last)
 {
-	const char *old = getenv(name);
+	bool both =
+	    first != NULL && *first != '\0' && last != NULL && *last != '\0';
 	char *all;
 	bool done;
 
-	if (old == NULL || *old == '\0')
-		return set_variable(name, path);
-	if (asprintf(&all, "%s:%s", path, old) < 0) {
+	if (asprintf(&all, "%s%s%s", first != NULL ? first : "",
+		both ? ":" : "", last != NULL ? last : "") < 0) {
 		complain("out of memory");
 		return false;
 	}
@@ -301,13 +302,42 @@ set_nvtx(const struct choices *choices, const char *library)
 	return set_variable(name, library);
 }
 
+/* Add an option to a sanitizer's variable, unless the user has set it. */
+static bool
+set_sanitizer(const char *name, const char *option, const char *value)
+{
+	const char *given = getenv(name);
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s=%s", option, value);
+	return (given != NULL && strstr(given, option) != NULL) ||
+	    set_joined(name, given, text);
+}
+
+/* AddressSanitizer ends a program in which another library comes before its
+ * runtime, because that library might replace malloc(); weir's does not.
+ * ThreadSanitizer's search for deadlocks ends a program that holds more than 64
+ * locks; weir's malloc, which no program calls, holds more during a fork. The
+ * variables reach also the programs that this one starts, and programs without
+ * a sanitizer do not read them. */
+static bool
+set_sanitizers(void)
+{
+	return set_sanitizer("ASAN_OPTIONS", "verify_asan_link_order", "0") &&
+	    set_sanitizer("TSAN_OPTIONS", "detect_deadlocks", "0");
+}
+
+/* Libraries that the user preloads come first: they may have to, and what they
+ * replace, they replace in front of weir as in front of the driver. */
 static bool
 set_preload(const struct choices *choices)
 {
 	char library[TOOL_PATH];
 
 	return locate("libweir_preload.so", library) &&
-	    set_nvtx(choices, library) && set_first("LD_PRELOAD", library);
+	    set_nvtx(choices, library) &&
+	    set_joined("LD_PRELOAD", getenv("LD_PRELOAD"), library) &&
+	    set_sanitizers();
 }
 
 /* Put the package's site folder before Python's path. Python runs its
@@ -324,7 +354,7 @@ set_torch(const struct choices *choices)
 	if (!locate_quietly("../python/weir/site", folder) &&
 	    !locate("python/weir/site", folder))
 		return false;
-	if (!set_first("PYTHONPATH", folder))
+	if (!set_joined("PYTHONPATH", folder, getenv("PYTHONPATH")))
 		return false;
 	return (given != NULL && *given != '\0' && strcmp(given, "0") != 0) ||
 	    set_variable("WEIR_TORCH", "1");
