@@ -31,8 +31,10 @@ allocate_pinned(void **out, size_t bytes, unsigned flags, CUresult *code)
 	}
 	gate_leave_weir();
 	*code = gate_result(status);
-	if (status == WEIR_OK)
+	if (status == WEIR_OK) {
+		tsan_host_allocated();
 		*out = memory;
+	}
 	return status == WEIR_OK || status == WEIR_EHOSTMEM;
 }
 
@@ -84,6 +86,7 @@ cuMemFreeHost(void *ptr)
 	if (!allocator_find(ptr, &block) || !block.host)
 		return CUDA_ERROR_INVALID_VALUE;
 	address_forget(address);
+	tsan_host_freed();
 	gate_enter_weir();
 	status = free_host(ptr, block.device);
 	gate_leave_weir();

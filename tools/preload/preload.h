@@ -191,6 +191,16 @@ extern _Atomic(uint64_t) gate_changes;
 void gate_changed(void);
 uint64_t gate_change(void);
 
+/* tsan.c, Note [What ThreadSanitizer does not see]. tsan_ignore() and
+ * tsan_heed() may be nested. They are called only if it is there. */
+extern bool tsan_is_there;
+void tsan_ignore(void);
+void tsan_heed(void);
+
+/* Page-locked memory is about to be freed, and was allocated. */
+void tsan_host_freed(void);
+void tsan_host_allocated(void);
+
 /* Enclose every call of weir in these, so that its driver calls, and the calls
  * that the driver makes in turn, are not hooked. */
 extern PRELOAD_THREAD int gate_in_weir; /* > 0 while a call of weir runs */
@@ -199,11 +209,15 @@ static inline void
 gate_enter_weir(void)
 {
 	gate_in_weir++;
+	if (__builtin_expect(tsan_is_there, false))
+		tsan_ignore();
 }
 
 static inline void
 gate_leave_weir(void)
 {
+	if (__builtin_expect(tsan_is_there, false))
+		tsan_heed();
 	gate_in_weir--;
 }
 

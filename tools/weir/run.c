@@ -13,26 +13,17 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
 
-#include "tools/report/ledger.h"
 #include "tools/weir/guess.h"
-#include "tools/weir/last_report.h"
+#include "tools/weir/program.h"
 #include "tools/weir/tool.h"
-
-/* Exit statuses that shells use if a program cannot be run, or does not
- * exist. */
-enum { EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct choices {
 	const char *report;
@@ -277,17 +268,18 @@ set_report(const struct choices *choices)
 	    set_variable("WEIR_CHECK_STREAMS", "1");
 }
 
-/* Put a path before the paths of a variable. */
+/* Set a variable to two parts with a colon between them. A part may be NULL or
+ * empty. */
 static bool
-set_first(const char *name, const char *path)
+set_joined(const char *name, const char *first, const char *last)
 {
-	const char *old = getenv(name);
+	bool both =
+	    first != NULL && *first != '\0' && last != NULL && *last != '\0';
 	char *all;
 	bool done;
 
-	if (old == NULL || *old == '\0')
-		return set_variable(name, path);
-	if (asprintf(&all, "%s:%s", path, old) < 0) {
+	if (asprintf(&all, "%s%s%s", first != NULL ? first : "",
+		both ? ":" : "", last != NULL ? last : "") < 0) {
 		complain("out of memory");
 		return false;
 	}
@@ -310,13 +302,42 @@ set_nvtx(const struct choices *choices, const char *library)
 	return set_variable(name, library);
 }
 
+/* Add an option to a sanitizer's variable, unless the user has set it. */
+static bool
+set_sanitizer(const char *name, const char *option, const char *value)
+{
+	const char *given = getenv(name);
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s=%s", option, value);
+	return (given != NULL && strstr(given, option) != NULL) ||
+	    set_joined(name, given, text);
+}
+
+/* AddressSanitizer ends a program in which another library comes before its
+ * runtime, because that library might replace malloc(); weir's does not.
+ * ThreadSanitizer's search for deadlocks ends a program that holds more than 64
+ * locks; weir's malloc, which no program calls, holds more during a fork. The
+ * variables reach also the programs that this one starts, and programs without
+ * a sanitizer do not read them. */
+static bool
+set_sanitizers(void)
+{
+	return set_sanitizer("ASAN_OPTIONS", "verify_asan_link_order", "0") &&
+	    set_sanitizer("TSAN_OPTIONS", "detect_deadlocks", "0");
+}
+
+/* Libraries that the user preloads come first: they may have to, and what they
+ * replace, they replace in front of weir as in front of the driver. */
 static bool
 set_preload(const struct choices *choices)
 {
 	char library[TOOL_PATH];
 
 	return locate("libweir_preload.so", library) &&
-	    set_nvtx(choices, library) && set_first("LD_PRELOAD", library);
+	    set_nvtx(choices, library) &&
+	    set_joined("LD_PRELOAD", getenv("LD_PRELOAD"), library) &&
+	    set_sanitizers();
 }
 
 /* Put the package's site folder before Python's path. Python runs its
@@ -333,7 +354,7 @@ set_torch(const struct choices *choices)
 	if (!locate_quietly("../python/weir/site", folder) &&
 	    !locate("python/weir/site", folder))
 		return false;
-	if (!set_first("PYTHONPATH", folder))
+	if (!set_joined("PYTHONPATH", folder, getenv("PYTHONPATH")))
 		return false;
 	return (given != NULL && *given != '\0' && strcmp(given, "0") != 0) ||
 	    set_variable("WEIR_TORCH", "1");
@@ -354,147 +375,12 @@ conf_accepted(const struct choices *choices)
 	return false;
 }
 
-/* ---- The program as a child ------------------------------------------- */
-
 static bool
 report_is_asked_for(void)
 {
 	const char *destination = getenv("WEIR_REPORT");
 
 	return destination != NULL && *destination != '\0';
-}
-
-/* Become the program. Returns an exit status if that fails. */
-static int
-exec_program(const struct choices *choices)
-{
-	int error;
-
-	execvp(choices->program[0], choices->program);
-	error = errno;
-	complain("%s: %s", choices->program[0], strerror(error));
-	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
-}
-
-/* Become the program in the child process. */
-static _Noreturn void
-become(const struct choices *choices, const sigset_t *signals,
-    const struct sigaction *child, pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(EXIT_NOT_RUNNABLE);
-	sigaction(SIGCHLD, child, NULL);
-	sigprocmask(SIG_SETMASK, signals, NULL);
-	_exit(exec_program(choices));
-}
-
-/* Wait for the program's end. Signals that other processes send to this process
- * are passed on to the program. A terminal sends its signals to both. */
-static int
-wait_for_program(pid_t program, const sigset_t *all)
-{
-	for (;;) {
-		siginfo_t info;
-		int status;
-		int signal = sigwaitinfo(all, &info);
-
-		if (signal < 0)
-			continue;
-		if (signal == SIGCHLD) {
-			if (waitpid(program, &status, WNOHANG) == program)
-				return status;
-		} else if (info.si_code != SI_KERNEL) {
-			kill(program, signal);
-		}
-	}
-}
-
-/* Choose the signals that this process passes on to the program: all that can
- * be caught, except those of its own faults and those by which a terminal stops
- * it. */
-static void
-choose_signals(sigset_t *set)
-{
-	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
-		SIGABRT, SIGSYS, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE };
-
-	sigfillset(set);
-	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-		sigdelset(set, own[i]);
-}
-
-/* End as the program did, so that a waiting process sees no difference. Only
- * the program may write a core file. */
-static int
-end_as(int status)
-{
-	const struct rlimit none = { 0, 0 };
-	sigset_t set;
-
-	if (!WIFSIGNALED(status))
-		return WEXITSTATUS(status);
-	setrlimit(RLIMIT_CORE, &none);
-	prctl(PR_SET_DUMPABLE, 0);
-	signal(WTERMSIG(status), SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, WTERMSIG(status));
-	raise(WTERMSIG(status));
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	return 128 + WTERMSIG(status);
-}
-
-/* Write the reports that the program could not write. A process of its own does
- * it, so that a failure cannot change the status, which is the program's. */
-static void
-report_apart(int ledger, pid_t program, int status)
-{
-	pid_t writer = fork();
-
-	if (writer <= 0)
-		last_reports(ledger, program, status);
-	if (writer == 0) {
-		fflush(stderr);
-		_exit(TOOL_DONE);
-	}
-	while (writer > 0 && waitpid(writer, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
-/* Run the program in a child process, and write the reports that it cannot
- * write. Returns the exit status. */
-static int
-run_as_child(const struct choices *choices)
-{
-	char path[64];
-	pid_t parent = getpid();
-	int ledger = ledger_make();
-	const struct sigaction by_default = { .sa_handler = SIG_DFL };
-	struct sigaction child;
-	sigset_t before;
-	sigset_t all;
-	pid_t program;
-	int status;
-
-	if (ledger < 0)
-		return exec_program(choices);
-	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)parent, ledger);
-	if (!set_variable(LEDGER_VARIABLE, path))
-		return TOOL_NO;
-	choose_signals(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	sigaction(SIGCHLD, &by_default, &child);
-	fflush(NULL);
-	program = fork();
-	if (program == 0)
-		become(choices, &before, &child, parent);
-	if (program < 0) {
-		complain("cannot fork: %s", strerror(errno));
-		return TOOL_NO;
-	}
-	status = wait_for_program(program, &all);
-	report_apart(ledger, program, status);
-	return end_as(status);
 }
 
 /* Set the time of the start. A process of this run does not replace a snapshot
@@ -526,6 +412,6 @@ cmd_run(int argc, char **argv)
 	if (!use_simulated_if(choices.simulated) || !set_preload(&choices) ||
 	    !set_torch(&choices))
 		return TOOL_NO;
-	return report_is_asked_for() ? run_as_child(&choices) :
-				       exec_program(&choices);
+	return report_is_asked_for() ? program_wait(choices.program) :
+				       program_become(choices.program);
 }
