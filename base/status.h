@@ -20,6 +20,10 @@ enum { STATUS_TEXT_SIZE = 2048 };
 enum weir_status status_set(enum weir_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Say that a failure that was just recorded is a failed system call's, with
+ * this errno; returns `status`. */
+enum weir_status status_errno(enum weir_status status, int error);
+
 /* Put "prefix: " before the text of the last failure; returns its status. */
 enum weir_status status_prefix(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
