@@ -822,7 +822,7 @@ $(B)/tests/python/%.py: tests/python/%.py
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 py_doubles := $(addprefix $(B)/,$(wildcard tests/python/double/*/*.py \
-	tests/python/double/*/*/*.py))
+	tests/python/double/*/*/*.py tests/python/double/*/*/*/*.py))
 py_examples := $(addprefix $(B)/,$(wildcard examples/python/*.py))
 $(B)/examples/python/%.py: examples/python/%.py
 	@mkdir -p $(@D)

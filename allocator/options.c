@@ -24,14 +24,14 @@
 /* ---- Parsing a text ---------------------------------------------------- */
 
 /* Cut the word that ends at one of `stops`, or at the text's end, off *at,
- * without the spaces around it. A stop within brackets does not count. */
+ * without the blanks around it. A stop within brackets does not count. */
 static struct word
 cut_word(const char **at, const char *stops)
 {
-	struct word word;
+	struct word word = { 0 };
 	int depth = 0;
 
-	while (**at == ' ' || **at == '\t')
+	while (word_blank(**at))
 		(*at)++;
 	word.at = *at;
 	while (**at != '\0' && (depth > 0 || strchr(stops, **at) == NULL)) {
@@ -39,9 +39,7 @@ cut_word(const char **at, const char *stops)
 		(*at)++;
 	}
 	word.length = (size_t)(*at - word.at);
-	while (word.length > 0 &&
-	    (word.at[word.length - 1] == ' ' ||
-		word.at[word.length - 1] == '\t'))
+	while (word.length > 0 && word_blank(word.at[word.length - 1]))
 		word.length--;
 	return word;
 }
@@ -50,7 +48,10 @@ cut_word(const char **at, const char *stops)
 struct origin {
 	const char *name; /* "WEIR_CONF", "weir_options_set" */
 	enum weir_option_source source;
-	bool pytorch; /* foreign keys are understood */
+	bool pytorch; /* read by the rules of PyTorch's parser */
+	/* A wrong value of an option that PyTorch has is a warning, and the
+	 * default holds. */
+	bool lenient;
 };
 
 /* Refuse an unknown key. The error names the nearest key if at most a third of
@@ -80,12 +81,12 @@ static struct word
 nearest_value(const struct entry *entry, struct word value)
 {
 	static const char between[] = " ,()";
-	struct word nearest = { "", 0 };
+	struct word nearest = { .at = "" };
 	size_t least = value.length / 2 + 1;
 	struct options scratch = { 0 };
 
 	for (const char *at = entry->range; *at != '\0';) {
-		struct word word = { at, strcspn(at, between) };
+		struct word word = { .at = at, .length = strcspn(at, between) };
 		char known[32];
 
 		at += word.length;
@@ -131,16 +132,70 @@ key_of_path(struct word path)
 
 	if (path.length <= length || strncmp(path.at, part, length) != 0)
 		return path;
-	return (struct word){ path.at + length, path.length - length };
+	return (struct word){ .at = path.at + length,
+		.length = path.length - length };
+}
+
+static struct word
+word_of(const char *text)
+{
+	return (struct word){ .at = text, .length = strlen(text) };
+}
+
+static void
+reset_entry(struct options *options, const struct entry *entry)
+{
+	entry->parse(options, word_of(entry->fallback));
+	options->sources[entry - option_entries] = WEIR_OPTION_DEFAULT;
+}
+
+/* A value of an option of PyTorch's was refused, muted: keep the default. */
+static void
+keep_default(struct options *options, const struct entry *entry)
+{
+	log_write(LOG_WARN, "%s; the default holds: %s", status_latest_text(),
+	    entry->fallback);
+	status_unmute();
+	reset_entry(options, entry);
+}
+
+static enum weir_status
+apply_value(struct options *options, const struct origin *origin,
+    const struct entry *entry, struct word value)
+{
+	const bool pytorch = origin->pytorch && entry_is_pytorch(entry);
+	char text[OPTION_PATH];
+	struct word parsed = value;
+
+	parsed.pytorch = pytorch;
+	if ((!pytorch || word_squeeze(parsed, text, sizeof(text), &parsed)) &&
+	    entry->parse(options, parsed)) {
+		options->sources[entry - option_entries] = origin->source;
+		return WEIR_OK;
+	}
+	if (!pytorch || !origin->lenient)
+		return refuse_value(origin, entry, value);
+	status_mute();
+	refuse_value(origin, entry, value);
+	keep_default(options, entry);
+	return WEIR_OK;
 }
 
 static enum weir_status
 apply(struct options *options, const struct origin *origin, struct word path,
     struct word value)
 {
-	const struct word key = key_of_path(path);
-	const struct entry *entry = entry_find(key);
+	struct word key = key_of_path(path);
+	const struct entry *entry;
+	char text[64];
 
+	if (origin->pytorch) {
+		/* A longer key is nobody's. */
+		word_squeeze(key, text, sizeof(text), &key);
+		entry = entry_find_pytorch(key);
+	} else {
+		entry = entry_find(key);
+	}
 	if (entry == NULL && origin->pytorch && entry_is_foreign(key)) {
 		log_write(LOG_INFO, "%s: %.*s means nothing to weir",
 		    origin->name, (int)key.length, key.at);
@@ -148,10 +203,7 @@ apply(struct options *options, const struct origin *origin, struct word path,
 	}
 	if (entry == NULL)
 		return refuse_key(origin, key);
-	if (!entry->parse(options, value))
-		return refuse_value(origin, entry, value);
-	options->sources[entry - option_entries] = origin->source;
-	return WEIR_OK;
+	return apply_value(options, origin, entry, value);
 }
 
 static enum weir_status
@@ -159,42 +211,79 @@ check_bound(const struct options *options, const struct origin *origin,
     const char *key, size_t bytes)
 {
 	char value[32];
-	const struct word word = { key, strlen(key) };
 
 	if (bytes >= options->large_segment_size)
 		return WEIR_OK;
 	word_print_mib(bytes, value, sizeof(value));
 	return status_set(WEIR_EINVAL,
 	    "%s: option %s is invalid: '%s' is not %s", origin->name, key,
-	    value, entry_find(word)->range);
+	    value, entry_find(word_of(key))->range);
+}
+
+/* Check a bound that another option sets. In a variable of PyTorch's a value
+ * out of bounds is a warning, like other wrong values. */
+static enum weir_status
+check_or_reset(struct options *options, const struct origin *origin,
+    const char *key, size_t bytes)
+{
+	if (!origin->lenient)
+		return check_bound(options, origin, key, bytes);
+	status_mute();
+	if (check_bound(options, origin, key, bytes) == WEIR_OK)
+		status_unmute();
+	else
+		keep_default(options, entry_find(word_of(key)));
+	return WEIR_OK;
+}
+
+/* The default of max_non_split_rounding_mb is large_segment_size_mb. */
+static void
+follow_large_segment(struct options *options)
+{
+	const struct entry *entry =
+	    entry_find(word_of("max_non_split_rounding_mb"));
+
+	if (options->sources[entry - option_entries] == WEIR_OPTION_DEFAULT)
+		options->max_non_split_rounding = options->large_segment_size;
 }
 
 /* Check the options that depend on others, whatever their order in the text. */
 static enum weir_status
 check_bounds(struct options *options, const struct origin *origin)
 {
-	static const char non_split[] = "max_non_split_rounding_mb";
-	const struct word word = { non_split, strlen(non_split) };
-
-	if (options->sources[entry_find(word) - option_entries] ==
-	    WEIR_OPTION_DEFAULT)
-		options->max_non_split_rounding = options->large_segment_size;
+	follow_large_segment(options);
 	if (options->snapshot_signal != 0 && options->snapshot[0] == '\0')
 		return status_set(WEIR_EINVAL,
 		    "%s: option snapshot_signal: there is no option snapshot "
 		    "to name the file",
 		    origin->name);
-	enum weir_status status = check_bound(
+	enum weir_status status = check_or_reset(
 	    options, origin, "max_split_size_mb", options->max_split_size);
-	if (status != WEIR_OK)
-		return status;
-	return check_bound(
-	    options, origin, non_split, options->max_non_split_rounding);
+	if (status == WEIR_OK)
+		status =
+		    check_or_reset(options, origin, "max_non_split_rounding_mb",
+			options->max_non_split_rounding);
+	follow_large_segment(options);
+	return status;
+}
+
+/* PyTorch's parser sets these to their defaults before it reads a text. */
+static void
+reset_pytorch(struct options *options)
+{
+	static const char *const keys[] = { "max_split_size_mb",
+		"max_non_split_rounding_mb", "garbage_collection_threshold",
+		"roundup_power2_divisions" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		reset_entry(options, entry_find(word_of(keys[i])));
 }
 
 static enum weir_status
 parse(struct options *options, const struct origin *origin, const char *at)
 {
+	if (origin->pytorch)
+		reset_pytorch(options);
 	while (*at != '\0') {
 		struct word key = cut_word(&at, ":,");
 		struct word value = { .at = "", .length = 0 };
@@ -321,11 +410,9 @@ parse_defaults(struct options *options)
 	const struct origin origin = { .name = "defaults" };
 
 	for (size_t i = 0; i < option_entry_count; i++) {
-		struct word key = { option_entries[i].key,
-			strlen(option_entries[i].key) };
-		struct word value = { option_entries[i].fallback,
-			strlen(option_entries[i].fallback) };
-		enum weir_status status = apply(options, &origin, key, value);
+		enum weir_status status =
+		    apply(options, &origin, word_of(option_entries[i].key),
+			word_of(option_entries[i].fallback));
 		if (status != WEIR_OK)
 			return status;
 	}
@@ -358,8 +445,10 @@ parse_environment(struct options *options)
 		const char *text = getenv(theirs[i]);
 		if (text == NULL)
 			continue;
-		struct origin origin = { theirs[i], WEIR_OPTION_ENVIRONMENT,
-			true };
+		const struct origin origin = { .name = theirs[i],
+			.source = WEIR_OPTION_ENVIRONMENT,
+			.pytorch = true,
+			.lenient = true };
 		enum weir_status status = parse(options, &origin, text);
 		if (status == WEIR_OK)
 			status = check_privileged(options, theirs[i]);
@@ -369,7 +458,8 @@ parse_environment(struct options *options)
 	}
 	if (ours == NULL)
 		return WEIR_OK;
-	struct origin origin = { "WEIR_CONF", WEIR_OPTION_ENVIRONMENT, false };
+	const struct origin origin = { .name = "WEIR_CONF",
+		.source = WEIR_OPTION_ENVIRONMENT };
 	enum weir_status status = parse(options, &origin, ours);
 	return status == WEIR_OK ? check_privileged(options, "WEIR_CONF") :
 				   status;
@@ -438,8 +528,7 @@ apply_change(struct options *options, const struct change *change)
 	if (change->key == NULL)
 		return parse(options, &change->origin, change->value);
 	enum weir_status status = apply(options, &change->origin,
-	    (struct word){ change->key, strlen(change->key) },
-	    (struct word){ change->value, strlen(change->value) });
+	    word_of(change->key), word_of(change->value));
 	if (status != WEIR_OK)
 		return status;
 	return check_bounds(options, &change->origin);
@@ -489,10 +578,12 @@ make_change(const struct change *change)
 }
 
 enum weir_status
-options_set(const char *caller, const char *conf)
+options_set(const char *caller, const char *conf, bool pytorch)
 {
 	const struct change change = {
-		.origin = { caller, WEIR_OPTION_CALL, false },
+		.origin = { .name = caller,
+		    .source = WEIR_OPTION_CALL,
+		    .pytorch = pytorch },
 		.value = conf,
 	};
 
@@ -503,7 +594,7 @@ enum weir_status
 option_set(const char *caller, const char *key, const char *value)
 {
 	const struct change change = {
-		.origin = { caller, WEIR_OPTION_CALL, false },
+		.origin = { .name = caller, .source = WEIR_OPTION_CALL },
 		.key = key,
 		.value = value,
 	};

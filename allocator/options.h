@@ -56,7 +56,8 @@ struct options {
 };
 
 /* Get the values in force. The first call reads the environment. WEIR_EINVAL,
- * at each call, if the environment holds a mistake; WEIR_EHOSTMEM. */
+ * at each call, if the environment holds a mistake other than a wrong value in
+ * a variable of PyTorch's, which is a warning; WEIR_EHOSTMEM. */
 static inline enum weir_status options_get(const struct options **out);
 enum weir_status options_get_first(const struct options **out);
 
@@ -90,9 +91,11 @@ options_get(const struct options **out)
 }
 
 /* Set options by a text, or one option; the value may have commas. `caller`
- * begins the error's text. Fails as weir_options_set(). Thread caches follow
- * the options that they were made with: api/options.c makes them again. */
-enum weir_status options_set(const char *caller, const char *conf);
+ * begins the error's text; `pytorch` says that the text is for PyTorch's
+ * parser. Fails as weir_options_set(). Thread caches follow the options that
+ * they were made with: api/options.c makes them again. */
+enum weir_status options_set(
+    const char *caller, const char *conf, bool pytorch);
 enum weir_status option_set(
     const char *caller, const char *key, const char *value);
 

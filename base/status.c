@@ -26,6 +26,8 @@ struct texts {
 static _Thread_local struct {
 	enum weir_status status; /* of the last failure that was recorded */
 	enum weir_status latest; /* of the last failure, also while muted */
+	int error;               /* errno of the last failure; 0: none */
+	int latest_error;        /* also while muted */
 	unsigned muted;          /* depth of status_mute() */
 	struct texts *texts;     /* NULL: not allocated */
 } last;
@@ -138,6 +140,12 @@ weir_last_status(void)
 	return last.status;
 }
 
+int
+weir_last_errno(void)
+{
+	return last.error;
+}
+
 const char *
 weir_last_error(void)
 {
@@ -171,6 +179,15 @@ status_set(enum weir_status status, const char *format, ...)
 	last.latest = status;
 	if (last.muted == 0)
 		last.status = status;
+	return status_errno(status, 0);
+}
+
+enum weir_status
+status_errno(enum weir_status status, int error)
+{
+	last.latest_error = error;
+	if (last.muted == 0)
+		last.error = error;
 	return status;
 }
 
@@ -228,6 +245,9 @@ status_unmute_and_report(void)
 	const char *text = last.texts != NULL ? last.texts->muted :
 						weir_status_text(last.latest);
 
+	int error = last.latest_error;
+
 	last.muted--;
-	return status_set(last.latest, "%s", text);
+	status_set(last.latest, "%s", text);
+	return status_errno(last.latest, error);
 }

@@ -23,6 +23,9 @@ enum weir_status status_set(enum weir_status status, const char *format, ...)
 /* Record that `call` is refused because this is a forked child; returns
  * WEIR_EFORK. Note [Forked children]. */
 enum weir_status status_forked(const char *call);
+/* Say that a failure that was just recorded is a failed system call's, with
+ * this errno; returns `status`. */
+enum weir_status status_errno(enum weir_status status, int error);
 
 /* Put "prefix: " before the text of the last failure; returns its status. */
 enum weir_status status_prefix(const char *format, ...)

@@ -56,8 +56,10 @@ struct weir_loaded {
 static enum weir_status
 load_failed(const char *path, const char *what)
 {
-	return status_set(
-	    WEIR_EFILE, "%s: %s: %s", path, what, strerror(errno));
+	int error = errno;
+
+	status_set(WEIR_EFILE, "%s: %s: %s", path, what, strerror(error));
+	return status_errno(WEIR_EFILE, error);
 }
 
 static enum weir_status
@@ -118,9 +120,11 @@ read_file_header(
 
 	if (fstat(file, &about) != 0)
 		return load_failed(path, "asking for its size");
-	if (!S_ISREG(about.st_mode))
-		return status_set(
-		    WEIR_EFILE, "%s: it is not a regular file", path);
+	if (!S_ISREG(about.st_mode)) {
+		status_set(WEIR_EFILE, "%s: it is not a regular file", path);
+		return status_errno(
+		    WEIR_EFILE, S_ISDIR(about.st_mode) ? EISDIR : EINVAL);
+	}
 	size = (uint64_t)about.st_size;
 	status = header_length(path, file, size, &length);
 	if (status != WEIR_OK)

@@ -552,8 +552,10 @@ write_header(struct saving *s)
 static enum weir_status
 save_failed(const struct saving *s, const char *what)
 {
-	return status_set(
-	    WEIR_EFILE, "%s: %s: %s", s->path, what, strerror(errno));
+	int error = errno;
+
+	status_set(WEIR_EFILE, "%s: %s: %s", s->path, what, strerror(error));
+	return status_errno(WEIR_EFILE, error);
 }
 
 static enum weir_status
@@ -608,9 +610,11 @@ write_tensors(const struct saving *s)
 	enum weir_status status;
 	int file;
 
-	if (out_is_special(s->path))
-		return status_set(WEIR_EFILE,
+	if (out_is_special(s->path)) {
+		status_set(WEIR_EFILE,
 		    "%s: cannot be written: it is no plain file", s->path);
+		return status_errno(WEIR_EFILE, EINVAL);
+	}
 	char *name = meta_alloc(size);
 	if (name == NULL)
 		return status_set(WEIR_EHOSTMEM, "%s: no host memory", caller);

@@ -60,6 +60,16 @@ job_fail(struct job *job, enum weir_status status)
 
 /* ---- The file ----------------------------------------------------------- */
 
+/* `error` is an errno, or 0 at the end of the file. */
+static enum weir_status
+file_failed(const struct transfer *t, size_t bytes, uint64_t at, int error)
+{
+	status_set(WEIR_EFILE, "%s: %s %zu bytes at %llu: %s", t->path,
+	    t->to_file ? "writing" : "reading", bytes, (unsigned long long)at,
+	    error != 0 ? strerror(error) : "the file has ended");
+	return status_errno(WEIR_EFILE, error);
+}
+
 static enum weir_status
 file_all(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
 {
@@ -71,11 +81,7 @@ file_all(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return status_set(WEIR_EFILE,
-			    "%s: %s %zu bytes at %llu: %s", t->path,
-			    t->to_file ? "writing" : "reading", bytes,
-			    (unsigned long long)at,
-			    n < 0 ? strerror(errno) : "the file has ended");
+			return file_failed(t, bytes, at, n < 0 ? errno : 0);
 		memory += n;
 		at += (uint64_t)n;
 		bytes -= (size_t)n;

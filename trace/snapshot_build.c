@@ -890,6 +890,7 @@ builder_finish(struct builder *builder, struct value top, struct snapshot **out)
 	if (top.kind == VALUE_CONTAINER) {
 		object = build_object(builder, top);
 		is_snapshot = object->kind == OBJECT_SEGMENTS ||
+		    (object->kind == OBJECT_LIST && object->count == 0) ||
 		    (object->kind == OBJECT_DICT &&
 			(build_get(object->items, object->count,
 			     KEY_SEGMENTS) != NULL ||

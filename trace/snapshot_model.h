@@ -83,6 +83,14 @@ struct snapshot_block {
 	uint8_t state;            /* enum snapshot_state */
 	bool reports_stream;      /* the file names the block's stream */
 	bool cached;              /* free, in the cache of a thread of weir */
+	/* The file is of weir and does not say that the block is free in a
+	 * pool: a cache has it, or it is a guard zone or being unmapped, or an
+	 * old version wrote the file. */
+	bool kept_apart;
+	/* Of a free block in a pool of weir: free neighbours of one heap and
+	 * one epoch are one block. 0 in other files. */
+	uint64_t heap;
+	uint64_t epoch;
 };
 
 struct snapshot_segment {

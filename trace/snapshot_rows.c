@@ -319,6 +319,7 @@ make_block(const struct fields *fields, uint32_t *row)
 		.stack = read_stack(fields),
 		.reports_stream = has(fields, KEY_STREAM),
 		.cached = take_bool(fields, KEY_CACHED),
+		.kept_apart = has(fields, KEY_CACHED) && !has(fields, KEY_HEAP),
 	};
 	enum weir_status status = take_state(fields, &block.state);
 
@@ -331,6 +332,11 @@ make_block(const struct fields *fields, uint32_t *row)
 		status = read_word(fields, KEY_ADDRESS, &block.address);
 	if (status == WEIR_OK)
 		status = read_word(fields, KEY_STREAM, &block.stream);
+	if (status == WEIR_OK && has(fields, KEY_HEAP)) {
+		status = read_word(fields, KEY_HEAP, &block.heap);
+		if (status == WEIR_OK)
+			status = read_word(fields, KEY_EPOCH, &block.epoch);
+	}
 	if (status == WEIR_OK)
 		status = snapshot_reserve(
 		    snapshot, SNAPSHOT_ARRAY_BLOCKS, snapshot->block_count, 1);
@@ -679,6 +685,8 @@ move_events(
 	    count * sizeof(events->context[0]));
 	memmove(&events->metadata[to], &events->metadata[from],
 	    count * sizeof(events->metadata[0]));
+	memmove(&events->served_by[to], &events->served_by[from],
+	    count * sizeof(events->served_by[0]));
 	memmove(&events->action[to], &events->action[from],
 	    count * sizeof(events->action[0]));
 }
@@ -806,7 +814,8 @@ build_whole(struct builder *builder, const struct object *top)
 	struct snapshot *snapshot = builder->snapshot;
 	enum weir_status status = WEIR_OK;
 
-	if (top->kind == OBJECT_SEGMENTS) {
+	/* A list, of no segments in an idle process. */
+	if (top->kind != OBJECT_DICT) {
 		status = keep_segments(builder, top);
 		snapshot->events.count = 0;
 		snapshot->annotation_count = 0;

@@ -22,9 +22,11 @@
 	X(KEY_DEVICE, "device")                                                \
 	X(KEY_DEVICE_FREE, "device_free")                                      \
 	X(KEY_DEVICE_TRACES, "device_traces")                                  \
+	X(KEY_EPOCH, "epoch")                                                  \
 	X(KEY_EXTERNAL_ANNOTATIONS, "external_annotations")                    \
 	X(KEY_FILENAME, "filename")                                            \
 	X(KEY_FRAMES, "frames")                                                \
+	X(KEY_HEAP, "heap")                                                    \
 	X(KEY_HISTORY, "history")                                              \
 	X(KEY_HOST_SEGMENTS, "host_segments")                                  \
 	X(KEY_HOST_TRACES, "host_traces")                                      \

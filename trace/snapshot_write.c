@@ -34,6 +34,8 @@ enum { NOTES_AT_ONCE = 256 };
 	X(active_pending_free)                                                 \
 	X(inactive)                                                            \
 	X(cached)                                                              \
+	X(heap)                                                                \
+	X(epoch)                                                               \
 	X(action)                                                              \
 	X(addr)                                                                \
 	X(device_free)                                                         \
@@ -227,6 +229,12 @@ write_block(struct snapshot_file *s, const struct trace_block *block)
 	write_stream(s, block->stream);
 	key(s, WORD_cached);
 	writer_bool(&s->w, block->cached);
+	if (block->free) {
+		key(s, WORD_heap);
+		writer_uint(&s->w, block->heap);
+		key(s, WORD_epoch);
+		writer_uint(&s->w, block->epoch);
+	}
 	key(s, WORD_frames);
 	frames_write(s->frames, &s->w, block->stack);
 	writer_close(&s->w);
@@ -473,6 +481,8 @@ snapshot_write_settings(struct snapshot_file *s,
 	name_uint(s, "trace_alloc_max_entries",
 	    history_is_kept() ? history_settings().capacity : 0);
 	name_bool(s, "trace_alloc_overflowed", settings->overflowed);
+	if (settings->partial)
+		name_bool(s, "weir_partial", true);
 	put_set_options(s, "weir_options", settings, false);
 	put_set_options(s, "weir_option_sources", settings, true);
 	put_limits(s, devices, n);

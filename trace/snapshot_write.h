@@ -26,6 +26,11 @@ struct trace_block {
 	uint32_t stack;
 	enum trace_block_state state;
 	bool cached; /* in a thread cache */
+	/* Free in a pool. Free neighbours of one heap and one epoch are one
+	 * block; the epoch of memory whose work is complete is 0. */
+	bool free;
+	uint64_t heap;
+	uint64_t epoch;
 };
 
 /* A run of memory that is mapped in one piece, with no gap between its blocks.
@@ -65,6 +70,7 @@ struct trace_settings {
 	unsigned pinned_threads;
 	const uint32_t *roundup; /* TRACE_ROUNDUP_CLASSES numbers */
 	bool overflowed;         /* a history has dropped events */
+	bool partial; /* segments that were not asked for are left out */
 	const struct trace_option *options;
 	size_t option_count;
 };

@@ -8,18 +8,29 @@
 #include "base/os.h"
 #include "base/status.h"
 
-enum weir_status
-weir_options_set(const char *conf)
+static enum weir_status
+set_text(const char *caller, const char *conf, bool pytorch)
 {
 	if (os_forked())
 		return status_forked("weir_options_set");
 	if (conf == NULL)
-		return status_set(
-		    WEIR_EINVAL, "weir_options_set: conf is NULL");
-	enum weir_status status = options_set("weir_options_set", conf);
+		return status_set(WEIR_EINVAL, "%s: conf is NULL", caller);
+	enum weir_status status = options_set(caller, conf, pytorch);
 	if (status == WEIR_OK)
 		tcache_refresh();
 	return status;
+}
+
+enum weir_status
+weir_options_set(const char *conf)
+{
+	return set_text("weir_options_set", conf, false);
+}
+
+enum weir_status
+weir_options_set_pytorch(const char *conf)
+{
+	return set_text("weir_options_set_pytorch", conf, true);
 }
 
 enum weir_status

@@ -99,6 +99,9 @@ add_block(struct trace_segment *segment, struct arena_copy *copy,
 		    state == BLOCK_PENDING     ? TRACE_BLOCK_PENDING :
 						 TRACE_BLOCK_INACTIVE,
 		.cached = state == BLOCK_CACHED,
+		.free = state == BLOCK_FREE,
+		.heap = block->pool->owner->index,
+		.epoch = block_is_complete(block) ? 0 : block->epoch,
 	};
 	segment->size += block->size;
 	segment->allocated += state == BLOCK_ACTIVE ? block->size : 0;
@@ -477,9 +480,11 @@ list_devices(
 
 static enum weir_status
 write_rest(struct snapshot_file *s, const struct options *options,
-    struct part *parts, int n)
+    const struct wish *wish, struct part *parts, int n)
 {
 	const char *conf = getenv("PYTORCH_CUDA_ALLOC_CONF");
+	if (conf == NULL)
+		conf = getenv("PYTORCH_ALLOC_CONF");
 	struct rest *rest = meta_map(sizeof(*rest));
 	if (rest == NULL)
 		return status_set(
@@ -496,6 +501,7 @@ write_rest(struct snapshot_file *s, const struct options *options,
 		.pinned_register = options->pinned_register,
 		.pinned_threads = options->pinned_threads,
 		.roundup = options->roundup,
+		.partial = wish->of_stream || wish->of_pool,
 		.options = rest->texts,
 		.option_count = read_options(rest->options, rest->texts),
 	};
@@ -607,7 +613,7 @@ write_parts(
 	if (status == WEIR_OK)
 		status = write_traces(s, wish, parts, n);
 	if (status == WEIR_OK)
-		status = write_rest(s, options, parts, n);
+		status = write_rest(s, options, wish, parts, n);
 	if (status == WEIR_OK)
 		return snapshot_write_close(s);
 	snapshot_write_abandon(s);

@@ -433,70 +433,109 @@ roundup_class(struct word word, size_t *out)
 	return true;
 }
 
+/* More divisions than `most` round no size of a device up. */
 static bool
 roundup_value(struct word word, uint32_t *out)
 {
+	static const uint32_t most = UINT32_C(1) << 31;
 	uint64_t n;
 
-	if (!word_count(word, &n) || n > 1u << 20 ||
-	    (n != 0 && !is_power_of_two(n)))
+	if (!word_count(word, &n) || (n != 0 && !is_power_of_two(n)))
 		return false;
-	*out = (uint32_t)n;
+	*out = n < most ? (uint32_t)n : most;
 	return true;
 }
 
-/* Cut the word up to `stop`, or to the end, off [at, end). */
+/* Cut the next token of a list off *rest: one of "[]:,", or the text up to
+ * the next of them, without the blanks around it. Empty at the end. */
 static struct word
-next_word(const char **at, const char *end, char stop)
+next_token(struct word *rest)
 {
-	struct word word = { .at = *at };
+	struct word token = *rest;
+	size_t blanks = 0;
+	size_t n = 0;
 
-	while (*at < end && **at != stop)
-		(*at)++;
-	word.length = (size_t)(*at - word.at);
-	if (*at < end)
-		(*at)++;
-	return word;
+	while (blanks < rest->length && word_blank(rest->at[blanks]))
+		blanks++;
+	token.at += blanks;
+	token.length -= blanks;
+	while (n < token.length && strchr("[]:,", token.at[n]) == NULL)
+		n++;
+	if (n == 0 && token.length > 0)
+		n = 1;
+	*rest = token;
+	rest->at += n;
+	rest->length -= n;
+	token.length = n;
+	while (n > 0 && word_blank(token.at[n - 1]))
+		token.length = --n;
+	return token;
+}
+
+/* Apply one entry of a list, "key:value", to the classes. *last is the class of
+ * the entry before, or ROUNDUP_CLASSES for the first entry that has a class. */
+static bool
+set_roundup_entry(
+    uint32_t *classes, struct word key, struct word text, size_t *last)
+{
+	size_t first = *last % ROUNDUP_CLASSES + 1;
+	size_t class;
+	uint32_t value;
+
+	if (!roundup_value(text, &value))
+		return false;
+	if (word_is(key, ">")) {
+		for (size_t i = first; i < ROUNDUP_CLASSES; i++)
+			classes[i] = value;
+		return true;
+	}
+	if (!roundup_class(key, &class))
+		return false;
+	for (size_t i = 0; *last == ROUNDUP_CLASSES && i < class; i++)
+		classes[i] = value;
+	classes[class] = value;
+	*last = class;
+	return true;
 }
 
 /*
  * [256:1,512:2,>:4]: each key is the lower bound of a class in MiB. Sizes below
- * the first key have its value, sizes between two keys have the value of the
- * lower, and > has the value for all above the last key.
+ * the first key have its value, and > has the value for all classes above the
+ * last key, or above 1 MiB if there is none. Classes that no entry names are
+ * not rounded; in PyTorch's variable they keep the value that an earlier list
+ * gave them. So reads PyTorch's parser, whatever its manual says; it does not
+ * look at the separators either.
  */
 static bool
 set_roundup_list(struct options *o, struct word word)
 {
-	const char *at = word.at + 1;
-	const char *end = word.at + word.length - 1;
-	uint32_t table[ROUNDUP_CLASSES];
-	size_t from = 0; /* the classes below it have their value */
+	uint32_t classes[ROUNDUP_CLASSES] = { 0 };
+	size_t last = ROUNDUP_CLASSES;
+	struct word rest = word;
 
-	if (at == end)
-		return false;
-	while (at < end) {
-		struct word key = next_word(&at, end, ':');
-		struct word text = next_word(&at, end, ',');
-		size_t class = from;
-		uint32_t value;
-		if (!roundup_value(text, &value))
+	if (word.pytorch)
+		memcpy(classes, o->roundup, sizeof(classes));
+	next_token(&rest); /* the bracket */
+	for (;;) {
+		struct word key = next_token(&rest);
+		if (word_is(key, "]"))
+			break;
+		struct word colon = next_token(&rest);
+		struct word value = next_token(&rest);
+		if ((!word.pytorch && !word_is(colon, ":")) ||
+		    !set_roundup_entry(classes, key, value, &last))
 			return false;
-		if (word_is(key, ">")) {
-			if (from == 0 || at < end)
-				return false;
-		} else if (!roundup_class(key, &class) ||
-		    (from > 0 && class < from)) {
+		struct word after = rest;
+		struct word comma = next_token(&after);
+		if (word_is(comma, "]"))
+			continue;
+		if (!word.pytorch && !word_is(comma, ","))
 			return false;
-		}
-		for (size_t i = from; from > 0 && i < class; i++)
-			table[i] = table[from - 1];
-		for (size_t i = from == 0 ? 0 : class; i < ROUNDUP_CLASSES; i++)
-			table[i] = value;
-		from = class + 1;
-		if (from > ROUNDUP_CLASSES)
-			from = ROUNDUP_CLASSES;
+		rest = after;
 	}
-	memcpy(o->roundup, table, sizeof(table));
+	if (next_token(&rest).length != 0)
+		return false;
+	memcpy(o->roundup, classes, sizeof(classes));
 	return true;
 }
 
@@ -515,8 +554,7 @@ set_roundup_all(struct options *o, struct word word)
 static bool
 set_roundup(struct options *o, struct word word)
 {
-	bool list = word.length >= 2 && word.at[0] == '[' &&
-	    word.at[word.length - 1] == ']';
+	bool list = word.length > 0 && word.at[0] == '[';
 
 	if (list ? !set_roundup_list(o, word) : !set_roundup_all(o, word))
 		return false;
@@ -526,24 +564,34 @@ set_roundup(struct options *o, struct word word)
 	return true;
 }
 
+/* Print the list that sets the classes. The first entry stands for all classes
+ * up to its own, and > for the last ones. */
 static void
 print_roundup(const struct options *o, char *text, size_t size)
 {
-	size_t used = 0;
-	bool same = true;
+	const uint32_t *classes = o->roundup;
+	size_t first = 0;
+	size_t tail = ROUNDUP_CLASSES - 1;
 
-	for (size_t i = 1; i < ROUNDUP_CLASSES; i++)
-		same = same && o->roundup[i] == o->roundup[0];
-	if (same) {
-		snprintf(text, size, "%u", o->roundup[0]);
+	while (first < tail && classes[first + 1] == classes[0])
+		first++;
+	while (tail > 0 && classes[tail - 1] == classes[ROUNDUP_CLASSES - 1])
+		tail--;
+	if (tail == 0) {
+		snprintf(text, size, "%u", classes[0]);
 		return;
 	}
-	/* Keys at which the value changes. */
-	for (size_t i = 0; i < ROUNDUP_CLASSES && used < size; i++) {
-		if (i > 0 && o->roundup[i] == o->roundup[i - 1])
-			continue;
-		used += (size_t)snprintf(text + used, size - used, "%s%zu:%u",
-		    i == 0 ? "[" : ",", (size_t)1 << i, o->roundup[i]);
+	size_t used = (size_t)snprintf(
+	    text, size, "[%zu:%u", (size_t)1 << first, classes[0]);
+	for (size_t i = first + 1; i < ROUNDUP_CLASSES && used < size; i++) {
+		bool rest = i == tail && tail < ROUNDUP_CLASSES - 1;
+
+		used += rest ? (size_t)snprintf(text + used, size - used,
+				   ",>:%u", classes[i]) :
+			       (size_t)snprintf(text + used, size - used,
+				   ",%zu:%u", (size_t)1 << i, classes[i]);
+		if (rest)
+			break;
 	}
 	if (used < size)
 		snprintf(text + used, size - used, "]");
@@ -693,7 +741,6 @@ static const char *const foreign_keys[] = {
 	"backend",
 	"release_lock_on_cudamalloc",
 	"release_lock_on_hipmalloc",
-	"pinned_use_hip_host_register",
 	"pinned_free_catch_all",
 	"pinned_max_round_threshold_mb",
 	"pinned_max_cached_size_mb",
@@ -701,6 +748,22 @@ static const char *const foreign_keys[] = {
 	"throw_on_cudamalloc_oom",
 	"expandable_segments_reserve",
 	"expandable_segments_reserve_by_class",
+	"svm",
+};
+
+/* Options that weir and PyTorch have. */
+static const char *const pytorch_keys[] = {
+	"expandable_segments",
+	"large_segment_size_mb",
+	"max_split_size_mb",
+	"max_non_split_rounding_mb",
+	"garbage_collection_threshold",
+	"roundup_power2_divisions",
+	"per_process_memory_fraction",
+	"pinned_use_cuda_host_register",
+	"pinned_num_register_threads",
+	"pinned_reserve_segment_size_mb",
+	"pinned_use_background_threads",
 };
 
 const struct entry *
@@ -712,13 +775,37 @@ entry_find(struct word key)
 	return NULL;
 }
 
+const struct entry *
+entry_find_pytorch(struct word key)
+{
+	static const char name[] = "pinned_use_cuda_host_register";
+
+	if (!word_is(key, "pinned_use_hip_host_register"))
+		return entry_find(key);
+	return entry_find((struct word){ .at = name, .length = strlen(name) });
+}
+
+static bool
+is_one_of(struct word key, const char *const *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (word_is(key, keys[i]))
+			return true;
+	return false;
+}
+
+bool
+entry_is_pytorch(const struct entry *entry)
+{
+	struct word key = { .at = entry->key, .length = strlen(entry->key) };
+
+	return is_one_of(
+	    key, pytorch_keys, sizeof(pytorch_keys) / sizeof(pytorch_keys[0]));
+}
+
 bool
 entry_is_foreign(struct word key)
 {
-	size_t n = sizeof(foreign_keys) / sizeof(foreign_keys[0]);
-
-	for (size_t i = 0; i < n; i++)
-		if (word_is(key, foreign_keys[i]))
-			return true;
-	return false;
+	return is_one_of(
+	    key, foreign_keys, sizeof(foreign_keys) / sizeof(foreign_keys[0]));
 }

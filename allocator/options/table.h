@@ -25,6 +25,13 @@ extern const size_t option_entry_count;
 /* The row of a key, or NULL. */
 const struct entry *entry_find(struct word key);
 
+/* The row of a key in PyTorch's variables, where some options have a second
+ * name; or NULL. */
+const struct entry *entry_find_pytorch(struct word key);
+
+/* Is it an option of PyTorch's too? */
+bool entry_is_pytorch(const struct entry *entry);
+
 /* Is it a key of PyTorch's that means nothing to weir? */
 bool entry_is_foreign(struct word key);
 

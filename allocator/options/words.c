@@ -3,10 +3,8 @@
  */
 #include "allocator/options/words.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "allocator/options.h"
@@ -17,6 +15,30 @@ word_is(struct word word, const char *text)
 {
 	return strlen(text) == word.length &&
 	    strncmp(word.at, text, word.length) == 0;
+}
+
+bool
+word_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+bool
+word_squeeze(struct word word, char *text, size_t size, struct word *out)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < word.length; i++) {
+		if (word_blank(word.at[i]))
+			continue;
+		if (used == size)
+			return false;
+		text[used++] = word.at[i];
+	}
+	*out = word;
+	out->at = text;
+	out->length = used;
+	return true;
 }
 
 bool
@@ -35,7 +57,9 @@ word_bool(struct word word, bool *out)
 	static const char *const yes[] = { "True", "true", "1", "on", "yes" };
 	static const char *const no[] = { "False", "false", "0", "off", "no" };
 
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+	const size_t n = word.pytorch ? 1 : sizeof(yes) / sizeof(yes[0]);
+
+	for (size_t i = 0; i < n; i++) {
 		if (word_is(word, yes[i]) || word_is(word, no[i])) {
 			*out = word_is(word, yes[i]);
 			return true;
@@ -44,18 +68,41 @@ word_bool(struct word word, bool *out)
 	return false;
 }
 
+/* Cut the number that std::stoull() would read off the word's begin. */
+static struct word
+cut_number(struct word word, bool *negative)
+{
+	bool sign = word.length > 0 && (*word.at == '-' || *word.at == '+');
+	size_t n = 0;
+
+	*negative = sign && *word.at == '-';
+	word.at += sign;
+	word.length -= sign;
+	while (n < word.length && word.at[n] >= '0' && word.at[n] <= '9')
+		n++;
+	word.length = n;
+	return word;
+}
+
 bool
 word_count(struct word word, uint64_t *out)
 {
-	char text[32];
-	char *end;
+	bool negative = false;
+	uint64_t n = 0;
 
-	if (!word_copy(word, text, sizeof(text)) ||
-	    strspn(text, "0123456789") != word.length)
+	if (word.pytorch)
+		word = cut_number(word, &negative);
+	if (word.length == 0)
 		return false;
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return errno == 0;
+	for (size_t i = 0; i < word.length; i++) {
+		unsigned digit = (unsigned char)word.at[i] - (unsigned)'0';
+
+		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+			return false;
+		n = n * 10 + digit;
+	}
+	*out = negative ? -n : n;
+	return true;
 }
 
 bool
@@ -67,7 +114,7 @@ word_number(struct word word, double *out)
 	if (!word_copy(word, text, sizeof(text)))
 		return false;
 	*out = os_parse_real(text, &end);
-	return *end == '\0' && isfinite(*out);
+	return end != text && (word.pytorch || *end == '\0') && isfinite(*out);
 }
 
 bool

@@ -14,9 +14,19 @@
 struct word {
 	const char *at;
 	size_t length;
+	/* Read it by the rules of PyTorch's parser: True and False are the only
+	 * bools, and a number may have a sign before it and any text after it,
+	 * as for std::stoull() and std::stod(). */
+	bool pytorch;
 };
 
 bool word_is(struct word word, const char *text);
+
+/* Is it a space, or another character of C's isspace()? */
+bool word_blank(char c);
+
+/* The word without blanks, in `text`. False if it does not fit. */
+bool word_squeeze(struct word word, char *text, size_t size, struct word *out);
 
 /* The word as a terminated string; false if it is empty or does not fit. */
 bool word_copy(struct word word, char *text, size_t size);

@@ -331,14 +331,14 @@ struct weir_snapshot {
  *
  * The file is a dictionary as PyTorch's torch.cuda.memory._snapshot() gives it:
  * `segments`, `device_traces`, `allocator_settings`, `external_annotations`.
- * weir adds keys of its own: of blocks `stream` and
- * `cached`; of events `seq`, `thread_id`, `pool_id`, `block_size` and, where an
- * allocation was not served by its stream's own free memory, `served_by`; and
- * `weir`, which has the version, all options, and for each device its
- * statistics and what its history has dropped. A segment is a run of memory
- * that is mapped in one piece; its `stream` is the one it was allocated for,
- * and its blocks may belong to others by now. WEIR_STREAM_ANY is written as -1,
- * the default stream as 0.
+ * weir adds keys of its own: of blocks `stream`,
+ * `cached`, `heap` and `epoch`; of events `seq`, `thread_id`, `pool_id`,
+ * `block_size` and, where an allocation was not served by its stream's own free
+ * memory, `served_by`; and `weir`, which has the version, all options, and for
+ * each device its statistics and what its history has dropped. A segment is a
+ * run of memory that is mapped in one piece; its `stream` is the one it was
+ * allocated for, and its blocks may belong to others by now. WEIR_STREAM_ANY is
+ * written as -1, the default stream as 0.
  *
  * Each device is read at one moment, and its last event is not later than
  * that. An event "snapshot" follows, which the next snapshot will have. The

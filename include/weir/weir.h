@@ -108,6 +108,13 @@ WEIR_API enum weir_status weir_last_status(void);
 WEIR_API const char *weir_last_error(void);
 
 /**
+ * The errno of the system call whose failure was the last failure on this
+ * thread: ENOENT for a file that does not exist. 0 if it had another cause, as
+ * a file that is not in its format.
+ */
+WEIR_API int weir_last_errno(void);
+
+/**
  * The status that stands for a CUDA driver result code: 0 is WEIR_OK, 2 is
  * WEIR_ENOMEM. On failure weir_last_error() has the driver's text and the
  * code. Use it to give errors of CUDA calls of your own the same form.
@@ -125,7 +132,9 @@ WEIR_API const char *weir_version(void);
  * @return WEIR_OK; WEIR_ENODRIVER, WEIR_EOLDDRIVER, WEIR_ENOENTRY or
  *         WEIR_ENODEVICE when there is no usable driver or device;
  *         WEIR_EINVAL when WEIR_CONF or PYTORCH_CUDA_ALLOC_CONF holds an
- *         unknown key or a bad value (weir_last_error() names it);
+ *         unknown key or a bad value (weir_last_error() names it). A bad value
+ *         of an option of PyTorch's in its own variable is a warning, and the
+ *         default holds;
  *         WEIR_EFORK in a forked child.
  */
 WEIR_API enum weir_status weir_init(void);
@@ -557,6 +566,22 @@ struct weir_option {
  *         WEIR_EHOSTMEM  no host memory, or no new set of values is kept
  */
 WEIR_API enum weir_status weir_options_set(const char *conf);
+
+/**
+ * Set options from a text in the syntax of PYTORCH_CUDA_ALLOC_CONF, read by the
+ * rules of PyTorch's parser. Blanks mean nothing; True and False are the only
+ * bools; a number ends at the first character that it cannot have, and a
+ * negative one counts down from 2^64. max_split_size_mb,
+ * max_non_split_rounding_mb, garbage_collection_threshold and
+ * roundup_power2_divisions are set to their defaults first. Options of
+ * PyTorch's that weir does not have are ignored.
+ *
+ * In the environment a wrong value of an option that PyTorch has is a warning,
+ * and the default holds; here it is an error.
+ *
+ * @return as weir_options_set()
+ */
+WEIR_API enum weir_status weir_options_set_pytorch(const char *conf);
 
 /**
  * The i-th option, in the manual's order. Reads the environment if that has

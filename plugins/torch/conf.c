@@ -1,6 +1,7 @@
 /*
- * Settings in PyTorch's syntax become options of weir. The syntax is equal, but
- * some keys have no meaning for weir.
+ * Settings in PyTorch's syntax become options of weir, which reads them as
+ * PyTorch does. The adapter itself needs to know only whether they ask for
+ * expandable segments.
  */
 #include "plugins/torch/conf.h"
 
@@ -11,14 +12,6 @@
 #include <string.h>
 
 #include "plugins/torch/weir_torch.h"
-
-/* Keys for details of PyTorch's own allocators that weir does not have. */
-static const char *const passed_over[] = { "backend",
-	"release_lock_on_cudamalloc", "release_lock_on_hipmalloc",
-	"pinned_use_hip_host_register", "pinned_free_catch_all",
-	"pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
-	"graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom",
-	"expandable_segments_reserve", "expandable_segments_reserve_by_class" };
 
 static atomic_bool expandable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,60 +63,17 @@ is_setting(const struct item *item, const char *key)
 	    strncmp(item->key, key, item->key_length) == 0;
 }
 
-static bool
-is_passed_over(const struct item *item)
-{
-	for (size_t i = 0; i < sizeof(passed_over) / sizeof(*passed_over); i++)
-		if (is_setting(item, passed_over[i]))
-			return true;
-	return false;
-}
-
-/* Read the value of an option that is in force. */
+/* Does the text, without blanks, ask for expandable segments? *asks keeps its
+ * value if the text does not mention them. */
 static void
-read_option(const char *key, char *value, size_t size)
+find_expandable(const char *text, bool *asks)
 {
-	struct weir_option option;
-
-	value[0] = '\0';
-	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++)
-		if (strcmp(option.key, key) == 0) {
-			snprintf(value, size, "%s", option.value);
-			return;
-		}
-}
-
-/* The options for weir: first PyTorch's defaults, then the text. */
-static char *
-translate(const char *text, bool *asks_expandable)
-{
-	static const char begin[] =
-	    "max_split_size_mb:unlimited,garbage_collection_threshold:0,"
-	    "roundup_power2_divisions:0,max_non_split_rounding_mb:";
-	char large[128];
 	struct item item;
-	size_t size = sizeof(begin) + sizeof(large) + strlen(text) + 8;
-	char *out = malloc(size);
 
-	if (out == NULL)
-		return NULL;
-	read_option("large_segment_size_mb", large, sizeof(large));
 	for (const char *at = text; next_setting(at, &item); at = item.rest)
-		if (is_setting(&item, "large_segment_size_mb"))
-			snprintf(large, sizeof(large), "%.*s",
-			    (int)item.value_length, item.value);
-	size_t used = (size_t)snprintf(
-	    out, size, "%s%s", begin, large[0] != '\0' ? large : "20");
-	for (const char *at = text; next_setting(at, &item); at = item.rest) {
-		if (is_passed_over(&item))
-			continue;
 		if (is_setting(&item, "expandable_segments"))
-			*asks_expandable = item.value_length == 4 &&
+			*asks = item.value_length == 4 &&
 			    strncmp(item.value, "True", 4) == 0;
-		used += (size_t)snprintf(out + used, size - used, ",%.*s",
-		    (int)(item.rest - item.key), item.key);
-	}
-	return out;
 }
 
 /* The text without blanks, which PyTorch ignores. */
@@ -147,13 +97,13 @@ weir_torch_conf(const char *text)
 {
 	bool asks = atomic_load(&expandable);
 	char *bare = without_blanks(text != NULL ? text : "");
-	char *all = bare != NULL ? translate(bare, &asks) : NULL;
-	enum weir_status status =
-	    all != NULL ? weir_options_set(all) : WEIR_EHOSTMEM;
 
+	if (bare == NULL)
+		return WEIR_EHOSTMEM;
+	enum weir_status status = weir_options_set_pytorch(bare);
+	find_expandable(bare, &asks);
 	if (status == WEIR_OK)
 		atomic_store(&expandable, asks);
-	free(all);
 	free(bare);
 	return status;
 }
@@ -165,11 +115,11 @@ learn_first(const char *text)
 {
 	bool asks = false;
 	char *bare = without_blanks(text);
-	char *all = bare != NULL ? translate(bare, &asks) : NULL;
 
-	if (all != NULL)
-		atomic_store(&expandable, asks);
-	free(all);
+	if (bare == NULL)
+		return;
+	find_expandable(bare, &asks);
+	atomic_store(&expandable, asks);
 	free(bare);
 }
 

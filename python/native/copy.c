@@ -7,7 +7,8 @@
 struct end {
 	const char *name; /* name of the argument */
 	void *address;
-	size_t size; /* SIZE_MAX: unknown */
+	size_t size;    /* SIZE_MAX: unknown */
+	PyObject *held; /* NULL: no memory of weir's; the arguments own it */
 	bool is_buffer;
 	struct native_buffer buffer;
 };
@@ -15,6 +16,9 @@ struct end {
 static void
 end_close(struct end *end)
 {
+	if (end->held != NULL)
+		memory_unhold(end->held);
+	end->held = NULL;
 	if (end->is_buffer)
 		native_release_buffer(&end->buffer);
 	end->is_buffer = false;
@@ -42,8 +46,9 @@ end_open(PyObject *object, struct end *end, bool written)
 		return PyErr_Occurred() == NULL;
 	}
 	if (PyObject_HasAttrString(object, "freed")) {
-		if (!memory_address(object, &end->address))
+		if (!memory_hold(object, &end->address))
 			return false;
+		end->held = object;
 		end->size = ((struct memory *)object)->size;
 		return true;
 	}

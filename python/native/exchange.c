@@ -420,12 +420,54 @@ wrong(PyObject *class, const char *what, PyObject *value)
 	return false;
 }
 
+/* The members of an interface. A conversion may run Python code that changes
+ * the dict, so a reference to each is held until all are read. */
+enum member {
+	MEMBER_VERSION,
+	MEMBER_MASK,
+	MEMBER_SHAPE,
+	MEMBER_STRIDES,
+	MEMBER_TYPESTR,
+	MEMBER_DATA,
+	MEMBER_STREAM,
+	MEMBERS
+};
+
+struct members {
+	PyObject *value[MEMBERS]; /* owned; NULL: there is none */
+};
+
+static bool
+take_members(PyObject *dict, struct members *out)
+{
+	static const char *const names[MEMBERS] = { "version", "mask", "shape",
+		"strides", "typestr", "data", "stream" };
+
+	for (int i = 0; i < MEMBERS; i++) {
+		PyObject *name = PyUnicode_FromString(names[i]);
+
+		if (name != NULL)
+			out->value[i] = PyDict_GetItemWithError(dict, name);
+		Py_IncRef(out->value[i]);
+		Py_DecRef(name);
+		if (PyErr_Occurred() != NULL)
+			return false;
+	}
+	return true;
+}
+
+static void
+drop_members(struct members *members)
+{
+	for (int i = 0; i < MEMBERS; i++)
+		Py_DecRef(members->value[i]);
+}
+
 /* weir decides whether it has the type, but a text that names no type at all is
  * a TypeError, as in other libraries. */
 static bool
-read_typestr(PyObject *dict, struct weir_array_interface *out)
+read_typestr(PyObject *value, struct weir_array_interface *out)
 {
-	PyObject *value = PyDict_GetItemString(dict, "typestr");
 	const char *text;
 
 	if (value == NULL || !PyUnicode_Check(value))
@@ -442,10 +484,8 @@ read_typestr(PyObject *dict, struct weir_array_interface *out)
 }
 
 static bool
-read_data(PyObject *dict, struct weir_array_interface *out)
+read_data(PyObject *value, struct weir_array_interface *out)
 {
-	PyObject *value = PyDict_GetItemString(dict, "data");
-
 	if (value == NULL || !PyTuple_Check(value) || PyTuple_Size(value) != 2)
 		return wrong(
 		    PyExc_TypeError, "data is (address, read-only)", value);
@@ -459,36 +499,33 @@ read_data(PyObject *dict, struct weir_array_interface *out)
 }
 
 static bool
-read_lengths(PyObject *dict, struct weir_array_interface *out)
+read_lengths(
+    PyObject *shape, PyObject *strides, struct weir_array_interface *out)
 {
-	PyObject *value = PyDict_GetItemString(dict, "shape");
 	struct tensor_shape lengths;
 
-	if (value == NULL || !PyTuple_Check(value))
-		return wrong(PyExc_TypeError, "shape is a tuple", value);
-	if (!tensor_arg_shape(value, &lengths))
+	if (shape == NULL || !PyTuple_Check(shape))
+		return wrong(PyExc_TypeError, "shape is a tuple", shape);
+	if (!tensor_arg_shape(shape, &lengths))
 		return false;
 	out->ndim = lengths.n;
 	memcpy(out->shape, lengths.lengths, sizeof out->shape);
-	value = PyDict_GetItemString(dict, "strides");
-	out->has_strides = value != NULL && value != Py_None;
+	out->has_strides = strides != NULL && strides != Py_None;
 	if (!out->has_strides)
 		return true;
-	if (!PyTuple_Check(value))
-		return wrong(PyExc_TypeError, "strides is a tuple", value);
-	if (!tensor_arg_shape(value, &lengths))
+	if (!PyTuple_Check(strides))
+		return wrong(PyExc_TypeError, "strides is a tuple", strides);
+	if (!tensor_arg_shape(strides, &lengths))
 		return false;
 	memcpy(out->strides, lengths.lengths, sizeof out->strides);
 	return lengths.n == out->ndim ||
 	    wrong(PyExc_ValueError, "strides has a number for each dimension",
-		value);
+		strides);
 }
 
 static bool
-read_stream(PyObject *dict, struct weir_array_interface *out)
+read_stream(PyObject *value, struct weir_array_interface *out)
 {
-	PyObject *value = PyDict_GetItemString(dict, "stream");
-
 	out->has_stream = value != NULL && value != Py_None;
 	if (!out->has_stream)
 		return true;
@@ -500,19 +537,33 @@ read_stream(PyObject *dict, struct weir_array_interface *out)
 }
 
 static bool
-read_interface(PyObject *dict, struct weir_array_interface *out)
+read_members(PyObject *const *value, struct weir_array_interface *out)
 {
-	if (!PyDict_Check(dict))
-		return wrong(PyExc_TypeError, "it is a dict", dict);
-	PyObject *version = PyDict_GetItemString(dict, "version");
+	PyObject *version = value[MEMBER_VERSION];
+	PyObject *mask = value[MEMBER_MASK];
+
 	if (version == NULL || !PyLong_Check(version))
 		return wrong(PyExc_TypeError, "version is an int", version);
 	/* A later version has all members of this one. */
 	out->version = 3;
-	PyObject *mask = PyDict_GetItemString(dict, "mask");
 	out->has_mask = mask != NULL && mask != Py_None;
-	return read_lengths(dict, out) && read_typestr(dict, out) &&
-	    read_data(dict, out) && read_stream(dict, out);
+	return read_lengths(value[MEMBER_SHAPE], value[MEMBER_STRIDES], out) &&
+	    read_typestr(value[MEMBER_TYPESTR], out) &&
+	    read_data(value[MEMBER_DATA], out) &&
+	    read_stream(value[MEMBER_STREAM], out);
+}
+
+static bool
+read_interface(PyObject *dict, struct weir_array_interface *out)
+{
+	struct members members = { { NULL } };
+
+	if (!PyDict_Check(dict))
+		return wrong(PyExc_TypeError, "it is a dict", dict);
+	bool right =
+	    take_members(dict, &members) && read_members(members.value, out);
+	drop_members(&members);
+	return right;
 }
 
 PyDoc_STRVAR(from_interface_doc,

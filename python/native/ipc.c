@@ -269,12 +269,14 @@ module_open(PyObject *module, PyObject *args)
 	struct weir_ipc_tensor text;
 	const char *bytes;
 	Py_ssize_t size;
-	int device = WEIR_DEVICE_CURRENT;
-	weir_stream stream = ARG_STREAM_CURRENT;
+	PyObject *named_device = Py_None;
+	PyObject *named_stream = Py_None;
+	int device;
+	weir_stream stream;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "y#|O&O&:open", &bytes, &size, arg_device,
-		&device, arg_stream, &stream))
+	if (!PyArg_ParseTuple(args, "y#|OO:open", &bytes, &size, &named_device,
+		&named_stream))
 		return NULL;
 	if (size != sizeof handle && size != sizeof text) {
 		PyErr_Format(PyExc_ValueError,
@@ -283,13 +285,18 @@ module_open(PyObject *module, PyObject *args)
 		    size, sizeof text, sizeof handle);
 		return NULL;
 	}
-	if (!arg_stream_resolve(device, &stream))
-		return NULL;
-	if (size == sizeof text) {
+	/* Copied first, because the conversions may run Python code, which may
+	 * change what has the bytes. */
+	if (size == sizeof text)
 		memcpy(&text, bytes, sizeof text);
+	else
+		memcpy(&handle, bytes, sizeof handle);
+	if (!arg_device(named_device, &device) ||
+	    !arg_stream(named_stream, &stream) ||
+	    !arg_stream_resolve(device, &stream))
+		return NULL;
+	if (size == sizeof text)
 		return open_tensor(&text, device, stream);
-	}
-	memcpy(&handle, bytes, sizeof handle);
 	return open_handle(&handle, device, stream);
 }
 

@@ -99,7 +99,7 @@ is_live(const struct memory *memory)
 }
 
 bool
-memory_address(PyObject *object, void **out)
+memory_hold(PyObject *object, void **out)
 {
 	PyTypeObject *type = Py_TYPE(object);
 
@@ -110,8 +110,17 @@ memory_address(PyObject *object, void **out)
 		    object);
 		return false;
 	}
+	if (!is_live(memory_of(object)))
+		return false;
 	*out = memory_of(object)->address;
-	return is_live(memory_of(object));
+	memory_of(object)->exports++;
+	return true;
+}
+
+void
+memory_unhold(PyObject *object)
+{
+	memory_of(object)->exports--;
 }
 
 /* Never waits, so that any thread may do it. The current exception is
@@ -152,7 +161,8 @@ PyDoc_STRVAR(free_doc,
     "the stream it belongs to; the block belongs to it then. Device memory "
     "only.\n\n"
     "A block that is freed already stays so. Raises BufferError while Python\n"
-    "has a buffer of it; InvalidArgumentError for a stream that was destroyed\n"
+    "has a buffer of it or weir.copy() uses it; InvalidArgumentError for a "
+    "stream that was destroyed\n"
     "or is of another device. Never waits.");
 
 static PyObject *
@@ -173,7 +183,7 @@ memory_free(PyObject *self, PyObject *args, PyObject *kwargs)
 		return native_none();
 	if (memory->exports != 0) {
 		PyErr_Format(PyExc_BufferError,
-		    "%zd buffers of the memory exist", memory->exports);
+		    "%zd buffers or copies use the memory", memory->exports);
 		return NULL;
 	}
 	if (named != Py_None && memory->host) {
@@ -678,11 +688,33 @@ module_is_pinned(PyObject *module, PyObject *arg)
 	return PyBool_FromLong(pinned);
 }
 
+PyDoc_STRVAR(range_doc,
+    "_block_range($module, address)\n--\n\n"
+    "(first address, bytes asked for) of the live block that an address lies\n"
+    "in, or None: the adapters answer by it what a library asks of an "
+    "address.");
+
+static PyObject *
+module_block_range(PyObject *module, PyObject *arg)
+{
+	struct weir_block_info info = { .struct_size = sizeof info };
+	void *address = PyLong_AsVoidPtr(arg);
+
+	(void)module;
+	if (address == NULL && PyErr_Occurred() != NULL)
+		return NULL;
+	if (weir_block_info(address, &info) != WEIR_OK)
+		return native_none();
+	return Py_BuildValue("(NN)", PyLong_FromVoidPtr(info.address),
+	    PyLong_FromSize_t(info.requested_bytes));
+}
+
 PyMethodDef memory_methods[] = {
 	{ "malloc", NATIVE_KEYWORDS(module_malloc),
 	    METH_VARARGS | METH_KEYWORDS, malloc_doc },
 	{ "pinned", NATIVE_KEYWORDS(module_pinned),
 	    METH_VARARGS | METH_KEYWORDS, pinned_doc },
 	{ "is_pinned", module_is_pinned, METH_O, is_pinned_doc },
+	{ "_block_range", module_block_range, METH_O, range_doc },
 	{ NULL, NULL, 0, NULL },
 };

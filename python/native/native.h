@@ -51,6 +51,10 @@ bool error_setup(PyObject *module);
 /* Raise the exception for a status. Returns NULL. */
 PyObject *error_raise(enum weir_status status);
 
+/* As error_raise(), for a call that was given a path, which a FileError has as
+ * its filename. */
+PyObject *error_raise_path(enum weir_status status, PyObject *path);
+
 /* None, or NULL with the exception of a status that is not WEIR_OK. */
 PyObject *error_none(enum weir_status status);
 
@@ -104,7 +108,7 @@ struct memory {
 	int device;
 	bool host;           /* page-locked host memory */
 	weir_stream stream;  /* of device memory */
-	Py_ssize_t exports;  /* number of its buffers in Python */
+	Py_ssize_t exports;  /* number of its buffers and holds */
 	struct memory *prev; /* ring of all live objects */
 	struct memory *next;
 };
@@ -120,9 +124,11 @@ PyObject *memory_wrap(
 /* Drop blocks that a restore has freed: their objects count as freed. */
 void memory_disown(void *const *addresses, size_t n);
 
-/* Set `out` to the address of an object's live memory, weir.Memory or
- * weir.PinnedMemory; false with an exception set. */
-bool memory_address(PyObject *object, void **out);
+/* Hold the live memory of an object, weir.Memory or weir.PinnedMemory, so that
+ * its block cannot be freed before memory_unhold(), and get its address; false
+ * with an exception set. The caller has a reference to the object. */
+bool memory_hold(PyObject *object, void **out);
+void memory_unhold(PyObject *object);
 
 /* ---- Copies (copy.c) --------------------------------------------------- */
 

@@ -163,6 +163,17 @@ tell_weir(int kind, void *user, bool add)
 			 (enum weir_trace_kind)kind, on_trace, user);
 }
 
+/* Forget a callback. False with an exception set: the callable's own __hash__
+ * or
+ * __eq__ has failed or changed its mind. */
+static bool
+forget(PyObject *key, PyObject *number)
+{
+	if (PyDict_DelItem(callbacks, number) != 0)
+		PyErr_Clear(); /* the interpreter ends */
+	return PyDict_DelItem(numbers, key) == 0;
+}
+
 static PyObject *
 observe_add(int kind, PyObject *callable)
 {
@@ -190,10 +201,8 @@ observe_add(int kind, PyObject *callable)
 		return NULL;
 	}
 	enum weir_status status = tell_weir(kind, (void *)(uintptr_t)own, true);
-	if (status != WEIR_OK) {
-		PyDict_DelItem(numbers, key);
-		PyDict_DelItem(callbacks, number);
-	}
+	if (status != WEIR_OK && !forget(key, number))
+		PyErr_Clear();
 	Py_DecRef(number);
 	Py_DecRef(key);
 	return error_none(status);
@@ -217,11 +226,10 @@ observe_remove(int kind, PyObject *callable)
 	Py_IncRef(number);
 	enum weir_status status =
 	    tell_weir(kind, PyLong_AsVoidPtr(number), false);
-	PyDict_DelItem(numbers, key);
-	PyDict_DelItem(callbacks, number);
+	bool forgotten = forget(key, number);
 	Py_DecRef(number);
 	Py_DecRef(key);
-	return error_none(status);
+	return forgotten ? error_none(status) : NULL;
 }
 
 PyDoc_STRVAR(add_oom_doc,

@@ -45,6 +45,41 @@ progress_raise(struct progress *progress)
 	return true;
 }
 
+/* ---- Paths ------------------------------------------------------------- */
+
+/* A path as it was given, str or bytes, and for the system. */
+struct path {
+	PyObject *given;
+	PyObject *bytes;
+};
+
+/* Converter for "O&". */
+static int
+path_open(PyObject *object, void *out)
+{
+	struct path *path = out;
+
+	if (object == NULL) {
+		Py_DecRef(path->given);
+		Py_DecRef(path->bytes);
+		return 0;
+	}
+	path->bytes = NULL;
+	path->given = PyOS_FSPath(object);
+	if (path->given == NULL)
+		return 0;
+	if (PyUnicode_FSConverter(path->given, &path->bytes) != 0)
+		return Py_CLEANUP_SUPPORTED;
+	Py_DecRef(path->given);
+	return 0;
+}
+
+static void
+path_close(struct path *path)
+{
+	path_open(NULL, path);
+}
+
 /* ---- Lists of texts ---------------------------------------------------- */
 
 /* The texts of a tuple, which keeps their references: an array that ends with
@@ -73,6 +108,12 @@ static struct weir_named *
 named_of(PyObject *names, PyObject *tensors)
 {
 	Py_ssize_t n = PyTuple_Size(names);
+
+	if (PyTuple_Size(tensors) != n) {
+		PyErr_Format(PyExc_ValueError, "%zd names of %zd tensors", n,
+		    PyTuple_Size(tensors));
+		return NULL;
+	}
 	struct weir_named *named = calloc((size_t)n + 1, sizeof *named);
 
 	if (named == NULL)
@@ -94,22 +135,26 @@ named_of(PyObject *names, PyObject *tensors)
 }
 
 static PyObject *
-save_tensors(const char *path, const struct weir_named *named, size_t n,
+save_tensors(const struct path *path, const struct weir_named *named, size_t n,
     struct weir_save_options *options)
 {
+	const char *name = PyBytes_AsString(path->bytes);
 	struct progress *progress = options->closure;
 	enum weir_status status;
 
 	NATIVE_RELEASE_GIL;
-	status = weir_save(path, named, n, options);
+	status = weir_save(name, named, n, options);
 	NATIVE_TAKE_GIL;
-	return progress_raise(progress) ? NULL : error_none(status);
+	if (progress_raise(progress))
+		return NULL;
+	return status == WEIR_OK ? native_none() :
+				   error_raise_path(status, path->given);
 }
 
 static PyObject *
 module_save(PyObject *module, PyObject *args)
 {
-	PyObject *path;
+	struct path path;
 	PyObject *names;
 	PyObject *tensors;
 	PyObject *metadata;
@@ -117,25 +162,23 @@ module_save(PyObject *module, PyObject *args)
 	PyObject *result = NULL;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O&O!O!O!O:_save", PyUnicode_FSConverter,
-		&path, &PyTuple_Type, &names, &PyTuple_Type, &tensors,
-		&PyTuple_Type, &metadata, &progress.callable))
+	if (!PyArg_ParseTuple(args, "O&O!O!O!O:_save", path_open, &path,
+		&PyTuple_Type, &names, &PyTuple_Type, &tensors, &PyTuple_Type,
+		&metadata, &progress.callable))
 		return NULL;
 	const char **texts = texts_of(metadata);
 	struct weir_named *named =
-	    texts == NULL || PyTuple_Size(names) != PyTuple_Size(tensors) ?
-	    NULL :
-	    named_of(names, tensors);
+	    texts == NULL ? NULL : named_of(names, tensors);
 	struct weir_save_options options = { .struct_size = sizeof options,
 		.metadata = texts,
 		.progress = progress.callable != Py_None ? on_progress : NULL,
 		.closure = &progress };
 	if (named != NULL)
-		result = save_tensors(PyBytes_AsString(path), named,
-		    (size_t)PyTuple_Size(names), &options);
+		result = save_tensors(
+		    &path, named, (size_t)PyTuple_Size(names), &options);
 	free(named);
 	free(texts);
-	Py_DecRef(path);
+	path_close(&path);
 	return result;
 }
 
@@ -280,19 +323,21 @@ loaded_all(const struct weir_loaded *loaded)
 }
 
 static PyObject *
-load_tensors(const char *path, struct weir_load_options *options)
+load_tensors(const struct path *path, struct weir_load_options *options)
 {
+	const char *name = PyBytes_AsString(path->bytes);
 	struct progress *progress = options->closure;
 	struct weir_loaded *loaded = NULL;
 	enum weir_status status;
 
 	NATIVE_RELEASE_GIL;
-	status = weir_load(path, options, &loaded);
+	status = weir_load(name, options, &loaded);
 	NATIVE_TAKE_GIL;
 	PyObject *result = NULL;
 	if (!progress_raise(progress))
-		result = status == WEIR_OK ? loaded_all(loaded) :
-					     error_raise(status);
+		result = status == WEIR_OK ?
+		    loaded_all(loaded) :
+		    error_raise_path(status, path->given);
 	weir_loaded_drop(loaded);
 	return result;
 }
@@ -300,15 +345,15 @@ load_tensors(const char *path, struct weir_load_options *options)
 static PyObject *
 module_load(PyObject *module, PyObject *args)
 {
-	PyObject *path;
+	struct path path;
 	struct tensor_place place = { .given = false };
 	PyObject *map;
 	struct progress progress = { NULL, NULL, NULL, NULL };
 	PyObject *result = NULL;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O&O&O!O:_load", PyUnicode_FSConverter,
-		&path, tensor_arg_place, &place, &PyTuple_Type, &map,
+	if (!PyArg_ParseTuple(args, "O&O&O!O:_load", path_open, &path,
+		tensor_arg_place, &place, &PyTuple_Type, &map,
 		&progress.callable))
 		return NULL;
 	const char **texts = texts_of(map);
@@ -320,9 +365,9 @@ module_load(PyObject *module, PyObject *args)
 		.progress = progress.callable != Py_None ? on_progress : NULL,
 		.closure = &progress };
 	if (right)
-		result = load_tensors(PyBytes_AsString(path), &options);
+		result = load_tensors(&path, &options);
 	free(texts);
-	Py_DecRef(path);
+	path_close(&path);
 	return result;
 }
 

@@ -24,7 +24,9 @@ the current one of the thread. A default stream that is given by its handle (0 t
 
 Every failure of weir raises a subclass of weir.Error, which is a RuntimeError:
 OutOfMemoryError and HostOutOfMemoryError are MemoryErrors too, and
-InvalidArgumentError is a ValueError, FileError an OSError. A failed call changes nothing.
+InvalidArgumentError is a ValueError, FileError an OSError with errno, strerror
+and filename (errno is None if the file is not in its format). All can be pickled
+and copied. A failed call changes nothing.
 
 Every call is thread-safe; objects may be dropped on any thread. The GIL is
 released in calls that may wait or call the driver. Importing weir loads no
@@ -102,7 +104,7 @@ from ._weir import (
     trim,
     zeros,
 )
-from . import ipc
+from . import _errors, ipc
 from ._manage import annotate, capture, device, history, metadata, options
 from ._report import memory_summary, snapshot
 from ._files import load, save

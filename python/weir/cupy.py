@@ -22,6 +22,7 @@ import cupy
 import cupy.cuda.memory as _memory
 
 import weir
+from weir import _errors
 from weir._streams import Keeper
 
 _before = None
@@ -39,6 +40,10 @@ class OutOfMemoryError(_memory.OutOfMemoryError, weir.OutOfMemoryError):
 
     def __str__(self):
         return self._text
+
+    def __reduce__(self):
+        return _errors.rebuild, (
+            type(self), dict(self.__dict__), self.args, 0, 0)
 
 
 def malloc(size):

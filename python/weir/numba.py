@@ -21,12 +21,15 @@ versions), weir.cuda_core serves those requests too.
 """
 
 import ctypes
+import threading
 import weakref
 
 from numba import cuda
 from numba.cuda.cudadrv import driver as _driver
 
 import weir
+from weir import _errors
+from weir._weir import _block_range
 
 try:
     from numba.cuda.cudadrv import drvapi as _drvapi
@@ -45,6 +48,9 @@ class OutOfMemoryError(_driver.CudaAPIError, weir.OutOfMemoryError):
         super().__init__(_OUT_OF_MEMORY, str(error))
         self.status = error.status
 
+    def __reduce__(self):
+        return _errors.rebuild, (type(self), dict(self.__dict__), self.args)
+
 
 def _device_pointer(address):
     """A device address, in the form of Numba's driver module."""
@@ -58,18 +64,48 @@ def _host_pointer(address):
     return address if _BINDINGS else ctypes.c_void_p(address)
 
 
+def _device_number(device):
+    """The number of a Context's device: one of Numba's Devices, or what
+    another library's context was made with, a CUdevice or a number."""
+    device = getattr(device, "id", device)
+    return int(getattr(device, "value", device))
+
+
+# ---- The extent of an allocation ---------------------------------------------
+
+_drivers_extents = _driver.device_extents
+_asking_driver = threading.local()
+
+
+def _device_extents(devmem):
+    """Numba's device_extents(): the first address of an allocation and the one
+    after its last.
+
+    Numba asks the driver, which knows the range of addresses that weir has many
+    blocks in: device_memset() over device_memory_size() would write over the
+    other blocks. Memory of weir's is answered with its own block.
+    """
+    if not getattr(_asking_driver, "now", False):
+        pointer = _driver.device_ctypes_pointer(devmem)
+        found = _block_range(int(getattr(pointer, "value", pointer) or 0))
+        if found is not None:
+            return found[0], found[0] + found[1]
+    return _drivers_extents(devmem)
+
+
 class WeirMemoryManager(cuda.GetIpcHandleMixin,
                         cuda.HostOnlyCUDAMemoryManager):
     """Numba's memory manager on weir; Numba makes one for each context."""
 
     def initialize(self):
         """Prepare for use; may be called any number of times."""
+        _driver.device_extents = _device_extents
         if self.deallocations.memory_capacity == _driver._SizeNotSet:
             self.deallocations.memory_capacity = self.get_memory_info().total
             _serve_launches(self._device())
 
     def _device(self):
-        return self.context.device.id
+        return _device_number(self.context.device)
 
     def memalloc(self, size):
         """Allocate device memory. `size` is bytes."""
@@ -103,6 +139,15 @@ class WeirMemoryManager(cuda.GetIpcHandleMixin,
         allocations[address] = mapped = _driver.MappedMemory(
             context, _host_pointer(address), size, finalizer=finalizer)
         return mapped.own()
+
+    def get_ipc_handle(self, memory):
+        """Numba's handle of the driver's allocation, with the offset of the
+        memory in it."""
+        _asking_driver.now = True
+        try:
+            return super().get_ipc_handle(memory)
+        finally:
+            _asking_driver.now = False
 
     def get_memory_info(self):
         """(free, total) bytes, as weir.memory_info() returns them."""

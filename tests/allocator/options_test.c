@@ -137,7 +137,21 @@ static const struct {
 	{ "roundup_power2_divisions", "16", "16" },
 	{ "roundup_power2_divisions", "0", "0" },
 	{ "roundup_power2_divisions", "[256:1,512:2,>:4]",
-	    "[1:1,512:2,1024:4]" },
+	    "[256:1,512:2,>:4]" },
+	{ "roundup_power2_divisions", "[256:1, 512:2 ,\t> : 4 ]",
+	    "[256:1,512:2,>:4]" },
+	{ "roundup_power2_divisions", "[>:2]", "[1:0,>:2]" },
+	{ "roundup_power2_divisions", "[64:8]", "[64:8,>:0]" },
+	{ "roundup_power2_divisions", "[1:8]", "[1:8,>:0]" },
+	{ "roundup_power2_divisions", "[4:2,16:4]", "[4:2,8:0,16:4,>:0]" },
+	{ "roundup_power2_divisions", "[16:2,4:4]", "[2:2,4:4,8:2,16:2,>:0]" },
+	{ "roundup_power2_divisions", "[64:2,64:4]", "[32:2,64:4,>:0]" },
+	{ "roundup_power2_divisions", "[64:2,>:1,128:4]", "[64:2,128:4,>:1]" },
+	{ "roundup_power2_divisions", "[65536:2]", "2" },
+	{ "roundup_power2_divisions", "[32768:2,>:4]", "2" },
+	{ "roundup_power2_divisions", "[64:2,]", "[64:2,>:0]" },
+	{ "roundup_power2_divisions", "[]", "0" },
+	{ "roundup_power2_divisions", "9223372036854775808", "2147483648" },
 	{ "per_process_memory_fraction", "0.25", "0.25" },
 	{ "per_process_memory_fraction", "0", "0" },
 	{ "per_process_memory_fraction", "1.0", "1" },
@@ -201,16 +215,18 @@ static const char *const bad[][2] = {
 	{ "roundup_power2_divisions", "3" },
 	{ "roundup_power2_divisions", "-1" },
 	{ "roundup_power2_divisions", "" },
-	{ "roundup_power2_divisions", "[]" },
 	{ "roundup_power2_divisions", "[3:1]" },
 	{ "roundup_power2_divisions", "[64:3]" },
 	{ "roundup_power2_divisions", "[64:1" },
 	{ "roundup_power2_divisions", "[64]" },
 	{ "roundup_power2_divisions", "[:2]" },
-	{ "roundup_power2_divisions", "[>:2]" },
-	{ "roundup_power2_divisions", "[64:2,>:1,128:1]" },
-	{ "roundup_power2_divisions", "[128:2,64:1]" },
-	{ "roundup_power2_divisions", "[64:2,64:4]" },
+	{ "roundup_power2_divisions", "[64:2,,128:4]" },
+	{ "roundup_power2_divisions", "[,64:2]" },
+	{ "roundup_power2_divisions", "[64:2:128:4]" },
+	{ "roundup_power2_divisions", "[64:2]]" },
+	{ "roundup_power2_divisions", "[64:2]8" },
+	{ "roundup_power2_divisions", "[0:2]" },
+	{ "roundup_power2_divisions", "[64MB:2]" },
 	{ "per_process_memory_fraction", "1.5" },
 	{ "per_process_memory_fraction", "-1" },
 	{ "per_process_memory_fraction", "nan" },
@@ -289,7 +305,7 @@ TEST(a_list_s_commas_do_not_end_it)
 {
 	conf("roundup_power2_divisions:[64:8,128:4],handle_mb:3");
 	expect_value(
-	    "roundup_power2_divisions", "[1:8,128:4]", WEIR_OPTION_CALL);
+	    "roundup_power2_divisions", "[64:8,128:4,>:0]", WEIR_OPTION_CALL);
 	expect_value("handle_mb", "3", WEIR_OPTION_CALL);
 }
 
@@ -370,7 +386,7 @@ TEST(pytorch_s_variable_is_understood)
 	expect_value("max_split_size_mb", "128", WEIR_OPTION_ENVIRONMENT);
 	expect_value(
 	    "garbage_collection_threshold", "0.6", WEIR_OPTION_ENVIRONMENT);
-	expect_value("roundup_power2_divisions", "[1:1,512:2,1024:4,2048:8]",
+	expect_value("roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]",
 	    WEIR_OPTION_ENVIRONMENT);
 }
 
@@ -461,12 +477,152 @@ TEST(a_setuid_program_writes_no_file_that_its_caller_names)
 	expect_value("handle_mb", "16", WEIR_OPTION_ENVIRONMENT);
 }
 
-TEST(a_mistake_in_pytorch_s_variable_names_that_variable)
+/* Values that PyTorch's parser takes, some of them against its manual, and the
+ * values that it reads. */
+static const struct {
+	const char *text;
+	const char *key;
+	const char *value;
+} theirs[] = {
+	{ "roundup_power2_divisions:[>:1]", "roundup_power2_divisions",
+	    "[1:0,>:1]" },
+	{ "roundup_power2_divisions:[256:1, 512:2, >:4]",
+	    "roundup_power2_divisions", "[256:1,512:2,>:4]" },
+	{ "roundup_power2_divisions:[]", "roundup_power2_divisions", "0" },
+	{ "roundup_power2_divisions:[64MB:+8,128:2]",
+	    "roundup_power2_divisions", "[64:8,128:2,>:0]" },
+	{ "roundup_power2_divisions:[64,8,128,2]", "roundup_power2_divisions",
+	    "[64:8,128:2,>:0]" },
+	{ "roundup_power2_divisions:4,roundup_power2_divisions:[1:2]",
+	    "roundup_power2_divisions", "[1:2,>:4]" },
+	{ "max_split_size_mb:100MB", "max_split_size_mb", "100" },
+	{ "max_split_size_mb:-1", "max_split_size_mb", "unlimited" },
+	{ "max_split_size_mb:+1 00", "max_split_size_mb", "100" },
+	{ "max_split_size_mb:\n64,\n", "max_split_size_mb", "64" },
+	{ "max_split_size_mb:64,max_split_size_mb:128", "max_split_size_mb",
+	    "128" },
+	{ "max_split_size_mb:40,large_segment_size_mb:30", "max_split_size_mb",
+	    "40" },
+	{ "large_segment_size_mb:30", "max_non_split_rounding_mb", "30" },
+	{ "max_split_ size_mb:64,", "max_split_size_mb", "64" },
+	{ "garbage_collection_threshold:0.75%", "garbage_collection_threshold",
+	    "0.75" },
+	{ "expandable_segments:False", "expandable_segments", "False" },
+	{ "expandable_segments:Fal se", "expandable_segments", "False" },
+	{ "pinned_use_hip_host_register:True", "pinned_use_cuda_host_register",
+	    "True" },
+	{ ",pinned_num_register_threads:8,,", "pinned_num_register_threads",
+	    "8" },
+	{ "per_process_memory_fraction:0.5", "per_process_memory_fraction",
+	    "0.5" },
+};
+
+TEST(pytorch_s_variable_is_read_as_its_parser_reads_it)
 {
-	setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:2", 1);
+	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+		options_forget();
+		setenv("PYTORCH_CUDA_ALLOC_CONF", theirs[i].text, 1);
+		if (strcmp(option(theirs[i].key).value, theirs[i].value) != 0)
+			FAIL("%s: %s is %s", theirs[i].text, theirs[i].key,
+			    option(theirs[i].key).value);
+	}
+}
+
+static char warned[4096];
+
+static void
+note_warning(enum weir_log_level level, const char *text, void *user)
+{
+	(void)level;
+	(void)user;
+	snprintf(warned, sizeof(warned), "%s", text);
+}
+
+/* Values that PyTorch refuses. The key is the option that has its default. */
+static const char *const wrong[][2] = {
+	{ "max_split_size_mb:2", "max_split_size_mb" },
+	{ "max_split_size_mb:unlimited", "" },
+	{ "max_split_size_mb:lots", "max_split_size_mb" },
+	{ "max_split_size_mb:", "max_split_size_mb" },
+	{ "max_split_size_mb", "max_split_size_mb" },
+	{ "max_split_size_mb:[100]", "max_split_size_mb" },
+	{ "max_split_size_mb:40,large_segment_size_mb:50",
+	    "max_split_size_mb" },
+	{ "max_non_split_rounding_mb:19", "max_non_split_rounding_mb" },
+	{ "large_segment_size_mb:10", "large_segment_size_mb" },
+	{ "garbage_collection_threshold:1.0", "garbage_collection_threshold" },
+	{ "garbage_collection_threshold:high", "garbage_collection_threshold" },
+	{ "roundup_power2_divisions:3", "roundup_power2_divisions" },
+	{ "roundup_power2_divisions:[64:8", "roundup_power2_divisions" },
+	{ "roundup_power2_divisions:[3:8]", "roundup_power2_divisions" },
+	{ "roundup_power2_divisions:[64:8]8", "roundup_power2_divisions" },
+	{ "expandable_segments:false", "expandable_segments" },
+	{ "expandable_segments:1", "expandable_segments" },
+	{ "per_process_memory_fraction:1.5", "per_process_memory_fraction" },
+	{ "pinned_num_register_threads:3", "pinned_num_register_threads" },
+	{ "pinned_use_cuda_host_register:yes",
+	    "pinned_use_cuda_host_register" },
+	{ "pinned_reserve_segment_size_mb:x",
+	    "pinned_reserve_segment_size_mb" },
+	{ "pinned_use_background_threads:TRUE",
+	    "pinned_use_background_threads" },
+};
+
+TEST(a_wrong_value_in_pytorch_s_variable_is_a_warning_and_the_default_holds)
+{
+	char text[128];
+
+	weir_log_set(WEIR_LOG_WARN, note_warning, NULL);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const char *key = wrong[i][1];
+
+		warned[0] = '\0';
+		options_forget();
+		snprintf(text, sizeof(text), "handle_mb:4,%s", wrong[i][0]);
+		setenv("PYTORCH_CUDA_ALLOC_CONF", text, 1);
+		expect_value("handle_mb", "4", WEIR_OPTION_ENVIRONMENT);
+		if (key[0] == '\0') {
+			EXPECT_STR_EQ(warned, "");
+			continue;
+		}
+		EXPECT_STR_HAS(warned, "PYTORCH_CUDA_ALLOC_CONF: option");
+		EXPECT_STR_HAS(warned, key);
+		EXPECT_STR_HAS(warned, "the default holds: ");
+		EXPECT_EQ(option(key).source, WEIR_OPTION_DEFAULT);
+		if (strstr(text, "large_segment_size_mb:50") == NULL)
+			EXPECT_STR_EQ(option(key).value, option(key).fallback);
+	}
+}
+
+/* Two roads, one parser: the adapter passes PyTorch's own text on. */
+TEST(a_text_of_pytorch_s_is_set_by_a_call_too_where_a_wrong_value_is_an_error)
+{
+	conf("max_split_size_mb:64,garbage_collection_threshold:0.5,tcache:2");
+	EXPECT_OK(weir_options_set_pytorch(
+	    "roundup_power2_divisions:[256:1, >:4], backend:native"));
+	expect_value(
+	    "roundup_power2_divisions", "[256:1,>:4]", WEIR_OPTION_CALL);
+	expect_value("max_split_size_mb", "unlimited", WEIR_OPTION_DEFAULT);
+	expect_value("garbage_collection_threshold", "0", WEIR_OPTION_DEFAULT);
+	expect_value("tcache", "2", WEIR_OPTION_CALL);
+	EXPECT_STATUS(
+	    weir_options_set_pytorch("tcache:3,expandable_segments:false"),
+	    WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "weir_options_set_pytorch");
+	EXPECT_STR_HAS(weir_last_error(), "expandable_segments");
+	EXPECT_STATUS(weir_options_set_pytorch(
+			  "max_split_size_mb:30,large_segment_size_mb:40"),
+	    WEIR_EINVAL);
+	EXPECT_STATUS(weir_options_set_pytorch(NULL), WEIR_EINVAL);
+	expect_value("tcache", "2", WEIR_OPTION_CALL);
+}
+
+TEST(a_wrong_value_of_weir_s_own_option_is_a_mistake_in_any_variable)
+{
+	setenv("PYTORCH_CUDA_ALLOC_CONF", "handle_mb:1", 1);
 	EXPECT_STATUS(weir_init(), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "PYTORCH_CUDA_ALLOC_CONF");
-	EXPECT_STR_HAS(weir_last_error(), "max_split_size_mb");
+	EXPECT_STR_HAS(weir_last_error(), "handle_mb");
 }
 
 TEST(an_unknown_key_in_pytorch_s_variable_is_a_mistake)

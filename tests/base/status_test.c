@@ -1,6 +1,7 @@
 /* The last failure of a thread, and the names and texts of statuses. */
 #include "base/status.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -151,6 +152,24 @@ TEST(a_muted_failure_can_be_reported_later)
 	EXPECT_EQ(status_unmute_and_report(), WEIR_ENOMEM);
 	EXPECT_EQ(weir_last_status(), WEIR_ENOMEM);
 	EXPECT_STR_EQ(weir_last_error(), "weir_malloc(): try 1");
+}
+
+TEST(a_failure_of_the_system_has_its_errno_until_the_next)
+{
+	EXPECT_EQ(weir_last_errno(), 0);
+	status_set(WEIR_EFILE, "x: not there");
+	EXPECT_EQ(weir_last_errno(), 0);
+	EXPECT_EQ(status_errno(WEIR_EFILE, ENOENT), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), ENOENT);
+	status_mute();
+	status_set(WEIR_EFILE, "y: no rights");
+	status_errno(WEIR_EFILE, EACCES);
+	EXPECT_EQ(weir_last_errno(), ENOENT);
+	EXPECT_EQ(status_unmute_and_report(), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), EACCES);
+	EXPECT_STR_EQ(weir_last_error(), "y: no rights");
+	status_set(WEIR_EINVAL, "z");
+	EXPECT_EQ(weir_last_errno(), 0);
 }
 
 TEST(muting_nests)

@@ -34,6 +34,31 @@ def neighbours(x, y):
         y[i] = x[i] + x[(i + 1) % x.size]
 
 
+def fill_whole_arrays():
+    """Fill arrays by Numba's own device_memset() over its device_memory_size(),
+    which asks for the extent of an allocation by address; their neighbours keep
+    their content. Gives the sums, which are equal bare and under weir."""
+    driver = cuda.cudadrv.driver
+    sums = []
+    for make in (cuda.device_array, cuda.mapped_array):
+        arrays = [make(1000, numpy.uint8) for _ in range(3)]
+        for value, array in enumerate(arrays, 1):
+            size = driver.device_memory_size(array)
+            assert size >= 1000
+            driver.device_memset(array, value, size)
+        cuda.synchronize()
+        for array in arrays:
+            host = array.copy_to_host() if make is cuda.device_array else array
+            sums.append(int(host.astype(numpy.int64).sum()))
+    pinned = cuda.pinned_array(1000, numpy.uint8)
+    pinned[:] = 7
+    device = cuda.to_device(pinned)
+    driver.device_memset(device, 0, driver.device_memory_size(device))
+    sums.append(int(pinned.astype(numpy.int64).sum()))
+    sums.append(int(device.copy_to_host().astype(numpy.int64).sum()))
+    return sums
+
+
 def main():
     start = time.time()
     random = numpy.random.default_rng(7)
@@ -60,6 +85,8 @@ def main():
         result = array.copy_to_host(stream=its)
         its.synchronize()
         digest.update(result.tobytes())
+    sums = fill_whole_arrays()
+    assert sums == [1000, 2000, 3000, 1000, 2000, 3000, 7000, 0], sums
     print(digest.hexdigest())
     print(f"{time.time() - start:.2f} s", file=sys.stderr)
 

@@ -357,6 +357,18 @@ replay_all(struct history_replay *r, const json_t *snapshot)
 	return compare(r, snapshot);
 }
 
+/* Does the command's checker agree with weir_check()? */
+static bool
+has_no_faults(struct history_replay *r)
+{
+	struct command_result result = command_weir("check", r->path, NULL);
+	bool agree = result.status == 0 ||
+	    fail(r, "weir check: %s%s", result.out, result.err);
+
+	command_free(&result);
+	return agree;
+}
+
 /* ---- The calls --------------------------------------------------------- */
 
 static void
@@ -400,7 +412,7 @@ history_replay_check(struct history_replay *r, char *fault, size_t size)
 	json_t *snapshot = json_load_file(r->path, 0, &error);
 	if (snapshot == NULL)
 		return fail(r, "line %d: %s", error.line, error.text);
-	bool agree = replay_all(r, snapshot);
+	bool agree = replay_all(r, snapshot) && has_no_faults(r);
 	json_decref(snapshot);
 	start(true);
 	r->next = 0;

@@ -20,7 +20,8 @@ void history_replay_delete(struct history_replay *replay);
 
 /*
  * Write a snapshot, replay its events after those of the earlier snapshots, and
- * compare. No other thread is at work. The history is cleared afterwards.
+ * compare; `weir check` must find no fault in it either. No other thread is at
+ * work. The history is cleared afterwards.
  *
  * @param fault is called with each disagreement @return false if there is one
  */

@@ -208,3 +208,34 @@ TEST_TIMEOUT(replaying_the_history_of_moved_memory_gives_the_snapshot, 300)
 
 	model_run(&mix, steps_of(60000));
 }
+
+static const char *const apart[] = { "tcache:0", "tcache:4", "prefer:memory",
+	"prefer:balance", "prefer:speed", "expandable_segments:False",
+	"expandable_segments:True", "max_split_size_mb:20",
+	"max_split_size_mb:unlimited", "roundup_power2_divisions:4",
+	"roundup_power2_divisions:0", "handle_mb:2", "handle_mb:320", NULL };
+
+/* Many streams that wait for each other, so that free neighbours have different
+ * epochs. Each snapshot is checked by the command, as weir_check() checks the
+ * memory. */
+TEST_TIMEOUT(the_command_finds_no_fault_in_a_healthy_snapshot, 300)
+{
+	static const struct mix mix = {
+		.name = "checked snapshots",
+		.conf = "tcache:0,prefer:memory",
+		.limit = (size_t)512 << 20,
+		.slots = 12,
+		.live = 60,
+		.small = 50,
+		.large = 5,
+		.any = 6,
+		.late_ns = 200000,
+		.history = true,
+		.confs = apart,
+		.weight = { ORDINARY, [STEP_event] = 60, [STEP_change] = 30,
+		    [STEP_capture] = 3, [STEP_configure] = 2,
+		    [STEP_snapshot] = 20 },
+	};
+
+	model_run(&mix, steps_of(15000));
+}

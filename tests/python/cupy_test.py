@@ -1,7 +1,9 @@
 """CuPy on weir: CuPy itself where it is there, else a double of its allocator
 interface."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import pytest
@@ -61,6 +63,11 @@ def test_out_of_memory_is_cupys_error_and_weirs():
         cupy.empty(1 << 50, "u1")
     assert isinstance(raised.value, weir.OutOfMemoryError)
     assert raised.value.status == "WEIR_ENOMEM"
+    for again in (pickle.loads(pickle.dumps(raised.value)),
+                  copy.copy(raised.value)):
+        assert type(again) is type(raised.value)
+        assert (str(again), again.status) == (
+            str(raised.value), "WEIR_ENOMEM")
 
 
 def test_pinned_memory_is_weirs():

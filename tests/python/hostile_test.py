@@ -220,3 +220,244 @@ def test_what_answers_for_dlpack_with_anything(memory):
             assert str(error)
     gc.collect()
     assert weir.check() == []
+
+
+# ---- Objects that change what they are read from ----------------------------
+
+# What each of these reads must stay alive while Python code that a conversion
+# calls drops every other reference to it. Memory that was freed is filled with
+# 0xdd by Python's debugging allocator, and is given out again by reuse().
+HOSTILE = """
+import gc, sys, weir
+kept = []
+def reuse():
+    gc.collect()
+    for n in (1, 2, 3):
+        kept.append([(0x41414141,) * n for _ in range(500)])
+    kept.append([bytes(n) for n in range(16, 128)])
+    del kept[:-8]
+class Acts:
+    def __init__(self, act, value):
+        self.act, self.value = act, value
+    def __index__(self):
+        self.act()
+        reuse()
+        return self.value
+    def __bool__(self):
+        self.act()
+        reuse()
+        return bool(self.value)
+    __len__ = None
+    def __repr__(self):
+        self.act()
+        reuse()
+        return "acts"
+class Named(str):
+    # A key that is equal to another after it has acted.
+    def __new__(cls, text, act):
+        self = super().__new__(cls, text + "?")
+        self.act, self.text = act, text
+        return self
+    def __hash__(self):
+        return hash(self.text)
+    def __eq__(self, other):
+        act, self.act = self.act, reuse
+        act()
+        reuse()
+        return False
+def tried(call, *args, **kwargs):
+    try:
+        return call(*args, **kwargs)
+    except (TypeError, ValueError, OverflowError, BufferError, LookupError,
+            weir.Error) as error:
+        assert str(error) and str(0x41414141) not in str(error), error
+memory = weir.zeros((8, 8))
+"""
+
+SCENES = {
+    "interface": """
+class Owner:
+    @property
+    def __cuda_array_interface__(self):
+        return told
+for name in ("shape", "strides", "data", "typestr", "stream", "version", "mask",
+             "all"):
+    for place in ("shape", "strides", "data", "typestr", "stream", "version"):
+        def act():
+            if name == "all":
+                told.clear()
+            else:
+                told[name] = None
+        acts = Acts(act, 4)
+        for wrong in range(3):
+            told = dict(shape=tuple([2, 2]), strides=tuple([8, 4]),
+                        typestr="<f4", data=tuple([memory.address, False]),
+                        version=3, stream=1)
+            told[place] = {
+                "shape": ((acts, 2), (acts,), [acts]),
+                "strides": ((acts, 4), (acts,), [acts]),
+                "data": ((memory.address, acts), (acts, acts), [acts]),
+            }.get(place, ([acts], (acts,), acts))[wrong]
+            tried(weir.from_cuda_array_interface, Owner())
+        del acts
+        told = {Named(key, act): None for key in
+                ("shape", "strides", "data", "typestr")}
+        told.update(shape=tuple([2]), typestr="<" + "f4", version=3,
+                    data=tuple([memory.address, False]), strides=tuple([4]))
+        tried(weir.from_cuda_array_interface, Owner())
+class Vanishes:
+    @property
+    def __cuda_array_interface__(self):
+        global vanishing
+        vanishing = None
+        reuse()
+        return dict(shape=(4,), typestr="<f4", data=(memory.address, False),
+                    version=3)
+vanishing = Vanishes()
+tried(weir.from_cuda_array_interface, vanishing)
+""",
+    "dlpack": """
+class Producer:
+    pairs = []
+    def __dlpack_device__(self):
+        self.pairs[:] = [tuple([Acts(self.pairs.clear, 2), 0])]
+        return self.pairs[0]
+    def __dlpack__(self, **keywords):
+        keywords.clear()
+        type(self).__dlpack__ = None
+        reuse()
+        return memory.__dlpack__(stream=-1)
+tried(weir.from_dlpack, Producer())
+numbers = []
+def versions():
+    numbers[:] = [Acts(numbers.clear, 1), Acts(numbers.clear, 0)]
+    return numbers
+for key in ("max_version", "dl_device", "copy", "stream"):
+    tried(memory.__dlpack__, **{key: versions()})
+    tried(memory.__dlpack__, **{key: tuple(versions())})
+    tried(memory.__dlpack__, **{key: Acts(reuse, 1)})
+""",
+    "shapes": """
+lengths = []
+def shape(length=3):
+    lengths[:] = [Acts(lengths.clear, 2) for _ in range(length)]
+    return lengths
+for call in (weir.empty, weir.zeros):
+    tried(call, shape())
+    tried(call, tuple(shape()))
+    tried(call, iter(shape()))
+for call in (memory.reshape, memory.expand, memory.permute):
+    tried(call, shape(2))
+    tried(call, *shape(2))
+tried(memory.as_strided, shape(2), shape(2))
+tried(memory.__getitem__, tuple(shape(2)))
+tried(memory.__getitem__, slice(Acts(reuse, 1), Acts(reuse, 2)))
+tried(memory.__setitem__, tuple(shape(2)), 1)
+tried(memory.__setitem__, Acts(reuse, 1), Acts(reuse, 3))
+""",
+    "copies": """
+# The conversion of one end frees the memory of the other.
+class Frees:
+    def __init__(self, block):
+        self.block = block
+    @property
+    def freed(self):
+        try:
+            self.block.free()
+        except BufferError as error:
+            refused.append(str(error))
+        reuse()
+        raise AttributeError
+    def __buffer__(self, flags):
+        return memoryview(bytearray(64))
+refused = []
+for make in (weir.malloc, weir.pinned):
+    block = make(64)
+    tried(weir.copy, block, Frees(block), 64)
+    assert not block.freed and len(refused) > 0, refused
+    block.free()
+    refused.clear()
+tried(weir.copy, Frees(weir.malloc(64)), bytearray(64))
+block = weir.malloc(64)
+tried(weir.copy, block, bytearray(64), Acts(block.free, 64))
+block = weir.malloc(64)
+class Streams:
+    def __cuda_stream__(self):
+        block.free()
+        return tuple([0, Acts(reuse, 0)])
+tried(block.record_stream, Streams())
+""",
+    "callbacks": """
+class Callback:
+    turn = 0
+    def __call__(self, event):
+        pass
+    def __hash__(self):
+        type(self).turn += 1
+        return self.turn % 2
+    def __eq__(self, other):
+        raise ValueError("no answer")
+for _ in range(20):
+    callback = Callback()
+    tried(weir.add_trace_callback, "memory_allocation", callback)
+    tried(weir.remove_trace_callback, "memory_allocation", callback)
+    tried(weir.add_oom_observer, callback)
+    tried(weir.remove_oom_observer, callback)
+class Removes:
+    def __call__(self, event):
+        weir.remove_trace_callback("memory_allocation", self)
+        globals().pop("removes", None)
+        reuse()
+removes = Removes()
+weir.add_trace_callback("memory_allocation", removes)
+weir.malloc(100)
+""",
+    "ends": """
+import weakref
+# Finalisers, weak references and collections in the middle of a free.
+block = weir.malloc(100)
+def gone(reference):
+    weir.malloc(100)
+    reuse()
+reference = weakref.ref(block, gone)
+def freed(event):
+    reuse()
+weir.add_trace_callback("memory_deallocation", freed)
+del block
+class Ring:
+    def __init__(self):
+        self.me, self.tensor = self, weir.zeros(10)
+        self.view = memoryview(weir.pinned(10))
+    def __del__(self):
+        weir.from_dlpack(self.tensor)
+        reuse()
+for _ in range(20):
+    Ring()
+gc.collect()
+weir.remove_trace_callback("memory_deallocation", freed)
+""",
+    "handles": """
+import weir.ipc
+try:
+    import numpy
+except ImportError:
+    numpy = None
+for size in (64, 128, 1024, 0):
+    tried(weir.ipc.open, bytes(size), Acts(reuse, 0))
+    if numpy is not None:
+        array = numpy.zeros(size, "uint8")
+        array.flags.writeable = False
+        def act():
+            array.resize(1 << 20, refcheck=False)
+        tried(weir.ipc.open, array, Acts(act, 0))
+""",
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_objects_that_drop_what_is_being_read_from_them(scene):
+    told = support.run_python(
+        HOSTILE + SCENES[scene] +
+        "\nassert weir.check() == []\nprint('well')",
+        PYTHONMALLOC="debug", PYTHONFAULTHANDLER="1")
+    assert told == "well\n"

@@ -1,7 +1,10 @@
 """Numba on weir: NUMBA_CUDA_MEMORY_MANAGER=weir.numba."""
 
+import copy
+import ctypes
 import gc
 import os
+import pickle
 
 import pytest
 import support
@@ -173,6 +176,89 @@ def test_an_array_has_an_ipc_handle():
     handle = array.get_ipc_handle()
     assert handle._ipc_handle.size >= 8000
     assert handle._ipc_handle.offset >= 0
+
+
+def bytes_of(array):
+    """All bytes of a device or mapped array's block, by weir."""
+    driver = cuda.cudadrv.driver
+    size = driver.device_memory_size(array)
+    back = bytearray(size)
+    weir.copy(back, driver.device_pointer(array), size)
+    return back
+
+
+@pytest.mark.parametrize("make", (cuda.device_array, cuda.mapped_array))
+def test_the_extent_of_an_array_is_its_block_and_a_memset_keeps_to_it(make):
+    driver = cuda.cudadrv.driver
+    arrays = [make(100, numpy.uint32) for _ in range(3)]
+    for array in arrays:
+        assert driver.device_memory_size(array) == 400
+        driver.device_memset(array, 1, driver.device_memory_size(array))
+    driver.device_memset(
+        arrays[1], 2, driver.device_memory_size(arrays[1]))
+    cuda.synchronize()
+    assert [set(bytes_of(array)) for array in arrays] == [{1}, {2}, {1}]
+    start, end = driver.device_extents(arrays[1])
+    assert (int(start), int(end) - int(start)) == (
+        driver.device_pointer(arrays[1]), 400)
+
+
+def test_the_extent_of_a_slice_is_the_array_s():
+    driver = cuda.cudadrv.driver
+    array = cuda.device_array(100, numpy.uint8)
+    start, end = driver.device_extents(array[40:50])
+    assert int(start) == driver.device_pointer(array)
+    assert int(end) - int(start) == 100
+
+
+def test_the_extent_of_memory_that_is_not_weirs_is_the_drivers():
+    driver = cuda.cudadrv.driver
+    host = numpy.zeros(5000, numpy.uint8)
+    with cuda.mapped(host) as mapped:
+        start, end = driver.device_extents(mapped)
+        assert int(start) <= driver.device_pointer(mapped)
+        assert int(end) - int(start) >= 5000
+
+
+def test_an_ipc_handle_has_the_drivers_base_and_the_offset_in_it():
+    arrays = [cuda.device_array(1000, numpy.uint8) for _ in range(3)]
+    driver = cuda.cudadrv.driver
+    for array in arrays:
+        handle = array.get_ipc_handle()._ipc_handle
+        base = driver.device_pointer(array) - handle.offset
+        found = [s for s in weir.snapshot(trace=False)["segments"]
+                 if s["address"] == base]
+        assert len(found) == 1 and handle.size == 1000
+
+
+class CUdevice(int):
+    """What a context of another library's has as its device: a number with
+    nothing else of Numba's Device."""
+
+
+@pytest.mark.parametrize("device", (CUdevice(0), 0, ctypes.c_int(0)))
+def test_a_context_that_another_library_made_can_be_pushed(device):
+    driver = cuda.cudadrv.driver
+    mine = cuda.current_context()
+    theirs = driver.Context(device, mine.handle)
+    theirs.push()
+    try:
+        assert theirs.get_memory_info().total == weir.memory_info()[1]
+        pointer = theirs.memalloc(100)
+        assert driver.device_memory_size(pointer) == 100
+        theirs.memhostalloc(100, mapped=True)
+    finally:
+        theirs.pop()
+
+
+def test_an_out_of_memory_error_is_pickled_and_copied():
+    with pytest.raises(weir.OutOfMemoryError) as told:
+        cuda.device_array(1 << 50, numpy.uint8)
+    for again in (pickle.loads(pickle.dumps(told.value)),
+                  copy.copy(told.value)):
+        assert type(again) is type(told.value)
+        assert str(again) == str(told.value)
+        assert (again.code, again.status) == (2, "WEIR_ENOMEM")
 
 
 def test_a_late_install_is_refused():

@@ -1,7 +1,11 @@
 """Tensors in files."""
 
+import copy
+import errno
 import gc
 import json
+import os
+import pickle
 import struct
 import sys
 
@@ -121,6 +125,80 @@ def test_a_file_that_is_not_in_the_format_is_refused(tmp_path, raw):
         weir.load(tmp_path / "bad")
     assert isinstance(told.value, OSError) and str(told.value)
     assert told.value.status == "WEIR_EFILE"
+
+
+def again(error):
+    """The error, pickled by each protocol and copied both ways."""
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        yield pickle.loads(pickle.dumps(error, protocol))
+    yield copy.copy(error)
+    yield copy.deepcopy(error)
+
+
+def same(a, b):
+    return type(a) is type(b) and str(a) == str(b) and \
+        (a.errno, a.strerror, a.filename, a.status, a.args) == \
+        (b.errno, b.strerror, b.filename, b.status, b.args)
+
+
+def refused(call, *args):
+    with pytest.raises(weir.FileError) as told:
+        call(*args)
+    assert all(same(told.value, one) for one in again(told.value))
+    return told.value
+
+
+def test_an_error_of_a_file_has_what_an_os_error_has(tmp_path):
+    x = {"x": weir.ones(3)}
+    absent = tmp_path / "none" / "x"
+    os.mkfifo(tmp_path / "pipe")
+    for call, path, number in (
+            (lambda p: weir.load(p), absent, errno.ENOENT),
+            (lambda p: weir.save(p, x), absent, errno.ENOENT),
+            (lambda p: weir.load(p), tmp_path, errno.EISDIR),
+            (lambda p: weir.save(p, x), tmp_path / "pipe", errno.EINVAL)):
+        for form in (str(path), path, os.fsencode(path)):
+            error = refused(call, form)
+            assert error.errno == number
+            assert error.strerror == os.strerror(number)
+            assert error.filename == os.fspath(form)
+            assert str(path) in str(error)
+
+
+def test_an_error_of_the_format_names_the_file_and_has_no_errno(tmp_path):
+    (tmp_path / "bad").write_bytes(b"1234567")
+    with pytest.raises(weir.FileError):  # leaves an errno behind
+        weir.load(tmp_path / "none")
+    error = refused(weir.load, tmp_path / "bad")
+    assert error.errno is None and error.strerror is None
+    assert error.filename == str(tmp_path / "bad")
+    assert "safetensors" in str(error)
+
+
+def test_an_error_that_a_program_makes_is_like_any_os_error():
+    error = weir.FileError(errno.EPERM, "not allowed", "x")
+    assert (error.errno, error.strerror, error.filename) == (
+        errno.EPERM, "not allowed", "x")
+    assert str(error) == "[Errno 1] not allowed: 'x'"
+    copied = copy.copy(error)
+    assert str(copied) == str(error) and copied.filename == "x"
+    assert str(weir.FileError("text")) == "text"
+    assert str(weir.FileError()) == ""
+
+
+@pytest.mark.parametrize("call", (
+    lambda: weir.malloc(0), lambda: weir.malloc(1 << 50),
+    lambda: weir.set_device(1000), lambda: weir.pinned(1 << 59),
+    lambda: weir.options.__setitem__("prefer", "nothing")))
+def test_every_error_is_pickled_and_copied(call):
+    with pytest.raises(weir.Error) as told:
+        call()
+    for one in (*(pickle.loads(pickle.dumps(told.value, protocol))
+                  for protocol in range(pickle.HIGHEST_PROTOCOL + 1)),
+                copy.copy(told.value), copy.deepcopy(told.value)):
+        assert type(one) is type(told.value)
+        assert str(one) == str(told.value)
+        assert one.status == told.value.status
 
 
 def test_objects_that_cannot_be_saved_are_refused(tmp_path):

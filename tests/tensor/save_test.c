@@ -1,6 +1,7 @@
 /*
  * Files: other readers and weir read a written file, and refuse a wrong one.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,6 +393,30 @@ TEST(a_saved_file_is_its_users_alone)
 	umask(mask);
 	EXPECT_EQ(stat(path, &about), 0);
 	EXPECT_EQ(about.st_mode & 0777, 0600);
+	weir_tensor_destroy(tensor);
+}
+
+TEST(a_failure_has_the_errno_of_the_system_call)
+{
+	struct weir_tensor *tensor =
+	    tensor_on(WEIR_MEMORY_HOST, WEIR_UINT8, SHAPE(1));
+	const struct weir_named named = { "x", tensor };
+	struct weir_loaded *loaded = NULL;
+	const char *path = temporary();
+
+	EXPECT_OK(weir_tensor_fill(tensor, WEIR_INT32, &(int){ 1 }, NULL));
+	EXPECT_STATUS(weir_load(path, NULL, &loaded), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), ENOENT);
+	EXPECT_STATUS(weir_save("/nonexistent/x", &named, 1, NULL), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), ENOENT);
+	EXPECT_STATUS(weir_load("/tmp", NULL, &loaded), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), EISDIR);
+	EXPECT_STATUS(weir_save("/dev/null", &named, 1, NULL), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), EINVAL);
+	write_bytes(path, "1234567", 7);
+	EXPECT_STATUS(weir_load(path, NULL, &loaded), WEIR_EFILE);
+	EXPECT_EQ(weir_last_errno(), 0);
+	unlink(path);
 	weir_tensor_destroy(tensor);
 }
 

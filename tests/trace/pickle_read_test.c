@@ -442,6 +442,7 @@ TEST(the_error_of_another_pickle_names_its_kind)
 	expect_refused(BYTES("N."), "a single value");
 	expect_refused(BYTES("}."), "a dict without 'segments'");
 	expect_refused(BYTES("](NNe."), "a list, and not one of segments");
+	expect_refused(BYTES("](]]e."), "a list, and not one of segments");
 	expect_refused(BYTES("}(\x8c\x04name\x8c\x01"
 			     "a\x8c\x08"
 			     "filename\x8c\x01xu."),

@@ -235,14 +235,20 @@ TEST(events_that_are_in_no_trace_are_dropped)
 	other = list_of(1, &other);
 	events[0] = event("alloc", 2, list_of(0, NULL));
 	traces[0] = list_of(1, events);
-	events[1] = event("alloc", 3, list_of(0, NULL));
+	events[1] = dict_of("action", text("alloc"), "addr", integer(3), "size",
+	    integer(512), "served_by", text("grown"), NULL);
 	traces[1] = list_of(1, &events[1]);
+	/* All members of an event move, the last ones too. */
 	snapshot = finished(dict_of(
 	    "host_traces", other, "device_traces", list_of(2, traces), NULL));
 	EXPECT_EQ(snapshot->events.count, 2);
 	EXPECT_EQ(snapshot->events.address[0], 2);
 	EXPECT_EQ(snapshot->events.address[1], 3);
 	EXPECT_EQ(snapshot->events.device[1], 1);
+	EXPECT_STR_EQ(
+	    snapshot_text(snapshot, snapshot->events.served_by[0]), "");
+	EXPECT_STR_EQ(
+	    snapshot_text(snapshot, snapshot->events.served_by[1]), "grown");
 	snapshot_free(snapshot);
 }
 

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
@@ -94,12 +95,21 @@ verify_reported_sum(const struct snapshot_segment *segment, const char *name,
 		    name, reported, counted);
 }
 
-/* True for a free block of a pool. Free neighbours of one stream and pool must
- * be one block. Blocks in thread caches are in no pool. */
+/* Is the block free in a pool? */
 static bool
 is_free(const struct snapshot_block *block)
 {
-	return block->state == SNAPSHOT_INACTIVE && !block->cached;
+	return block->state == SNAPSHOT_INACTIVE && !block->cached &&
+	    !block->kept_apart;
+}
+
+/* Would the allocator have merged two neighbours? weir merges free blocks of
+ * one heap and one epoch, PyTorch those of one stream. */
+static bool
+must_be_one(const struct snapshot_block *a, const struct snapshot_block *b)
+{
+	return is_free(a) && is_free(b) && a->stream == b->stream &&
+	    a->heap == b->heap && a->epoch == b->epoch;
 }
 
 static void
@@ -113,8 +123,7 @@ verify_segment(const struct snapshot *snapshot,
 
 	for (uint32_t i = 0; i < segment->block_count; i++) {
 		verify_block(segment, &blocks[i], end, faults);
-		if (i > 0 && is_free(&blocks[i]) && is_free(&blocks[i - 1]) &&
-		    blocks[i].stream == blocks[i - 1].stream)
+		if (i > 0 && must_be_one(&blocks[i - 1], &blocks[i]))
 			add_fault(faults, "I-5", segment->device,
 			    blocks[i].address,
 			    "free, and so is the block before");
@@ -161,6 +170,24 @@ verify_overlaps(const struct snapshot *snapshot, const struct view_args *args,
 
 /* ---- The trace ------------------------------------------------------- */
 
+/* Does the snapshot show the memory at an address? One of a stream or of a pool
+ * has the events of all memory, but not all segments. */
+static bool
+is_shown(const struct snapshot *snapshot, uint32_t device, uint64_t address)
+{
+	const char *partial =
+	    setting_value(snapshot, "allocator_settings.weir_partial");
+
+	if (partial == NULL || strcmp(partial, "True") != 0)
+		return true;
+	for (uint32_t i = 0; i < snapshot->segment_count; i++)
+		if (snapshot->segments[i].device == device &&
+		    address - snapshot->segments[i].address <
+			snapshot->segments[i].bytes)
+			return true;
+	return false;
+}
+
 /* Compare the end of a block's life in the trace with the block of the
  * snapshot that has its address. */
 static void
@@ -170,6 +197,8 @@ verify_life(const struct snapshot *snapshot, uint32_t device,
 	const struct snapshot_block *block;
 
 	if (life->lost) {
+		if (!is_shown(snapshot, device, life->address))
+			return;
 		add_fault(faults, "I-14", device, life->address,
 		    "allocated in the trace and not freed, but no block in "
 		    "use has this address");

@@ -93,8 +93,13 @@ out_block(const struct snapshot *snapshot, const struct snapshot_block *block,
 	if (block->reports_stream)
 		fprintf(
 		    out, "\"stream\": %" PRId64 ", ", (int64_t)block->stream);
-	if (block->cached)
-		fputs("\"cached\": true, ", out);
+	if (block->cached || block->kept_apart)
+		fprintf(
+		    out, "\"cached\": %s, ", block->cached ? "true" : "false");
+	if (!block->kept_apart &&
+	    (block->cached || block->heap != 0 || block->epoch != 0))
+		fprintf(out, "\"heap\": %" PRIu64 ", \"epoch\": %" PRIu64 ", ",
+		    block->heap, block->epoch);
 	out_frames(snapshot, block->stack, out);
 	putc('}', out);
 }

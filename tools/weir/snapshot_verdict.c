@@ -16,18 +16,6 @@ enum { SMALL = 1 << 20, MIB = 1 << 20, SETTING = 512 };
 
 /* ---- Settings of the snapshot ------------------------------------------ */
 
-/* The value of a setting, or NULL. */
-static const char *
-setting_of(const struct snapshot *snapshot, const char *name)
-{
-	for (uint32_t i = 0; i < snapshot->setting_count; i++)
-		if (strcmp(snapshot_text(snapshot, snapshot->settings[i].name),
-			name) == 0)
-			return snapshot_text(
-			    snapshot, snapshot->settings[i].value);
-	return NULL;
-}
-
 static const char *
 setting_of_device(
     const struct snapshot *snapshot, const char *name, uint32_t device)
@@ -36,7 +24,7 @@ setting_of_device(
 
 	snprintf(
 	    path, sizeof(path), "allocator_settings.%s.%" PRIu32, name, device);
-	return setting_of(snapshot, path);
+	return setting_value(snapshot, path);
 }
 
 /* True if weir wrote the snapshot. */
@@ -49,13 +37,13 @@ is_weir(const struct snapshot *snapshot)
 		if (strncmp(snapshot_text(snapshot, snapshot->settings[i].name),
 			ours, sizeof(ours) - 1) == 0)
 			return true;
-	return setting_of(snapshot, "weir.version") != NULL;
+	return setting_value(snapshot, "weir.version") != NULL;
 }
 
 static bool
 is_set(const struct snapshot *snapshot, const char *name)
 {
-	const char *value = setting_of(snapshot, name);
+	const char *value = setting_value(snapshot, name);
 
 	return value != NULL && strcmp(value, "True") == 0;
 }
@@ -182,8 +170,8 @@ static const char *
 torch_setting(
     const struct snapshot *snapshot, const char *option, char text[SETTING])
 {
-	const char *conf =
-	    setting_of(snapshot, "allocator_settings.PYTORCH_CUDA_ALLOC_CONF");
+	const char *conf = setting_value(
+	    snapshot, "allocator_settings.PYTORCH_CUDA_ALLOC_CONF");
 	char plain[VIEW_TEXT] = "";
 
 	if (conf != NULL)
@@ -277,7 +265,7 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 	else if (has_expandable_segments(snapshot))
 		add_cause(verdict->causes, "fragmentation", own->free,
 		    weir &&
-			    setting_of(snapshot,
+			    setting_value(snapshot,
 				"allocator_settings.weir_options.handle_mb") ==
 				NULL ?
 			"export WEIR_CONF=handle_mb:2" :
@@ -355,7 +343,7 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 		return;
 	}
 	const char *prefer =
-	    setting_of(snapshot, "allocator_settings.weir_options.prefer");
+	    setting_value(snapshot, "allocator_settings.weir_options.prefer");
 
 	waits = prefer != NULL && strcmp(prefer, "memory") == 0;
 	add_cause(verdict->causes, "other streams", others->free,

@@ -292,6 +292,17 @@ segment_order(const void *a, const void *b)
 	return one->bytes < other->bytes ? -1 : one->bytes > other->bytes;
 }
 
+const char *
+setting_value(const struct snapshot *snapshot, const char *name)
+{
+	for (uint32_t i = 0; i < snapshot->setting_count; i++)
+		if (strcmp(snapshot_text(snapshot, snapshot->settings[i].name),
+			name) == 0)
+			return snapshot_text(
+			    snapshot, snapshot->settings[i].value);
+	return NULL;
+}
+
 const struct snapshot_segment **
 segments_sorted(const struct snapshot *snapshot, const struct view_args *args,
     uint32_t *count)

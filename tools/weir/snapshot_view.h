@@ -118,6 +118,10 @@ int segment_order(const void *a, const void *b);
 const struct snapshot_segment **segments_sorted(const struct snapshot *snapshot,
     const struct view_args *args, uint32_t *count);
 
+/* The value of a setting of the snapshot, "allocator_settings.max_split_size";
+ * NULL if it has none of this name. */
+const char *setting_value(const struct snapshot *snapshot, const char *name);
+
 /* ---- Text ------------------------------------------------------------ */
 
 enum { VIEW_TEXT = 256 };

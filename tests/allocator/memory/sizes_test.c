@@ -141,7 +141,9 @@ expect_divisions(const uint32_t expected[16])
 		EXPECT_EQ(options()->roundup[i], expected[i]);
 }
 
-TEST(a_list_of_divisions_fills_the_ranges_below_and_between_its_keys)
+/* As PyTorch's parser has it, not its manual: between two keys, and above the
+ * last one without >, nothing is rounded. */
+TEST(a_list_of_divisions_fills_the_classes_below_its_first_key_and_above)
 {
 	conf("roundup_power2_divisions:[256:1,512:2,1024:4,>:8]");
 	expect_divisions(
@@ -152,7 +154,10 @@ TEST(a_list_of_divisions_fills_the_ranges_below_and_between_its_keys)
 	    (uint32_t[16]){ 8, 8, 8, 8, 8, 8, 8, 2, 2, 2, 1, 1, 1, 1, 1, 1 });
 	conf("roundup_power2_divisions:[64:8,256:4]");
 	expect_divisions(
-	    (uint32_t[16]){ 8, 8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4 });
+	    (uint32_t[16]){ 8, 8, 8, 8, 8, 8, 8, 0, 4, 0, 0, 0, 0, 0, 0, 0 });
+	conf("roundup_power2_divisions:[>:2]");
+	expect_divisions(
+	    (uint32_t[16]){ 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2 });
 	conf("roundup_power2_divisions:0");
 	expect_divisions((uint32_t[16]){ 0 });
 }

@@ -178,6 +178,103 @@ TEST(blocks_have_their_state_size_and_stream)
 	finish(other);
 }
 
+/* Does `weir check` agree that the latest snapshot has no fault? */
+static void
+expect_no_faults(void)
+{
+	struct command_result result = command_weir("check", path, NULL);
+
+	if (result.status != 0)
+		FAIL("weir check: %s%s", result.out, result.err);
+	command_free(&result);
+}
+
+/* Between the frees of two neighbours an event is recorded on their stream:
+ * they are two blocks, because another stream may be ordered after the first of
+ * them only. */
+TEST(free_neighbours_of_two_epochs_are_two_blocks_that_tell_why)
+{
+	weir_stream stream = new_stream();
+	weir_stream other = new_stream();
+	void *blocks[4];
+	struct weir_event *event;
+
+	conf("tcache:0,prefer:memory");
+	give(take(5 * MIB, other));
+	for (int i = 0; i < 4; i++)
+		blocks[i] = take(3 * MIB, stream);
+	for (int i = 0; i < 4; i++) {
+		give(blocks[i]);
+		EXPECT_OK(weir_event_create(0, &event));
+		EXPECT_OK(weir_event_record(event, stream));
+		EXPECT_OK(weir_stream_wait_event(other, event));
+		weir_event_destroy(event);
+	}
+	EXPECT_EQ(weir_check(NULL, 0), 0);
+	json_t *from = snapshot();
+	const json_t *first = find_block(from, blocks[0], NULL);
+	const json_t *second = find_block(from, blocks[1], NULL);
+
+	EXPECT_EQ(number(first, "heap"), number(second, "heap"));
+	EXPECT_NE(number(first, "epoch"), number(second, "epoch"));
+	expect_no_faults();
+}
+
+TEST(guard_zones_are_no_free_blocks)
+{
+	conf("guard:512");
+	void *first = take(3000, NULL);
+	void *second = take(3000, NULL);
+
+	json_t *from = snapshot();
+	const json_t *zone = find_block(from, (char *)first - GRANULE, NULL);
+	EXPECT_STR_EQ(text(zone, "state"), "inactive");
+	EXPECT_NULL(json_object_get(zone, "heap"));
+	expect_no_faults();
+	give(first);
+	snapshot();
+	expect_no_faults();
+	give(second);
+	snapshot();
+	expect_no_faults();
+}
+
+/* The events are of all memory. */
+TEST(a_snapshot_of_a_part_says_so_and_has_no_faults_either)
+{
+	struct weir_snapshot what = { .struct_size = sizeof(what),
+		.device = WEIR_DEVICE_ALL };
+	struct weir_history history = { .struct_size = sizeof(history) };
+	weir_stream stream = new_stream();
+	struct weir_pool *pool = new_pool(0, 0);
+
+	EXPECT_OK(weir_history_start(&history));
+	void *in_pool = take_from(pool, 1000, stream);
+	void *of_stream = take(3 * MIB, stream);
+	void *of_none = take(3 * MIB, NULL);
+
+	EXPECT_NULL(json_object_get(
+	    get(snapshot(), "allocator_settings"), "weir_partial"));
+	expect_no_faults();
+	what.of_stream = true;
+	what.stream = stream;
+	EXPECT(json_is_true(get(
+	    get(snapshot_of(&what), "allocator_settings"), "weir_partial")));
+	expect_no_faults();
+	what.of_stream = false;
+	what.of_pool = true;
+	weir_pool_segment_id(pool, what.pool_id);
+	snapshot_of(&what);
+	expect_no_faults();
+	what.pool_id[0] += 1000; /* no pool's number */
+	EXPECT_EQ(segment_count(snapshot_of(&what)), 0);
+	expect_no_faults();
+	give(in_pool);
+	give(of_stream);
+	give(of_none);
+	weir_pool_release(pool);
+}
+
 TEST(blocks_that_a_thread_keeps_are_inactive_and_cached)
 {
 	weir_stream stream = new_stream();

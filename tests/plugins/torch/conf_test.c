@@ -25,7 +25,8 @@ TEST(settings_of_pytorchs_become_options)
 	    "pinned_num_register_threads:4"));
 	EXPECT_STR_EQ(value_of("max_split_size_mb"), "100");
 	EXPECT_STR_HAS(value_of("garbage_collection_threshold"), "0.5");
-	EXPECT_STR_HAS(value_of("roundup_power2_divisions"), "1:8,128:2");
+	EXPECT_STR_HAS(
+	    value_of("roundup_power2_divisions"), "[64:8,128:2,>:1]");
 	EXPECT_STR_EQ(value_of("pinned_num_register_threads"), "4");
 }
 

@@ -1,6 +1,8 @@
 /*
  * weir check: a good snapshot has no fault, and each fault is found by name.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -102,6 +104,59 @@ TEST(free_neighbours_of_two_streams_or_in_a_cache_are_no_fault)
 	command_free(&result);
 }
 
+/* The number of faults in a segment of two free blocks of 512 bytes that have
+ * these members too. */
+static size_t
+faults_of_pair(const char *first, const char *second)
+{
+	char text[512];
+	int length = snprintf(text, sizeof(text),
+	    "[{\"address\": 4096, \"total_size\": 1024, \"blocks\": ["
+	    "{\"size\": 512, \"state\": \"inactive\", %s}, "
+	    "{\"size\": 512, \"state\": \"inactive\", %s}]}]",
+	    first, second);
+	const char *path = written("pair.json", text, (size_t)length);
+	char *copy = test_file("again.json", "", 0);
+	struct command_result written_again =
+	    command_weir("export", "-o", copy, path, NULL);
+	size_t count[2];
+
+	EXPECT_EQ(written_again.status, 0);
+	for (int i = 0; i < 2; i++) {
+		struct command_result result =
+		    command_weir("check", "--json", i == 0 ? path : copy, NULL);
+		json_t *json = json_loads(result.out, 0, NULL);
+
+		count[i] = json_array_size(value_at(json, "faults"));
+		EXPECT_EQ(result.status, count[i] > 0);
+		json_decref(json);
+		command_free(&result);
+	}
+	EXPECT_EQ(count[0], count[1]);
+	command_free(&written_again);
+	free(copy);
+	return count[0];
+}
+
+/* The rule of weir_check(): free neighbours of one heap and one epoch. */
+TEST(free_neighbours_of_weir_s_are_a_fault_if_heap_and_epoch_are_equal)
+{
+#define IN(heap, epoch)                                                        \
+	"\"cached\": false, \"heap\": " #heap ", \"epoch\": " #epoch
+	EXPECT_EQ(faults_of_pair(IN(3, 7), IN(3, 7)), 1);
+	EXPECT_EQ(faults_of_pair(IN(3, 7), IN(3, 8)), 0);
+	EXPECT_EQ(faults_of_pair(IN(3, 7), IN(4, 7)), 0);
+	EXPECT_EQ(faults_of_pair(IN(0, 0), IN(0, 0)), 1);
+	EXPECT_EQ(faults_of_pair(IN(0, 0), "\"cached\": false"), 0);
+	EXPECT_EQ(faults_of_pair("\"cached\": false", "\"cached\": false"), 0);
+	EXPECT_EQ(faults_of_pair(IN(0, 0), "\"cached\": true"), 0);
+	EXPECT_EQ(faults_of_pair(IN(0, 0), "\"cached\": true, \"heap\": 0"), 0);
+	EXPECT_EQ(faults_of_pair("\"cached\": false, \"epoch\": 3",
+		      "\"cached\": false, \"epoch\": 3"),
+	    0);
+#undef IN
+}
+
 TEST(blocks_that_overlap_or_are_empty_are_faults)
 {
 	json_t *json = checked(
@@ -125,6 +180,25 @@ TEST(a_block_that_the_trace_has_freed_is_a_fault)
 
 	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
 	EXPECT_EQ(count_faults(json, "I-14", "still allocated"), 1);
+	json_decref(json);
+}
+
+/* In a snapshot of a stream or a pool other segments are left out, but what is
+ * shown must still agree with the events. */
+TEST(a_snapshot_of_a_part_is_checked_as_far_as_it_goes)
+{
+	static const char text[] =
+	    "{\"segments\": [{\"address\": 4096, \"total_size\": 512, "
+	    "\"blocks\": [{\"size\": 512, \"state\": \"inactive\"}]}], "
+	    "\"device_traces\": [["
+	    "{\"action\": \"alloc\", \"addr\": 4096, \"size\": 512}, "
+	    "{\"action\": \"alloc\", \"addr\": 8192, \"size\": 512}]], "
+	    "\"allocator_settings\": {\"weir_partial\": true}}";
+	const char *path = written("part.json", text, sizeof(text) - 1);
+	json_t *json = ask_json(1, "check", path, NULL, NULL);
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
+	EXPECT_EQ(number_at(json, "faults.0.address"), 4096);
 	json_decref(json);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/support/command.h"
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
@@ -55,6 +56,40 @@ TEST(the_error_for_a_trace_in_csv_names_its_reader)
 
 	expect_refused("oom", written("trace.csv", rows, sizeof(rows) - 1),
 	    "'weir view' and 'weir replay' read traces in CSV");
+}
+
+/* torch.cuda.memory_snapshot() of an idle process is an empty list, and a
+ * history without events has empty lists. */
+TEST(every_command_reads_a_snapshot_of_nothing)
+{
+	static const char *const texts[] = { "[]", "{\"segments\": []}",
+		"{\"device_traces\": []}", "{\"device_traces\": [[], []]}",
+		"{\"segments\": [], \"device_traces\": [[]], "
+		"\"host_segments\": [], \"host_traces\": [], "
+		"\"external_annotations\": [], \"allocator_settings\": {}}" };
+	static const char *const commands[] = { "show", "stats", "top", "frag",
+		"leaks", "trace", "check", "export" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char *path =
+		    test_file("nothing.json", texts[i], strlen(texts[i]));
+
+		for (size_t k = 0; k < sizeof(commands) / sizeof(commands[0]);
+		     k++) {
+			struct command_result result =
+			    command_weir(commands[k], path, NULL);
+
+			if (result.status != 0 || result.err[0] != '\0')
+				FAIL("weir %s of %s: %d: %s", commands[k],
+				    texts[i], result.status, result.err);
+			command_free(&result);
+		}
+		struct command_result result =
+		    command_weir("diff", path, path, NULL);
+		EXPECT_EQ(result.status, 0);
+		command_free(&result);
+		free(path);
+	}
 }
 
 TEST(a_file_that_is_not_there_is_named)
