@@ -29,6 +29,7 @@ struct node {
 struct graph {
 	unsigned refs; /* its handle, its capture, its executable graphs */
 	uint64_t handle;
+	bool capturing;      /* the capture owns it */
 	struct node **nodes; /* in an order in which each follows its deps */
 	size_t n, capacity;
 };
@@ -106,10 +107,5 @@ void exec_note_operands(struct exec_node *node);
 /* Schedule the nodes; returns when the last one is done. */
 uint64_t launch_start(struct launch *launch, uint64_t start_ns);
 void launch_free(struct launch *launch);
-
-/* ---- pool.c ------------------------------------------------------------- */
-
-/* Free the memory of an allocation node, when its graph is destroyed. */
-void pool_free_node(struct range *range);
 
 #endif

@@ -19,8 +19,11 @@
 
 #include "driver/sim/sim.h"
 
-/* The number of slots before retired ones are used again. */
-enum { SLOTS_MAX = 4096 };
+/* The most retired slots that wait for the host to know their lines' ends. The
+ * slot of the oldest is then used again: what follows on it counts as ordered
+ * after its old line, which bounds the size of all knowledge by the number of
+ * lines that exist, in programs whose host never waits. */
+enum { RETIRED_MANY = 256 };
 
 static struct slot {
 	uint64_t epoch; /* the last epoch when its line ended */
@@ -243,17 +246,17 @@ host_step(void)
 
 /* ---- lines -------------------------------------------------------------- */
 
-/* Take a slot whose earlier line is completely known to the host, or a new one.
- */
+/* Take a slot whose earlier line is completely known to the host, or is long
+ * past; or a new one. */
 static uint32_t
 slot_take(void)
 {
 	if (first_retired < n_retired) {
 		uint32_t slot = retired[first_retired];
 
-		if (host_has(slot, slots[slot].epoch) || n_slots >= SLOTS_MAX) {
-			if (++first_retired == n_retired)
-				first_retired = n_retired = 0;
+		if (host_has(slot, slots[slot].epoch) ||
+		    n_retired - first_retired > RETIRED_MANY) {
+			first_retired++;
 			return slot;
 		}
 	}
@@ -277,6 +280,13 @@ void
 line_fini(struct line *line)
 {
 	slots[line->slot].epoch = line->epoch;
+	/* Move the rest to the beginning, seldom enough to cost little. */
+	if (first_retired > n_retired / 2) {
+		n_retired -= first_retired;
+		memmove(retired, retired + first_retired,
+		    n_retired * sizeof(*retired));
+		first_retired = 0;
+	}
 	retired =
 	    sim_grow(retired, n_retired, &retired_capacity, sizeof(*retired));
 	retired[n_retired++] = line->slot;

@@ -297,9 +297,8 @@ begin_memory(struct exec *exec)
 
 		if (node->range == NULL)
 			continue;
-		node->range->graph_live =
-		    node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-		node->range->released = !node->range->graph_live;
+		graph_memory_set_live(
+		    node->range, node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 	}
 	return CUDA_SUCCESS;
 }
@@ -344,7 +343,8 @@ instantiate_graph(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 	    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 	struct graph *graph = handle_find(HANDLE_GRAPH, handle_bits(handle));
 
-	if (out == NULL || graph == NULL || (flags & ~all) != 0)
+	if (out == NULL || graph == NULL || graph->capturing ||
+	    (flags & ~all) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	*out = handle_pointer(exec_new(graph, flags)->handle);
 	return CUDA_SUCCESS;

@@ -43,6 +43,12 @@ memory_is_pageable(uint64_t address, size_t size)
 }
 
 bool
+range_is_released(const struct range *range)
+{
+	return range->graph_memory ? !range->graph_live : range->released;
+}
+
+bool
 range_is_host(const struct range *range)
 {
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;

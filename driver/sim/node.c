@@ -562,7 +562,7 @@ cuGraphExecUpdate_v2(
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
 	blame(info, CU_GRAPH_EXEC_UPDATE_ERROR, NULL, NULL);
-	if (exec == NULL || graph == NULL)
+	if (exec == NULL || graph == NULL || graph->capturing)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!may_update(exec, graph, info))
 		return gate_leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);

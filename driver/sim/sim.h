@@ -401,9 +401,9 @@ struct context {
 	uint32_t peers;         /* devices whose memory it may access */
 	struct stream *legacy;  /* NULL until its first use */
 	struct stream *streams; /* list of all live streams, by next */
-	/* List of destroyed streams whose work may not be done. */
-	struct stream *ended;
-	size_t n_ended;
+	/* After the work of all destroyed streams that were not blocking, and
+	 * of all that were; NULL until the first is destroyed. */
+	struct stream *ended[2];
 	struct stream *gather;     /* see context_gather() */
 	size_t limits[SIM_LIMITS]; /* valid where limits_set has a bit */
 	unsigned limits_set;       /* bits by limit */
@@ -586,12 +586,18 @@ struct range {
 	struct page *page;   /* the page of a small allocation */
 	struct chunk *chunk; /* the chunk of a pooled block */
 	struct pool *pool;
-	bool released;     /* a call has freed it */
-	bool freed;        /* the free has happened on the stream */
-	bool graph_memory; /* memory of a graph's node */
-	bool graph_live;   /* launched, and not released since */
-	struct use *uses;
+	bool released; /* a call has freed it */
+	bool freed;    /* the free has happened on the stream */
+	/* Memory of a graph's node. A launch allocates it (graph_live), and a
+	 * free or another launch frees it. It outlives its graph: the nodes
+	 * that allocate and free it, its being live, and the queued operations
+	 * that allocate and free it hold it. */
+	bool graph_memory;
+	bool graph_live;
+	unsigned graph_holds;
+	struct use *uses; /* by slot */
 	size_t n_uses, uses_capacity;
+	size_t uses_checked; /* the number at which they are checked again */
 	struct range *next_idle; /* list of its pool */
 	struct point idle_at;    /* the point of its release */
 	struct mark *idle_mark;
@@ -717,6 +723,12 @@ void violation_reset(void);
 /* Free a block in the order of the stream; or at once. */
 CUresult pool_free_on(struct range *range, struct stream *stream);
 CUresult pool_free_now(struct range *range);
+/* Hold memory of graphs; memory of other kinds, and NULL, are ignored. */
+void graph_memory_hold(struct range *range);
+void graph_memory_drop(struct range *range);
+void graph_memory_set_live(struct range *range, bool live);
+/* Has a call freed the memory, or no launch allocated it? */
+bool range_is_released(const struct range *range);
 uint64_t pool_handle(const struct pool *pool); /* 0 for NULL */
 /* The host has waited: give back the idle memory above the threshold. */
 void pool_synced(void);
