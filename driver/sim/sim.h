@@ -126,11 +126,7 @@ handle_pointer(uint64_t bits)
 
 /* For each slot, the last epoch that is known to have happened. Shared; never
  * changed while it has several references. NULL knows nothing. */
-struct known {
-	unsigned refs;
-	uint32_t n;
-	uint64_t epoch[];
-};
+struct known;
 
 /* All operations of `slot` up to `epoch`, and what was known there. */
 struct point {
