@@ -533,7 +533,7 @@ TEST(an_update_is_refused_where_the_form_or_the_memory_changed)
 TEST(captured_copies_are_updated_by_captured_copies)
 {
 	CUdeviceptr a, b, virtual;
-	CUgraphExec exec;
+	CUgraphExec exec = NULL;
 
 	begin();
 	a = filled(cuda_alloc(BYTES), 1);

@@ -305,5 +305,6 @@ TEST(unregistering_says_what_is_wrong_with_an_address)
 	CU(cu.cuMemHostUnregister(plain));
 	EXPECT_CU(cu.cuMemHostUnregister(plain),
 	    CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	free(plain);
 	CU(cu.cuMemFreeHost(pinned));
 }

@@ -642,6 +642,7 @@ TEST(registered_memory_is_unregistered_after_copies_of_every_context)
 	CU(cu.cuCtxPopCurrent_v2(NULL));
 	CU(cu.cuMemHostUnregister(host));
 	CU(cu.cuStreamSynchronize(far));
+	free(host);
 	expect_violations(0);
 }
 
