@@ -166,7 +166,7 @@ known_set(struct known **known, uint32_t slot, uint64_t epoch)
 	}
 }
 
-/* Does `all` know whatever `some` knows? */
+/* Does `all` know whatever `some` knows? A tree that exists knows something. */
 static bool
 known_covers(const struct known *all, const struct known *some)
 {
@@ -174,17 +174,20 @@ known_covers(const struct known *all, const struct known *some)
 		all = all->part[0];
 	if (all == some || some == NULL)
 		return true;
-	if (some->height > 0 && (all == NULL || all->height < some->height)) {
+	if (all == NULL)
+		return false;
+	for (; all->height < some->height; some = some->part[0]) {
 		for (unsigned i = 1; i < FAN; i++) {
-			if (!known_covers(NULL, some->part[i]))
+			if (some->part[i] != NULL)
 				return false;
 		}
-		return known_covers(all, some->part[0]);
+		if (some->part[0] == NULL)
+			return true;
 	}
 	for (unsigned i = 0; i < FAN; i++) {
 		if (some->height > 0 ?
 			!known_covers(all->part[i], some->part[i]) :
-			some->epoch[i] > (all == NULL ? 0 : all->epoch[i]))
+			some->epoch[i] > all->epoch[i])
 			return false;
 	}
 	return true;
