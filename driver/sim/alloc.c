@@ -287,7 +287,8 @@ cuMemFree_v2(CUdeviceptr address)
 
 	if (code != CUDA_SUCCESS || address == 0)
 		return gate_leave(code);
-	if (range == NULL || range->start != address || range->released ||
+	if (range == NULL || range->start != address ||
+	    range_is_released(range) ||
 	    (range->kind != RANGE_ALLOC && range->kind != RANGE_MANAGED &&
 		range->kind != RANGE_POOLED && !pool_is_imported(range)))
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);

@@ -165,6 +165,7 @@ capture_node(struct stream *stream, CUgraphNodeType type, CUresult *why)
 	}
 	node = graph_add(
 	    stream->capture->graph, type, stream->deps, stream->n_deps);
+	node->context = stream->context;
 	stream->n_deps = 0;
 	deps_add(stream, node);
 	return node;
@@ -300,6 +301,7 @@ sim_capture_begin(struct stream *stream, CUstreamCaptureMode mode)
 	capture->thread = thread_self()->id;
 	capture->origin = stream;
 	capture->graph = graph_new();
+	capture->graph->capturing = true;
 	capture->next = captures;
 	captures = capture;
 	stream->capture = capture;
@@ -357,6 +359,7 @@ capture_end(struct capture *capture)
 {
 	struct capture **link = &captures;
 
+	capture->graph->capturing = false;
 	for (struct context *c = sim.contexts; c != NULL; c = c->next) {
 		for (struct stream *s = c->streams; s != NULL; s = s->next) {
 			if (s->capture == capture) {
@@ -375,14 +378,16 @@ void
 capture_forget_stream(struct stream *stream)
 {
 	struct capture *capture = stream->capture;
+	struct graph *graph;
 
 	if (capture == NULL)
 		return;
 	stream->capture = NULL;
 	capture->invalidated = true;
 	if (capture->origin == stream) {
-		graph_drop(capture->graph);
+		graph = capture->graph;
 		capture_end(capture);
+		graph_drop(graph);
 	}
 }
 
@@ -391,14 +396,16 @@ sim_capture_finish(struct stream *stream, CUgraph *out)
 {
 	struct capture *capture = stream->capture;
 	CUresult code = CUDA_SUCCESS;
+	struct graph *graph;
 
 	if (capture == NULL)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
 	    capture->thread != thread_self()->id) {
 		/* The capture ends in any case. */
-		graph_drop(capture->graph);
+		graph = capture->graph;
 		capture_end(capture);
+		graph_drop(graph);
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	}
 	if (capture->origin != stream) {
@@ -410,14 +417,17 @@ sim_capture_finish(struct stream *stream, CUgraph *out)
 	else if (!is_joined(capture))
 		code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	if (code == CUDA_SUCCESS) {
-		capture->graph->handle =
-		    handle_new(HANDLE_GRAPH, capture->graph);
+		if (capture->graph->handle == 0)
+			capture->graph->handle =
+			    handle_new(HANDLE_GRAPH, capture->graph);
 		*out = handle_pointer(capture->graph->handle);
 	} else {
 		*out = NULL;
-		graph_drop(capture->graph);
 	}
+	graph = capture->graph;
 	capture_end(capture);
+	if (code != CUDA_SUCCESS)
+		graph_drop(graph);
 	return code;
 }
 

@@ -9,7 +9,8 @@
  * has the epoch of a point has the rest too, and most joins end after one
  * comparison.
  *
- * Knowledge is shared by streams, events and operations, and copied on write.
+ * Knowledge is shared by streams, events and operations, and copied on write,
+ * in parts.
  * All threads of the host count as one: the order between threads is not
  * visible here. Assuming an order can hide a race but never reports a false
  * one.
@@ -19,8 +20,11 @@
 
 #include "driver/sim/sim.h"
 
-/* The number of slots before retired ones are used again. */
-enum { SLOTS_MAX = 4096 };
+/* The most retired slots that wait for the host to know their lines' ends. The
+ * slot of the oldest is then used again: what follows on it counts as ordered
+ * after its old line, which bounds the size of all knowledge by the number of
+ * lines that exist, in programs whose host never waits. */
+enum { RETIRED_MANY = 256 };
 
 static struct slot {
 	uint64_t epoch; /* the last epoch when its line ended */
@@ -38,6 +42,23 @@ static uint64_t host_version = 1;
 
 /* ---- knowledge ---------------------------------------------------------- */
 
+/*
+ * A persistent radix tree over slots: a change copies the path to one leaf, and
+ * two versions share all other parts. So an operation's knowledge costs little
+ * memory beyond that of the operation before, however many slots there are, and
+ * a comparison descends only where two versions differ.
+ */
+enum { FAN_BITS = 4, FAN = 1 << FAN_BITS };
+
+struct known {
+	unsigned refs;
+	unsigned height; /* 0: a leaf, which has epochs */
+	union {
+		uint64_t epoch[FAN];
+		struct known *part[FAN]; /* references, or NULL */
+	};
+};
+
 static struct known *
 known_ref(struct known *known)
 {
@@ -49,36 +70,152 @@ known_ref(struct known *known)
 static void
 known_drop(struct known *known)
 {
-	if (known != NULL && --known->refs == 0)
-		free(known);
+	if (known == NULL || --known->refs > 0)
+		return;
+	for (unsigned i = 0; known->height > 0 && i < FAN; i++)
+		known_drop(known->part[i]);
+	free(known);
+}
+
+/* The place of a slot in a node of that height. */
+static unsigned
+place_of(uint32_t slot, unsigned height)
+{
+	return slot >> (height * FAN_BITS) & (FAN - 1);
+}
+
+/* Is the slot beyond all places of a tree of that height? */
+static bool
+is_beyond(uint32_t slot, unsigned height)
+{
+	return (uint64_t)slot >> ((height + 1) * FAN_BITS) != 0;
 }
 
 bool
 known_has(const struct known *known, uint32_t slot, uint64_t epoch)
 {
-	return epoch == 0 ||
-	    (known != NULL && slot < known->n && known->epoch[slot] >= epoch);
+	if (epoch == 0)
+		return true;
+	if (known == NULL || is_beyond(slot, known->height))
+		return false;
+	while (known != NULL && known->height > 0)
+		known = known->part[place_of(slot, known->height)];
+	return known != NULL && known->epoch[place_of(slot, 0)] >= epoch;
 }
 
-/* Make *known private, with room for `n` slots. */
 static struct known *
-known_own(struct known **known, uint32_t n)
+known_new(unsigned height)
 {
-	struct known *old = *known, *own;
+	struct known *known = sim_alloc(sizeof(*known));
 
-	if (old != NULL && old->refs == 1 && old->n >= n)
+	known->refs = 1;
+	known->height = height;
+	return known;
+}
+
+/* Turn a reference into the only one. */
+static struct known *
+known_own(struct known *old)
+{
+	struct known *own;
+
+	if (old->refs == 1)
 		return old;
-	if (old != NULL && old->n > n)
-		n = old->n;
-	if (n < n_slots)
-		n = n_slots;
-	own = sim_alloc(sizeof(*own) + n * sizeof(own->epoch[0]));
+	own = sim_alloc(sizeof(*own));
+	*own = *old;
 	own->refs = 1;
-	own->n = n;
-	if (old != NULL)
-		memcpy(own->epoch, old->epoch, old->n * sizeof(own->epoch[0]));
-	known_drop(old);
-	*known = own;
+	for (unsigned i = 0; own->height > 0 && i < FAN; i++)
+		known_ref(own->part[i]);
+	old->refs--;
+	return own;
+}
+
+/* Make a tree as high as that; it knows nothing more. */
+static struct known *
+known_raise(struct known *known, unsigned height)
+{
+	while (known->height < height) {
+		struct known *root = known_new(known->height + 1);
+
+		root->part[0] = known;
+		known = root;
+	}
+	return known;
+}
+
+static void
+known_set(struct known **known, uint32_t slot, uint64_t epoch)
+{
+	unsigned height = 0;
+
+	while (is_beyond(slot, height))
+		height++;
+	if (*known == NULL)
+		*known = known_new(height);
+	*known = known_raise(*known, height);
+	for (;;) {
+		struct known *own = *known = known_own(*known);
+
+		if (own->height == 0) {
+			own->epoch[place_of(slot, 0)] = epoch;
+			return;
+		}
+		known = &own->part[place_of(slot, own->height)];
+		if (*known == NULL)
+			*known = known_new(own->height - 1);
+	}
+}
+
+/* Does `all` know whatever `some` knows? A tree that exists knows something. */
+static bool
+known_covers(const struct known *all, const struct known *some)
+{
+	while (all != NULL && some != NULL && all->height > some->height)
+		all = all->part[0];
+	if (all == some || some == NULL)
+		return true;
+	if (all == NULL)
+		return false;
+	for (; all->height < some->height; some = some->part[0]) {
+		for (unsigned i = 1; i < FAN; i++) {
+			if (some->part[i] != NULL)
+				return false;
+		}
+		if (some->part[0] == NULL)
+			return true;
+	}
+	for (unsigned i = 0; i < FAN; i++) {
+		if (some->height > 0 ?
+			!known_covers(all->part[i], some->part[i]) :
+			some->epoch[i] > all->epoch[i])
+			return false;
+	}
+	return true;
+}
+
+/* Both together; takes over the reference to `own`. */
+static struct known *
+known_union(struct known *own, struct known *other)
+{
+	if (known_covers(own, other))
+		return own;
+	if (known_covers(other, own) &&
+	    (own == NULL || other->height >= own->height)) {
+		known_drop(own);
+		return known_ref(other);
+	}
+	own = known_own(known_raise(own, other->height));
+	if (own->height > other->height) {
+		own->part[0] = known_union(own->part[0], other);
+		return own;
+	}
+	for (unsigned i = 0; i < FAN; i++) {
+		if (own->height > 0)
+			own->part[i] =
+			    known_union(own->part[i], other->part[i]);
+		else if (own->epoch[i] < other->epoch[i])
+			own->epoch[i] = other->epoch[i];
+	}
 	return own;
 }
 
@@ -86,36 +223,10 @@ known_own(struct known **known, uint32_t n)
 static bool
 known_merge(struct known **known, struct known *other)
 {
-	bool more = false, less = false;
-	struct known *own = *known;
-
-	if (other == NULL || other == own)
+	if (known_covers(*known, other))
 		return false;
-	for (uint32_t i = 0; i < other->n; i++) {
-		uint64_t epoch = own != NULL && i < own->n ? own->epoch[i] : 0;
-
-		more |= other->epoch[i] > epoch;
-		less |= other->epoch[i] < epoch;
-	}
-	if (!more)
-		return false;
-	if (!less && (own == NULL || own->n <= other->n)) {
-		*known = known_ref(other);
-		known_drop(own);
-		return true;
-	}
-	own = known_own(known, other->n);
-	for (uint32_t i = 0; i < other->n; i++) {
-		if (own->epoch[i] < other->epoch[i])
-			own->epoch[i] = other->epoch[i];
-	}
+	*known = known_union(*known, other);
 	return true;
-}
-
-static void
-known_set(struct known **known, uint32_t slot, uint64_t epoch)
-{
-	known_own(known, slot + 1)->epoch[slot] = epoch;
 }
 
 /* ---- points ------------------------------------------------------------- */
@@ -243,17 +354,17 @@ host_step(void)
 
 /* ---- lines -------------------------------------------------------------- */
 
-/* Take a slot whose earlier line is completely known to the host, or a new one.
- */
+/* Take a slot whose earlier line is completely known to the host, or is long
+ * past; or a new one. */
 static uint32_t
 slot_take(void)
 {
 	if (first_retired < n_retired) {
 		uint32_t slot = retired[first_retired];
 
-		if (host_has(slot, slots[slot].epoch) || n_slots >= SLOTS_MAX) {
-			if (++first_retired == n_retired)
-				first_retired = n_retired = 0;
+		if (host_has(slot, slots[slot].epoch) ||
+		    n_retired - first_retired > RETIRED_MANY) {
+			first_retired++;
 			return slot;
 		}
 	}
@@ -277,6 +388,13 @@ void
 line_fini(struct line *line)
 {
 	slots[line->slot].epoch = line->epoch;
+	/* Move the rest to the beginning, seldom enough to cost little. */
+	if (first_retired > n_retired / 2) {
+		n_retired -= first_retired;
+		memmove(retired, retired + first_retired,
+		    n_retired * sizeof(*retired));
+		first_retired = 0;
+	}
 	retired =
 	    sim_grow(retired, n_retired, &retired_capacity, sizeof(*retired));
 	retired[n_retired++] = line->slot;

@@ -1,7 +1,7 @@
 /*
- * Graphs: nodes and their dependencies. A graph is made by a capture and does
- * not change afterwards; executable graphs that are instantiated from it share
- * it.
+ * Graphs: nodes and their dependencies. A graph is made by a capture or by the
+ * program (node.c), and only grows. Executable graphs that are instantiated
+ * from it refer to it and have copies of its nodes' work.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@ graph_new(void)
 static void
 node_free(struct node *node)
 {
-	handle_drop(HANDLE_NODE, node->handle);
-	if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->range != NULL)
-		pool_free_node(node->range);
+	if (node->handle != 0)
+		handle_drop(HANDLE_NODE, node->handle);
+	graph_memory_drop(node->range);
 	if (node->action.kind == OP_COPY)
 		free(node->action.copy.staged);
 	free(node->deps);
@@ -74,6 +74,17 @@ graph_find(CUgraph handle, CUresult *why)
 	return graph;
 }
 
+/* The nodes are destroyed, although an executable graph may still use them. */
+static void
+forget_nodes(struct graph *graph)
+{
+	for (size_t i = 0; i < graph->n; i++) {
+		if (graph->nodes[i]->handle != 0)
+			handle_drop(HANDLE_NODE, graph->nodes[i]->handle);
+		graph->nodes[i]->handle = 0;
+	}
+}
+
 /* ---- calls -------------------------------------------------------------- */
 
 CUresult
@@ -100,7 +111,10 @@ cuGraphDestroy(CUgraph handle)
 
 	if (code == CUDA_SUCCESS)
 		graph = graph_find(handle, &code);
+	if (code == CUDA_SUCCESS && graph->capturing)
+		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS) {
+		forget_nodes(graph);
 		handle_drop(HANDLE_GRAPH, graph->handle);
 		graph->handle = 0;
 		graph_drop(graph);

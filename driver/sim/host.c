@@ -104,16 +104,29 @@ cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
 	return gate_leave(code);
 }
 
-/* Free the range of this kind that starts at the address. */
+/* Every context may use host memory. */
+static void
+wait_for_all_contexts(void)
+{
+	for (struct context *c = sim.contexts; c != NULL; c = c->next) {
+		if (c->active && c->sticky == CUDA_SUCCESS)
+			context_wait(c);
+	}
+}
+
+/* Free the range of this kind that starts at the address. `missing` is the code
+ * if the address is of no memory that the driver knows. */
 static CUresult
 host_end(void *address, enum range_kind kind, CUresult missing)
 {
 	struct range *range = memory_find(handle_bits(address));
 
-	if (range == NULL || range->start != handle_bits(address) ||
-	    range->kind != kind)
+	if (range == NULL)
 		return missing;
-	context_wait(range->context);
+	if (range->start != handle_bits(address) || range->kind != kind)
+		return CUDA_ERROR_INVALID_VALUE;
+	wait_for_all_contexts();
+	/* Another thread may have freed it while this one waited. */
 	if (memory_find(handle_bits(address)) != range)
 		return missing;
 	memory_free(range);

@@ -167,7 +167,7 @@ cuPointerGetAttribute(
 	struct answer answer;
 
 	if (code == CUDA_SUCCESS &&
-	    (data == NULL || range == NULL || range->released))
+	    (data == NULL || range == NULL || range_is_released(range)))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		code = attribute_get(range, address, attribute, &answer);
@@ -192,7 +192,7 @@ cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
 		if ((unsigned)attributes[i] - 1 >=
 		    CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID)
 			code = CUDA_ERROR_INVALID_VALUE;
-		else if (range != NULL && !range->released)
+		else if (range != NULL && !range_is_released(range))
 			(void)attribute_get(
 			    range, address, attributes[i], &answer);
 		if (code == CUDA_SUCCESS)
@@ -207,7 +207,7 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 	CUresult code = gate_enter(E_cuMemGetAddressRange_v2);
 	struct range *range = memory_find(address);
 
-	if (code == CUDA_SUCCESS && (range == NULL || range->released))
+	if (code == CUDA_SUCCESS && (range == NULL || range_is_released(range)))
 		code = CUDA_ERROR_NOT_FOUND;
 	if (code == CUDA_SUCCESS && base != NULL)
 		*base = range->start;

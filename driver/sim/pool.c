@@ -209,7 +209,7 @@ reap_pools(void)
 
 		/* Imported blocks refer to their pool for ever. */
 		if (!pool->destroyed || pool->chunks != NULL ||
-		    pool->imported) {
+		    pool->n_graph_ranges > 0 || pool->imported) {
 			link = &pool->next;
 			continue;
 		}
@@ -308,16 +308,53 @@ take_idle(struct pool *pool, size_t size, struct stream *stream)
 	return range;
 }
 
+/* The size that a pool may have, in whole granules. */
+static uint64_t
+pool_limit(const struct pool *pool)
+{
+	size_t size = pool->props.maxSize;
+
+	if (size == 0 || size > SIZE_MAX - SIM_GRANULE)
+		return UINT64_MAX;
+	return (size + SIM_GRANULE - 1) & ~(size_t)(SIM_GRANULE - 1);
+}
+
+/* May the pool grow by that much? If idle memory is in the way it is given
+ * back, and waited for if it is not done. */
+static bool
+has_room(struct pool *pool, size_t size, struct context *context)
+{
+	uint64_t limit = pool_limit(pool);
+	const uint64_t *reserved =
+	    &pool->attributes[CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT];
+
+	size = (size + SIM_GRANULE - 1) & ~(size_t)(SIM_GRANULE - 1);
+	if (size > limit)
+		return false;
+	for (int tries = 0; *reserved > limit - size && tries < 2; tries++) {
+		if (tries > 0)
+			context_wait(context);
+		trim_pool(pool, limit - size);
+	}
+	return *reserved <= limit - size;
+}
+
 static CUresult
-cut_block(struct pool *pool, size_t size, struct range **out)
+cut_block(
+    struct pool *pool, size_t size, struct context *context, struct range **out)
 {
 	struct chunk *chunk = pool->chunks;
-	CUresult code = CUDA_SUCCESS;
+	CUresult code = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (chunk == NULL || chunk->phys->size - chunk->cut < size) {
-		code = chunk_new(
-		    pool, size < CHUNK_MIN ? CHUNK_MIN : size, &chunk);
-		if (code == CUDA_ERROR_OUT_OF_MEMORY && size < CHUNK_MIN)
+	if (chunk != NULL && chunk->phys->size - chunk->cut >= size) {
+		code = CUDA_SUCCESS;
+	} else {
+		if (size < CHUNK_MIN && pool_limit(pool) >= CHUNK_MIN &&
+		    pool->attributes[CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT] <=
+			pool_limit(pool) - CHUNK_MIN)
+			code = chunk_new(pool, CHUNK_MIN, &chunk);
+		if (code == CUDA_ERROR_OUT_OF_MEMORY &&
+		    has_room(pool, size, context))
 			code = chunk_new(pool, size, &chunk);
 	}
 	if (code != CUDA_SUCCESS)
@@ -349,7 +386,7 @@ alloc_on(
 	line_join_host(&stream->line);
 	range = take_idle(pool, size, stream);
 	if (range == NULL)
-		code = cut_block(pool, size, &range);
+		code = cut_block(pool, size, stream->context, &range);
 	if (code != CUDA_SUCCESS)
 		return code;
 	range->context = NULL;
@@ -404,8 +441,9 @@ pool_free_on(struct range *range, struct stream *stream)
 	line_join_host(&stream->line);
 	check_order(range, stream);
 	op_submit(stream, &action);
-	range->graph_live = false;
-	if (range->chunk == NULL)
+	if (range->graph_memory)
+		graph_memory_set_live(range, false);
+	else if (range->chunk == NULL)
 		range->released = true;
 	else
 		block_release(
@@ -420,9 +458,10 @@ pool_free_now(struct range *range)
 
 	memory_check_unused(range, "freeing");
 	range->freed = true;
-	range->graph_live = false;
-	if (range->chunk == NULL) {
-		range->released = true;
+	if (range->graph_memory || range->chunk == NULL) {
+		range->released = !range->graph_memory;
+		if (range->graph_memory)
+			graph_memory_set_live(range, false);
 		return CUDA_SUCCESS;
 	}
 	mark = mark_new();
@@ -439,7 +478,7 @@ pool_is_imported(const struct range *range)
 
 /* ---- in graphs ---------------------------------------------------------- */
 
-/* Allocate separate memory that lives as long as the graph. */
+/* Allocate separate memory, which nothing but a launch makes usable. */
 static CUresult
 alloc_node(
     struct stream *stream, struct pool *pool, size_t size, struct range **out)
@@ -456,15 +495,65 @@ alloc_node(
 	node = capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &code);
 	node->range = range;
 	range->graph_memory = true;
+	range->freed = true;
 	range->pool = pool;
+	pool->n_graph_ranges++;
+	graph_memory_hold(range);
 	*out = range;
 	return CUDA_SUCCESS;
 }
 
 void
-pool_free_node(struct range *range)
+graph_memory_hold(struct range *range)
 {
+	if (range != NULL && range->graph_memory)
+		range->graph_holds++;
+}
+
+void
+graph_memory_drop(struct range *range)
+{
+	if (range == NULL || !range->graph_memory || --range->graph_holds > 0)
+		return;
+	range->pool->n_graph_ranges--;
 	alloc_free(range);
+}
+
+void
+graph_memory_set_live(struct range *range, bool live)
+{
+	bool was = range->graph_live;
+
+	if (was == live)
+		return;
+	range->graph_live = live;
+	if (live)
+		graph_memory_hold(range);
+	else
+		graph_memory_drop(range);
+}
+
+/* Add a node that frees the memory, once in each graph. */
+static CUresult
+free_node(struct stream *stream, struct range *range)
+{
+	const struct graph *graph = stream->capture->graph;
+	CUresult code = CUDA_SUCCESS;
+	struct node *node;
+
+	if (!range->graph_memory)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < graph->n; i++) {
+		if (graph->nodes[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+		    graph->nodes[i]->range == range)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	node = capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &code);
+	if (node == NULL)
+		return code;
+	node->range = range;
+	graph_memory_hold(range);
+	return CUDA_SUCCESS;
 }
 
 /* ---- calls -------------------------------------------------------------- */
@@ -534,22 +623,15 @@ free_async(CUdeviceptr address, CUstream handle)
 	CUresult code = CUDA_SUCCESS;
 	struct stream *stream = stream_for_work(handle, &code);
 	struct range *range = memory_find(address);
-	struct node *node;
 
 	if (code != CUDA_SUCCESS)
 		return code;
-	if (range == NULL || range->start != address || range->released)
+	if (range == NULL || range->start != address)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (stream->capture != NULL) {
-		if (!range->graph_memory)
-			return CUDA_ERROR_INVALID_VALUE;
-		node = capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &code);
-		if (node == NULL)
-			return code;
-		node->range = range;
-		range->released = true;
-		return CUDA_SUCCESS;
-	}
+	if (stream->capture != NULL)
+		return free_node(stream, range);
+	if (range_is_released(range))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (range->kind == RANGE_POOLED || range->graph_memory)
 		return pool_free_on(range, stream);
 	if (range->kind != RANGE_ALLOC && !pool_is_imported(range))

@@ -13,6 +13,7 @@ struct pool {
 	uint64_t handle;
 	struct device *device;
 	bool destroyed;
+	size_t n_graph_ranges; /* memory of graphs that refers to it */
 	CUmemPoolProps props;
 	struct chunk *chunks;
 	struct range *idle[POOL_BINS]; /* blocks, hashed by their size */

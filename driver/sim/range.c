@@ -4,6 +4,7 @@
  * rank, so it stays shallow whatever the order of insertions.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/sim/sim.h"
 
@@ -156,30 +157,61 @@ range_own(struct range *range, struct context *context)
 
 /* ---- who uses it -------------------------------------------------------- */
 
-void
-range_use(struct range *range, const struct point *at)
+/* The first use of a line that is not before `slot`. */
+static size_t
+use_search(const struct range *range, uint32_t slot)
+{
+	size_t low = 0, high = range->n_uses;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (range->uses[middle].slot >= slot)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* Forget uses that the host knows to be done, each time their number has
+ * doubled. */
+static void
+forget_known_uses(struct range *range)
 {
 	enum { USES_MANY = 8 };
 	size_t n = 0;
 
-	if (range->n_uses >= USES_MANY) {
-		for (size_t i = 0; i < range->n_uses; i++) {
-			struct use *use = &range->uses[i];
-
-			if (!host_has(use->slot, use->epoch))
-				range->uses[n++] = *use;
-		}
-		range->n_uses = n;
-	}
+	if (range->n_uses < USES_MANY || range->n_uses < range->uses_checked)
+		return;
 	for (size_t i = 0; i < range->n_uses; i++) {
-		if (range->uses[i].slot == at->slot) {
-			range->uses[i].epoch = at->epoch;
-			return;
-		}
+		struct use *use = &range->uses[i];
+
+		if (!host_has(use->slot, use->epoch))
+			range->uses[n++] = *use;
+	}
+	range->n_uses = n;
+	range->uses_checked = 2 * n;
+}
+
+void
+range_use(struct range *range, const struct point *at)
+{
+	struct use use = { at->slot, at->epoch };
+	size_t i;
+
+	forget_known_uses(range);
+	i = use_search(range, at->slot);
+	if (i < range->n_uses && range->uses[i].slot == at->slot) {
+		range->uses[i] = use;
+		return;
 	}
 	range->uses = sim_grow(range->uses, range->n_uses,
 	    &range->uses_capacity, sizeof(*range->uses));
-	range->uses[range->n_uses++] = (struct use){ at->slot, at->epoch };
+	memmove(&range->uses[i + 1], &range->uses[i],
+	    (range->n_uses - i) * sizeof(use));
+	range->uses[i] = use;
+	range->n_uses++;
 }
 
 const struct use *

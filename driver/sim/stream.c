@@ -57,62 +57,6 @@ unlink_stream(struct stream **list, struct stream *stream)
 	*list = stream->next;
 }
 
-/* Is it impossible for anyone to ask about its work any more? */
-static bool
-stream_is_past(const struct stream *stream)
-{
-	return !stream_busy(stream) &&
-	    host_has(stream->line.slot, stream->line.epoch);
-}
-
-/* Forget destroyed streams whose work the host knows to be done. */
-void
-context_reap_streams(struct context *context)
-{
-	struct stream **link = &context->ended;
-
-	while (*link != NULL) {
-		struct stream *stream = *link;
-
-		if (!stream_is_past(stream)) {
-			link = &stream->next;
-			continue;
-		}
-		*link = stream->next;
-		context->n_ended--;
-		line_fini(&stream->line);
-		stream_drop(stream);
-	}
-}
-
-/* No more work is queued; the context remembers the stream until its work is
- * done. */
-void
-stream_end(struct stream *stream)
-{
-	enum { ENDED_MANY = 64 };
-	struct context *context = stream->context;
-
-	capture_forget_stream(stream);
-	if (stream->handle != 0)
-		handle_drop(HANDLE_STREAM, stream->handle);
-	stream->destroyed = true;
-	unlink_stream(&context->streams, stream);
-	stream->next = context->ended;
-	context->ended = stream;
-	if (++context->n_ended % ENDED_MANY == 0)
-		context_reap_streams(context);
-}
-
-void
-context_end_streams(struct context *context)
-{
-	while (context->streams != NULL)
-		stream_end(context->streams);
-	context->legacy = NULL;
-	context_reap_streams(context);
-}
-
 /* ---- finding ------------------------------------------------------------ */
 
 struct stream *
@@ -196,6 +140,45 @@ order_after_all(struct stream *stream, struct stream *list, bool blocking_only)
 	}
 }
 
+/* A stream that only comes after others; the program has no handle of it. */
+static struct stream *
+stream_new_follower(struct context *context)
+{
+	struct stream *stream =
+	    stream_new(context, CU_STREAM_NON_BLOCKING, 0, false);
+
+	unlink_stream(&context->streams, stream);
+	return stream;
+}
+
+/* No more work is queued. The stream's end becomes part of the follower of all
+ * streams that were destroyed, so that their number does not matter later. */
+void
+stream_end(struct stream *stream)
+{
+	struct context *context = stream->context;
+	struct stream **ended = &context->ended[stream->blocking];
+
+	capture_forget_stream(stream);
+	if (stream->handle != 0)
+		handle_drop(HANDLE_STREAM, stream->handle);
+	stream->destroyed = true;
+	unlink_stream(&context->streams, stream);
+	if (*ended == NULL)
+		*ended = stream_new_follower(context);
+	order_after(*ended, stream);
+	line_fini(&stream->line);
+	stream_drop(stream);
+}
+
+void
+context_end_streams(struct context *context)
+{
+	while (context->streams != NULL)
+		stream_end(context->streams);
+	context->legacy = NULL;
+}
+
 /* A stream after all work that is queued in the context now. */
 struct stream *
 context_gather(struct context *context)
@@ -203,13 +186,15 @@ context_gather(struct context *context)
 	struct stream *all = context->gather;
 
 	if (all == NULL) {
-		all = stream_new(context, CU_STREAM_NON_BLOCKING, 0, false);
+		all = stream_new_follower(context);
 		context->gather = all;
-		unlink_stream(&context->streams, all);
 	}
 	line_join_host(&all->line);
 	order_after_all(all, context->streams, false);
-	order_after_all(all, context->ended, false);
+	for (int i = 0; i < 2; i++) {
+		if (context->ended[i] != NULL)
+			order_after(all, context->ended[i]);
+	}
 	return all;
 }
 
@@ -220,7 +205,8 @@ stream_order(struct stream *stream)
 
 	if (stream->legacy) {
 		order_after_all(stream, context->streams, true);
-		order_after_all(stream, context->ended, true);
+		if (context->ended[true] != NULL)
+			order_after(stream, context->ended[true]);
 	} else if (stream->blocking && context->legacy != NULL) {
 		order_after(stream, context->legacy);
 	}
@@ -329,7 +315,6 @@ void
 context_wait(struct context *context)
 {
 	stream_wait(context_gather(context));
-	context_reap_streams(context);
 	pool_synced();
 }
 

@@ -31,6 +31,8 @@ op_new(struct stream *stream, const struct action *action)
 	op->context = stream->context;
 	op->stream = stream;
 	stream->refs++;
+	if (action->kind == OP_ALLOC || action->kind == OP_FREE)
+		graph_memory_hold(action->range);
 	return op;
 }
 
@@ -49,6 +51,8 @@ op_free(struct op *op)
 		mark_drop(action->value.mark);
 	else if (action->kind == OP_GRAPH)
 		launch_free(action->launch);
+	else if (action->kind == OP_ALLOC || action->kind == OP_FREE)
+		graph_memory_drop(action->range);
 	if (op->exec != NULL)
 		exec_drop(op->exec);
 	point_drop(&op->at);

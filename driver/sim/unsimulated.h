@@ -111,18 +111,13 @@
 	P(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000) \
 	P(cuGraphAddDependencies, cuGraphAddDependencies, 10000) \
 	P(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030) \
-	P(cuGraphAddEmptyNode, cuGraphAddEmptyNode, 10000) \
 	P(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010) \
 	P(cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, 11010) \
 	P(cuGraphAddExternalSemaphoresSignalNode, cuGraphAddExternalSemaphoresSignalNode, 11020) \
 	P(cuGraphAddExternalSemaphoresWaitNode, cuGraphAddExternalSemaphoresWaitNode, 11020) \
-	P(cuGraphAddHostNode, cuGraphAddHostNode, 10000) \
 	P(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000) \
-	P(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000) \
 	P(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040) \
 	P(cuGraphAddMemFreeNode, cuGraphAddMemFreeNode, 11040) \
-	P(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000) \
-	P(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000) \
 	P(cuGraphAddNode, cuGraphAddNode, 12020) \
 	P(cuGraphAddNode_v2, cuGraphAddNode, 12030) \
 	P(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070) \
@@ -142,14 +137,9 @@
 	P(cuGraphExecExternalSemaphoresSignalNodeSetParams, cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020) \
 	P(cuGraphExecExternalSemaphoresWaitNodeSetParams, cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020) \
 	P(cuGraphExecGetFlags, cuGraphExecGetFlags, 12000) \
-	P(cuGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams, 10020) \
 	P(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010) \
-	P(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000) \
-	P(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020) \
-	P(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020) \
 	P(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020) \
 	P(cuGraphExecUpdate, cuGraphExecUpdate, 10020) \
-	P(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000) \
 	P(cuGraphExternalSemaphoresSignalNodeGetParams, cuGraphExternalSemaphoresSignalNodeGetParams, 11020) \
 	P(cuGraphExternalSemaphoresSignalNodeSetParams, cuGraphExternalSemaphoresSignalNodeSetParams, 11020) \
 	P(cuGraphExternalSemaphoresWaitNodeGetParams, cuGraphExternalSemaphoresWaitNodeGetParams, 11020) \
@@ -168,10 +158,6 @@
 	P(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000) \
 	P(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040) \
 	P(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040) \
-	P(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000) \
-	P(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000) \
-	P(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000) \
-	P(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000) \
 	P(cuGraphNodeFindInClone, cuGraphNodeFindInClone, 10000) \
 	P(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000) \
 	P(cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependencies, 12030) \
@@ -261,19 +247,12 @@
 	P(cuMemRangeGetAttribute, cuMemRangeGetAttribute, 8000) \
 	P(cuMemRangeGetAttributes, cuMemRangeGetAttributes, 8000) \
 	P(cuMemcpy2D, cuMemcpy2D, 2000) \
-	D(cuMemcpy2D_v2, cuMemcpy2D, 3020) \
 	P(cuMemcpy2DAsync, cuMemcpy2DAsync, 2000) \
-	S(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020) \
 	P(cuMemcpy2DUnaligned, cuMemcpy2DUnaligned, 2000) \
-	D(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020) \
 	P(cuMemcpy3D, cuMemcpy3D, 2000) \
-	D(cuMemcpy3D_v2, cuMemcpy3D, 3020) \
 	P(cuMemcpy3DAsync, cuMemcpy3DAsync, 2000) \
-	S(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020) \
 	S(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080) \
 	S(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000) \
-	D(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000) \
-	S(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000) \
 	P(cuMemcpyAtoA, cuMemcpyAtoA, 2000) \
 	D(cuMemcpyAtoA_v2, cuMemcpyAtoA, 3020) \
 	P(cuMemcpyAtoD, cuMemcpyAtoD, 2000) \
@@ -298,14 +277,8 @@
 	P(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync, 2000) \
 	P(cuMemsetD16, cuMemsetD16, 2000) \
 	P(cuMemsetD2D16, cuMemsetD2D16, 2000) \
-	D(cuMemsetD2D16_v2, cuMemsetD2D16, 3020) \
-	S(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020) \
 	P(cuMemsetD2D32, cuMemsetD2D32, 2000) \
-	D(cuMemsetD2D32_v2, cuMemsetD2D32, 3020) \
-	S(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020) \
 	P(cuMemsetD2D8, cuMemsetD2D8, 2000) \
-	D(cuMemsetD2D8_v2, cuMemsetD2D8, 3020) \
-	S(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020) \
 	P(cuMemsetD32, cuMemsetD32, 2000) \
 	P(cuMemsetD8, cuMemsetD8, 2000) \
 	P(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000) \

@@ -4,7 +4,9 @@
  * and its counts.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/cuda.h"
@@ -162,7 +164,7 @@ TEST(memory_of_another_device_needs_peer_access)
 }
 
 /* The driver then copies through the host. */
-TEST(a_copy_between_peers_needs_no_peer_access)
+TEST(a_copy_between_devices_needs_no_peer_access)
 {
 	begin();
 	CUcontext here = NULL, there = NULL;
@@ -184,8 +186,12 @@ TEST(a_copy_between_peers_needs_no_peer_access)
 	expect_violations(0);
 	EXPECT_CU(cu.cuMemcpyPeer(source, (CUcontext)words, memory, there, 4),
 	    CUDA_ERROR_INVALID_CONTEXT);
-	/* A plain copy is not staged. */
+	/* Nor does a plain copy or a fill; a kernel does. */
+	CU(cu.cuMemsetD32Async(memory, 78, WORDS, a));
 	CU(cu.cuMemcpyDtoDAsync_v2(source, memory, sizeof(words), a));
+	EXPECT_EQ(cuda_word(source), 78);
+	expect_violations(0);
+	cuda_copy(a, source, memory, WORDS);
 	expect_told("peer access");
 }
 
@@ -573,4 +579,134 @@ TEST(many_mappings_in_order_are_few_for_the_kernel)
 		after += c == '\n';
 	fclose(maps);
 	EXPECT_LT(after, before + 200);
+}
+
+/* ---- Lifetimes ---------------------------------------------------------- */
+
+TEST(memory_of_a_graph_is_given_back_with_the_last_that_refers_to_it)
+{
+	CUdeviceptr address = 0;
+	CUgraphExec exec = NULL;
+	CUgraph graph = NULL;
+	size_t before, after, total;
+
+	begin();
+	CU(cu.cuMemGetInfo_v2(&before, &total));
+	CU(cu.cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CU(cu.cuMemAllocAsync(&address, 64 << 20, a));
+	CU(cu.cuStreamEndCapture(a, &graph));
+	EXPECT_CU(cu.cuMemFree_v2(address), CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cu.cuGraphLaunch(exec, a));
+	CU(cu.cuGraphDestroy(graph));
+	CU(cu.cuGraphExecDestroy(exec));
+	CU(cu.cuMemFreeAsync(address, a));
+	CU(cu.cuStreamSynchronize(a));
+	CU(cu.cuMemGetInfo_v2(&after, &total));
+	EXPECT_EQ(after, before);
+	expect_violations(0);
+}
+
+TEST(a_capture_s_graph_is_not_destroyed_before_the_capture_ends)
+{
+	CUstreamCaptureStatus status;
+	CUgraphExec exec = NULL;
+	CUgraph graph = NULL, ended = NULL;
+
+	begin();
+	CU(cu.cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CU(cu.cuStreamGetCaptureInfo_v2(a, &status, NULL, &graph, NULL, NULL));
+	EXPECT_CU(cu.cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0),
+	    CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuStreamEndCapture(a, &ended));
+	EXPECT_EQ(1, graph == ended);
+	CU(cu.cuGraphDestroy(ended));
+}
+
+TEST(registered_memory_is_unregistered_after_copies_of_every_context)
+{
+	CUcontext there = NULL;
+	CUdeviceptr memory;
+	CUstream far = NULL;
+	void *host = NULL;
+
+	begin();
+	EXPECT_EQ(posix_memalign(&host, 4096, 4096), 0);
+	CU(cu.cuMemHostRegister_v2(host, 4096, CU_MEMHOSTREGISTER_PORTABLE));
+	CU(cu.cuDevicePrimaryCtxRetain(&there, 1));
+	CU(cu.cuCtxPushCurrent_v2(there));
+	memory = cuda_alloc(4096);
+	CU(cu.cuStreamCreate(&far, CU_STREAM_NON_BLOCKING));
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, 4096, far));
+	CU(cu.cuCtxPopCurrent_v2(NULL));
+	CU(cu.cuMemHostUnregister(host));
+	CU(cu.cuStreamSynchronize(far));
+	free(host);
+	expect_violations(0);
+}
+
+/* ---- Many rounds -------------------------------------------------------- */
+
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Rounds with a stream of their own, in order with stream `a`, without a wait
+ * of the host. */
+static uint64_t
+rounds_ns(CUdeviceptr memory, int n, bool destroy)
+{
+	uint64_t start = cpu_ns();
+
+	for (int i = 0; i < n; i++) {
+		CUstream own =
+		    i % 2 == 0 ? cuda_stream() : cuda_blocking_stream();
+
+		cuda_order(a, own);
+		cuda_fill(own, memory, 1, 1);
+		cuda_order(own, a);
+		if (destroy)
+			CU(cu.cuStreamDestroy_v2(own));
+		CU(cu.cuMemsetD32Async(memory, 2, 1, a));
+	}
+	return cpu_ns() - start;
+}
+
+static void
+expect_linear(bool destroy)
+{
+	enum { FEW = 2000, MANY = 4 * FEW, TRIES = 3 };
+	uint64_t few = UINT64_MAX, many = UINT64_MAX;
+	CUdeviceptr memory;
+
+	begin();
+	memory = cuda_alloc(4096);
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t ns = rounds_ns(memory, FEW, destroy);
+
+		few = ns < few ? ns : few;
+	}
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t ns = rounds_ns(memory, MANY, destroy);
+
+		many = ns < many ? ns : many;
+	}
+	EXPECT_LT(many, few * 10);
+	expect_violations(0);
+}
+
+TEST(a_stream_for_each_round_costs_the_same_in_each_round)
+{
+	expect_linear(true);
+}
+
+TEST(streams_that_stay_make_no_round_dearer)
+{
+	expect_linear(false);
 }

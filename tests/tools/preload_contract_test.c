@@ -75,6 +75,21 @@ TEST(other_processes_see_the_same_as_without_weir)
 	holds_but_for("contract_process_test", NULL, "");
 }
 
+TEST(copies_between_memory_of_all_kinds_are_the_drivers)
+{
+	holds_but_for("contract_copy_test", NULL, "");
+}
+
+TEST(nodes_of_graphs_are_changed_as_without_weir)
+{
+	holds_but_for("contract_graph_test", NULL, "");
+}
+
+TEST(work_and_memory_outlive_the_same_things_as_without_weir)
+{
+	holds_but_for("contract_life_test", NULL, "");
+}
+
 /* Unused memory is kept until the program sets a threshold. */
 TEST(memory_pools_are_as_the_drivers_but_keep_unused_memory)
 {
