@@ -9,6 +9,7 @@
 /* One physical allocation, mapped whole. */
 struct handle {
 	struct tree_node node; /* in segment->handles */
+	struct idle idle;
 	struct segment *segment;
 	CUdeviceptr addr;
 	size_t size;
@@ -69,6 +70,10 @@ struct handle *handles_take(
  * Returns its size, or 0. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
     size_t size, CUdeviceptr *start);
+
+/* The first whole, unpinned handle within [addr, addr + size), or NULL. */
+struct handle *handle_first_within(
+    const struct segment *segment, CUdeviceptr addr, size_t size);
 
 /* Walk all handles of an arena: segment by segment, by address. */
 struct handle *handles_first(const struct arena *arena);

@@ -46,6 +46,9 @@ struct remap_plan {
 	struct donor *donors; /* the largest first */
 	size_t donor_count;
 	size_t donors_bytes;  /* bytes of the array */
+	size_t donor_bytes;   /* bytes of the donors' handles */
+	size_t enough;        /* of these; the search ends there */
+	bool is_cut;          /* the search has ended there */
 	struct handle *moved; /* through ->next, as `fresh` */
 	struct handle *fresh;
 	size_t moved_bytes;
