@@ -22,6 +22,12 @@ struct handle {
 	bool mapped; /* at `to` */
 };
 
+static inline struct handle *
+handle_of_idle(struct idle *idle)
+{
+	return CONTAINER_OF(idle, struct handle, idle);
+}
+
 /* The size of the next new handle if `missing` bytes must be mapped: Note
  * [Growing]. */
 size_t handle_size(

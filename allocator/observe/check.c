@@ -13,6 +13,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/totals.h"
@@ -156,6 +157,40 @@ check_run(struct check *check, const struct block *b)
 	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
 }
 
+/* Is a block in the index of idle memory if and only if it is idle? */
+static void
+check_idle(struct check *check, const struct block *b)
+{
+	const struct segment *s = b->segment;
+	const struct idle *idle = b->idle;
+	bool is_free = block_is_in_run(b);
+	bool is_idle;
+
+	if (s->expandable)
+		is_idle = is_free &&
+		    handle_first_within(s, b->addr, b->size) != NULL;
+	else
+		is_idle = is_free && s->pins == 0 && b->size == s->size;
+	/* While a job is under way, handles are between two places. */
+	if (s->arena->jobs == 0 || idle != NULL)
+		CHECK(check, "I-17", (idle != NULL) == is_idle, b->addr);
+	if (idle == NULL)
+		return;
+	CHECK(check, "I-17", idle->block == b, b->addr);
+	CHECK(check, "I-17", idle->since == b->freed_at, b->addr);
+	CHECK(check, "I-17",
+	    tree_lower_bound(&b->pool->owner->idle.tree, &idle->node) ==
+		&idle->node,
+	    b->addr);
+	if (s->expandable) {
+		const struct handle *h = handle_of_idle(b->idle);
+		CHECK(check, "I-17",
+		    h->segment == s && h->pins == 0 && h->addr >= b->addr &&
+			h->addr + h->size <= b->addr + b->size,
+		    b->addr);
+	}
+}
+
 static void
 check_block(struct check *check, struct block *b)
 {
@@ -180,6 +215,7 @@ check_block(struct check *check, struct block *b)
 	check_uses(check, b);
 	check_neighbours(check, b);
 	check_run(check, b);
+	check_idle(check, b);
 }
 
 static void
@@ -405,6 +441,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	struct counted t = { 0 };
 	size_t in_heap = 0;
 	size_t blocks = 0;
+	size_t idle = 0;
+	uint64_t since_sum = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
@@ -413,6 +451,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 			if (b->pool->owner != heap)
 				continue;
 			blocks++;
+			idle += b->idle != NULL;
+			since_sum += b->idle != NULL ? b->idle->since : 0;
 			in_heap +=
 			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
@@ -425,6 +465,9 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
 	check_totals(check, &heap->stats, &heap->tally, &t);
 	CHECK(check, "I-6", blocks == heap->blocks, 0);
+	CHECK(check, "I-17", tree_consistent(&heap->idle.tree), 0);
+	CHECK(check, "I-17", idle == heap->idle.tree.count, 0);
+	CHECK(check, "I-17", since_sum == heap->idle.since_sum, 0);
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool *pool = &heap->pool[kind];
 		CHECK(check, "I-6", tree_consistent(&pool->free), 0);
@@ -446,11 +489,18 @@ static void
 arena_check(struct arena *arena, struct check *check)
 {
 	struct counted totals = { 0 };
+	size_t ranges = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *s = CONTAINER_OF(l, struct segment, link);
+		ranges += s->expandable;
+		check_segment(check, s, &totals);
+	}
+	for (struct list *l = arena->ranges.next; l != &arena->ranges;
 	     l = l->next)
-		check_segment(
-		    check, CONTAINER_OF(l, struct segment, link), &totals);
+		ranges--;
+	CHECK(check, "I-10", ranges == 0, 0);
 	if (arena->uncounted)
 		totals.reserved = 0;
 	check_totals(check, &arena->stats, &arena->tally, &totals);
