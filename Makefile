@@ -191,7 +191,7 @@ report_src := $(wildcard tools/report/*.c)
 preload_src := $(wildcard tools/preload/*.c)
 tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
-instructions_src := tools/bench/instructions.c
+instructions_src := tools/bench/instructions.c tools/bench/latency.c
 support_src := $(filter-out %_test.c,$(wildcard tests/support/*.c))
 test_src := $(sort $(wildcard tests/*/*_test.c tests/*/*/*_test.c \
 	tests/*/*/*/*_test.c))
