@@ -528,8 +528,7 @@ block_put_free(struct block *block)
 		block = put_simply(block, prev, next);
 	if (!expandable)
 		count_inactive(block->pool, before, inactive_around(block));
-	if (block->size >= idle_least(block->segment))
-		idle_put(block);
+	idle_put_large(block, expandable);
 	if (block->arena->several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
 		heap_add_freed(block);
@@ -556,8 +555,7 @@ block_promote(struct block *block)
 	list_remove(&block->pending.link);
 	block_move(block, &any->pool[block->pool->kind]);
 	block = put_complete(block, if_free(block->prev), if_free(block->next));
-	if (block->size >= block->arena->granularity)
-		idle_put(block);
+	idle_put_large(block, true);
 }
 
 void

@@ -404,6 +404,7 @@ handle_insert(struct segment *segment, struct handle *handle)
 	handle->segment = segment;
 	handle->addr = handle->to;
 	handle->idle.place = handle->to;
+	handle->idle.end = handle->to + handle->size;
 	handle->mapped = false;
 	tree_insert(&segment->handles, &handle->node);
 	segment->mapped_bytes += handle->size;

@@ -84,13 +84,23 @@ idle_take(struct block *block)
 }
 
 void
-idle_cut(struct block *block)
+idle_cut_past(struct block *block)
 {
-	if (block->segment->expandable && block->addr <= block->idle->place)
-		return;
 	leave_index(block);
 	if (block->size >= idle_least(block->segment))
 		idle_put(block);
+}
+
+bool
+idle_is_right(const struct block *block)
+{
+	const struct segment *segment = block->segment;
+
+	if (!segment->expandable)
+		return segment->pins == 0 && block->size == segment->size;
+	const struct handle *handle = handle_of_idle(block->idle);
+	return handle->pins == 0 && handle->addr >= block->addr &&
+	    handle->addr + handle->size <= block->addr + block->size;
 }
 
 void
@@ -128,11 +138,19 @@ idle_put_off(struct block *block, uint64_t tick)
 }
 
 struct block *
-idle_first(const struct stream_heap *heap)
+idle_first(struct stream_heap *heap)
 {
-	struct tree_node *first = tree_first(&heap->idle.tree);
+	struct tree_node *first;
 
-	return first != NULL ? idle_of_node(first)->block : NULL;
+	while ((first = tree_first(&heap->idle.tree)) != NULL) {
+		struct idle *idle = idle_of_node(first);
+		struct block *block = idle->block;
+		if (idle->since == block->freed_at && idle_is_right(block))
+			return block;
+		leave_index(block);
+		idle_put(block);
+	}
+	return NULL;
 }
 
 void

@@ -11,9 +11,12 @@
  * want of it. A release finds the longest unused memory by one look-up, however
  * many blocks there are.
  *
- * While a block is in the index, its free tick only rises: it absorbs blocks
- * that were freed later. Its memory only grows, except that a request may cut
- * its front off: idle_cut().
+ * A pair of a malloc and a free that cuts an idle block and joins it again is
+ * frequent and must be cheap. So a block from which a request has cut the front
+ * stays in the index as long as it overlaps the handle or segment that stands
+ * for it, though it is perhaps no longer idle; and a free tick that has risen
+ * meanwhile is noted only if the block is large enough to be idle. idle_first()
+ * corrects what it comes across.
  */
 #ifndef ALLOCATOR_MEMORY_IDLE_H
 #define ALLOCATOR_MEMORY_IDLE_H
@@ -33,12 +36,37 @@ idle_least(const struct segment *segment)
 /* Enter a FREE block of its pool, if it is idle; or note that its free tick has
  * risen. */
 void idle_put(struct block *block);
+static inline QUICK void
+idle_put_large(struct block *block, bool expandable)
+{
+	struct idle *idle = block->idle;
+
+	if (block->size <
+	    (expandable ? block->arena->granularity : block->segment->size))
+		return;
+	struct idle_index *index = &block->pool->owner->idle;
+	if (idle == NULL || index->tree.count != 1) {
+		idle_put(block);
+	} else { /* the only one has no order to keep */
+		idle->since = block->freed_at;
+		index->since_sum = block->freed_at;
+	}
+}
 
 /* Remove a block that is in the index. */
 void idle_take(struct block *block);
 
 /* The front of a block that is in the index was cut off. */
-void idle_cut(struct block *block);
+void idle_cut_past(struct block *block);
+static inline void
+idle_cut(struct block *block)
+{
+	if (block->addr >= block->idle->end)
+		idle_cut_past(block);
+}
+
+/* Is a block of the index idle, by the handle or segment that stands for it? */
+bool idle_is_right(const struct block *block);
 
 /* A block absorbs a neighbour that is in the index. */
 void idle_absorb(struct block *block, struct block *gone);
@@ -52,7 +80,7 @@ void idle_put_off(struct block *block, uint64_t tick);
 
 /* The block of a heap that has been free for the longest time; NULL: none is
  * idle. */
-struct block *idle_first(const struct stream_heap *heap);
+struct block *idle_first(struct stream_heap *heap);
 
 /* Empty the index of a heap whose memory is gone. */
 void idle_forget(struct stream_heap *heap);

@@ -54,6 +54,7 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->stack = history_stack();
 	segment->index = arena->segments_made++;
 	segment->idle.place = segment->index;
+	segment->idle.end = UINT64_MAX;
 	list_init(&segment->range_link);
 	if (expandable)
 		list_push_back(&arena->ranges, &segment->range_link);

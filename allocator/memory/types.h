@@ -109,8 +109,8 @@ struct block {
 	/* FREE: bytes of the run, if the block is the first of its pool in the
 	 * run; 0 for the others; RUN_NONE for a block in no run. */
 	size_t run;
-	uint32_t stack;  /* of its allocation, in the history */
-	uint32_t serial; /* unique among guarded blocks */
+	uint32_t stack;    /* of its allocation, in the history */
+	uint32_t serial;   /* unique among guarded blocks */
 	struct idle *idle; /* FREE: its place in its heap's index; or NULL */
 };
 
@@ -120,7 +120,8 @@ struct idle {
 	struct tree_node node; /* in heap->idle, if there is a block */
 	struct block *block;   /* NULL: the place is unused */
 	uint64_t since;        /* the block's free tick */
-	uint64_t place;        /* the handle's address, or the segment's index */
+	uint64_t place;  /* the handle's address, or the segment's index */
+	CUdeviceptr end; /* of the handle; UINT64_MAX for a segment */
 };
 
 struct idle_index {
@@ -136,9 +137,9 @@ struct segment {
 	weir_stream stream; /* it was made for; blocks may move to others */
 	enum pool_kind kind;
 	bool expandable;
-	bool oversize; /* counted as oversize: options may change */
-	bool shared;   /* host memory that may be cut */
-	bool alone;    /* lookup_is_alone() of its addresses */
+	bool oversize;  /* counted as oversize: options may change */
+	bool shared;    /* host memory that may be cut */
+	bool alone;     /* lookup_is_alone() of its addresses */
 	uint64_t index; /* larger in later segments */
 
 	struct list link;       /* in arena->segments */

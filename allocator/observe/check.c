@@ -157,27 +157,35 @@ check_run(struct check *check, const struct block *b)
 	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
 }
 
-/* Is a block in the index of idle memory if and only if it is idle? */
+static bool
+is_idle(const struct block *b)
+{
+	const struct segment *s = b->segment;
+
+	if (!block_is_in_run(b))
+		return false;
+	return s->expandable ?
+	    handle_first_within(s, b->addr, b->size) != NULL :
+	    s->pins == 0 && b->size == s->size;
+}
+
+/* Is an idle block in the index, and only a free block that overlaps the handle
+ * or segment that stands for it? */
 static void
 check_idle(struct check *check, const struct block *b)
 {
 	const struct segment *s = b->segment;
 	const struct idle *idle = b->idle;
-	bool is_free = block_is_in_run(b);
-	bool is_idle;
 
-	if (s->expandable)
-		is_idle = is_free &&
-		    handle_first_within(s, b->addr, b->size) != NULL;
-	else
-		is_idle = is_free && s->pins == 0 && b->size == s->size;
-	/* While a job is under way, handles are between two places. */
-	if (s->arena->jobs == 0 || idle != NULL)
-		CHECK(check, "I-17", (idle != NULL) == is_idle, b->addr);
+	CHECK(check, "I-17", idle != NULL || !is_idle(b), b->addr);
 	if (idle == NULL)
 		return;
+	CHECK(check, "I-17", block_is_in_run(b), b->addr);
 	CHECK(check, "I-17", idle->block == b, b->addr);
-	CHECK(check, "I-17", idle->since == b->freed_at, b->addr);
+	CHECK(check, "I-17",
+	    idle->since == b->freed_at ||
+		(idle->since < b->freed_at && b->size < idle_least(s)),
+	    b->addr);
 	CHECK(check, "I-17",
 	    tree_lower_bound(&b->pool->owner->idle.tree, &idle->node) ==
 		&idle->node,
@@ -185,8 +193,9 @@ check_idle(struct check *check, const struct block *b)
 	if (s->expandable) {
 		const struct handle *h = handle_of_idle(b->idle);
 		CHECK(check, "I-17",
-		    h->segment == s && h->pins == 0 && h->addr >= b->addr &&
-			h->addr + h->size <= b->addr + b->size,
+		    h->segment == s && h->addr == idle->place &&
+			h->addr + h->size == idle->end &&
+			h->addr < b->addr + b->size && idle->end > b->addr,
 		    b->addr);
 	}
 }

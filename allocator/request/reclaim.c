@@ -313,13 +313,13 @@ is_promoted(const struct arena *arena)
 /* The longest unused block of the index with a free tick up to `latest` whose
  * work is done, or NULL. */
 static struct block *
-oldest_idle(const struct arena *arena, uint64_t latest)
+oldest_idle(struct arena *arena, uint64_t latest)
 {
 	struct block *oldest = idle_first(arena->any_heap);
 
-	for (const struct list *l = arena->heaps.next;
+	for (struct list *l = arena->heaps.next;
 	     l != &arena->heaps && !is_promoted(arena); l = l->next) {
-		const struct stream_heap *heap =
+		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		struct block *block = idle_first(heap);
 		if (block != NULL && has_completed(block) &&
@@ -340,8 +340,8 @@ oldest_in_pieces(const struct arena *arena, uint64_t latest)
 {
 	struct block *oldest = NULL;
 
-	for (const struct list *l = arena->segments.next;
-	     l != &arena->segments; l = l->next) {
+	for (const struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
 		const struct segment *segment =
 		    CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
@@ -359,7 +359,7 @@ oldest_in_pieces(const struct arena *arena, uint64_t latest)
 }
 
 static struct block *
-oldest_block(const struct arena *arena, uint64_t latest)
+oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
@@ -554,7 +554,7 @@ uncompleted_bytes(const struct stream_heap *heap)
 		const struct block *block = idle_of_node(node)->block;
 		if (has_completed(block))
 			break;
-		bytes += block->size;
+		bytes += idle_is_right(block) ? block->size : 0;
 		node = tree_prev(node);
 	}
 	return bytes;
@@ -658,9 +658,9 @@ reclaim_wait(struct arena *arena)
 size_t
 reclaim_shed(struct arena *arena, size_t want)
 {
-	struct amount amount = { .want = want,
-		.pieces = UINT_MAX,
-		.latest = UINT64_MAX };
+	struct amount amount = {
+		.want = want, .pieces = UINT_MAX, .latest = UINT64_MAX
+	};
 
 	return shed(arena, &amount);
 }
@@ -668,9 +668,9 @@ reclaim_shed(struct arena *arena, size_t want)
 size_t
 reclaim_shed_old(struct arena *arena, uint64_t latest, bool *all)
 {
-	struct amount amount = { .want = SHED_BYTES,
-		.pieces = SHED_PIECES,
-		.latest = latest };
+	struct amount amount = {
+		.want = SHED_BYTES, .pieces = SHED_PIECES, .latest = latest
+	};
 	size_t bytes = shed(arena, &amount);
 
 	*all = bytes < amount.want && amount.pieces > 0;

@@ -152,9 +152,8 @@ struct found {
 static bool
 comes_before(const struct block *a, const struct block *b)
 {
-	return a->segment == b->segment ?
-	    a->addr < b->addr :
-	    a->segment->index < b->segment->index;
+	return a->segment == b->segment ? a->addr < b->addr :
+					  a->segment->index < b->segment->index;
 }
 
 static bool

@@ -562,8 +562,8 @@ TEST(as_many_blocks_fit_in_driver_segments_as_the_driver_itself_could_give)
 {
 	static const size_t sizes[] = { MIB, MIB + 512, 3 * MIB / 2, 2 * MIB,
 		5 * MIB / 2, 3 * MIB, 5 * MIB, 6 * MIB, 7 * MIB, 8 * MIB,
-		9 * MIB, 10 * MIB - 512, 10 * MIB, 11 * MIB, 13 * MIB,
-		33 * MIB, 64 * MIB };
+		9 * MIB, 10 * MIB - 512, 10 * MIB, 11 * MIB, 13 * MIB, 33 * MIB,
+		64 * MIB };
 	static const size_t limits[] = { 64, 94, 500 };
 
 	EXPECT_OK(weir_set_device(0));
