@@ -359,9 +359,8 @@ choose_larger(struct remap_plan *plan, enum grow_how how)
 	move_handle(plan, part, best, smallest);
 }
 
-/* Choose new handles for the bytes that are still missing. */
-static enum weir_status
-choose_fresh(struct remap_plan *plan)
+enum weir_status
+plan_fresh(struct remap_plan *plan)
 {
 	struct part *part;
 
@@ -422,7 +421,17 @@ plan_handles(struct remap_plan *plan, enum grow_how how)
 		return status;
 	if (open_part(plan) != NULL && how == GROW_MOVED)
 		return status_set(WEIR_ENOMEM, "not enough to move");
-	return choose_fresh(plan);
+	return WEIR_OK;
+}
+
+size_t
+plan_open_bytes(const struct remap_plan *plan)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < plan->part_count; i++)
+		bytes += plan->parts[i].size - plan->parts[i].filled;
+	return bytes;
 }
 
 void
