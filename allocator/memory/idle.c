@@ -7,12 +7,6 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 
-void
-idle_init(struct idle_index *index)
-{
-	tree_init(&index->tree, TREE_KEY(struct idle, node, since, place));
-}
-
 static struct idle_index *
 index_of(const struct block *block)
 {

@@ -23,7 +23,11 @@
 
 #include "allocator/memory/types.h"
 
-void idle_init(struct idle_index *index);
+static inline void
+idle_init(struct idle_index *index)
+{
+	tree_init(&index->tree, TREE_KEY(struct idle, node, since, place));
+}
 
 /* The least size of an idle block in a segment. */
 static inline size_t

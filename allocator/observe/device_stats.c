@@ -82,7 +82,8 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		if (a->traits.account == ACCOUNT_HOST) {
 			tcache_report(a);
 			stats_add_counters(&counters, &a->stats);
-			counters.pending_bytes += stats_pending_bytes(&a->tally);
+			counters.pending_bytes +=
+			    stats_pending_bytes(&a->tally);
 		}
 		lock_leave(&a->lock);
 	}
