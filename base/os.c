@@ -18,6 +18,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -82,19 +84,49 @@ os_watch_fork(void)
 	pthread_once(&fork_once, watch_fork);
 }
 
+/* The stack of the process's first thread, which ends where the system has
+ * put the name of the program. glibc would read all of /proc/self/maps for it,
+ * which has a line for each mapping. */
+static bool
+find_first_stack(uintptr_t *lowest, size_t *size)
+{
+	struct rlimit limit;
+	uintptr_t end = (uintptr_t)getauxval(AT_EXECFN);
+
+	if (end == 0 || getrlimit(RLIMIT_STACK, &limit) != 0 ||
+	    limit.rlim_cur > end)
+		return false;
+	*lowest = end - (uintptr_t)limit.rlim_cur;
+	*size = (size_t)limit.rlim_cur;
+	return true;
+}
+
+static bool
+find_thread_stack(uintptr_t *lowest, size_t *size)
+{
+	pthread_attr_t attributes;
+	void *start = NULL;
+
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+		return false;
+	pthread_attr_getstack(&attributes, &start, size);
+	pthread_attr_destroy(&attributes);
+	*lowest = (uintptr_t)start;
+	return true;
+}
+
 size_t
 os_stack_left(void)
 {
-	pthread_attr_t attributes;
-	void *lowest = NULL;
-	size_t size = 0;
+	uintptr_t lowest;
+	size_t size;
 	char here;
+	bool first = syscall(SYS_gettid) == getpid();
 
-	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+	if (!(first ? find_first_stack(&lowest, &size) :
+		      find_thread_stack(&lowest, &size)))
 		return SIZE_MAX;
-	pthread_attr_getstack(&attributes, &lowest, &size);
-	pthread_attr_destroy(&attributes);
-	size_t left = (uintptr_t)&here - (uintptr_t)lowest;
+	size_t left = (uintptr_t)&here - lowest;
 	return left < size ? left : SIZE_MAX;
 }
 

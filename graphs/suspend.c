@@ -93,6 +93,12 @@ drop_segment(struct segment *segment)
 {
 	struct tree_node *node;
 
+	for (struct block *b = segment->first; b != NULL; b = b->next) {
+		if (block_state(b) != BLOCK_FREE)
+			continue;
+		block_take(b);
+		b = block_put(b, BLOCK_UNMAPPED);
+	}
 	while ((node = tree_first(&segment->handles)) != NULL) {
 		struct handle *handle = handle_at(node);
 		if (handle->mapped)
@@ -101,12 +107,6 @@ drop_segment(struct segment *segment)
 			handle_drop_hold(handle->id);
 		handle_remove(handle);
 		meta_free(handle, sizeof(*handle));
-	}
-	for (struct block *b = segment->first; b != NULL; b = b->next) {
-		if (block_state(b) != BLOCK_FREE)
-			continue;
-		block_take(b);
-		b = block_put(b, BLOCK_UNMAPPED);
 	}
 }
 

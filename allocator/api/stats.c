@@ -84,7 +84,7 @@ arena_stats(struct arena *arena, struct weir_stats *out)
 	lock_enter(&arena->lock);
 	tcache_report(arena);
 	*out = stats_all(&arena->stats, &arena->tally);
-	out->pending_bytes = stats_pending_bytes(arena, NULL);
+	out->pending_bytes = stats_pending_bytes(&arena->tally);
 	lock_leave(&arena->lock);
 	out->struct_size = struct_size;
 	out->max_split_size = options->max_split_size;
@@ -145,10 +145,8 @@ weir_stats_stream(int device, weir_stream handle, struct weir_stats *out)
 			struct weir_stats part =
 			    stats_all(&heap->stats, &heap->tally);
 			add_all(&copy, &part);
+			copy.pending_bytes += stats_pending_bytes(&heap->tally);
 		}
-		if (arena_is_counted(arena))
-			copy.pending_bytes +=
-			    stats_pending_bytes(arena, stream);
 		lock_leave(&arena->lock);
 	}
 	if (stream != NULL)

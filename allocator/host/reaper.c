@@ -58,7 +58,9 @@ reap_arena(
 {
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
-	decay_run(arena, options);
+	do
+		decay_run(arena, options);
+	while (decay_is_under_way(arena));
 	found->waits |= arena->waiting.count > 0;
 	for (struct list *l = arena->segments.next;
 	     l != &arena->segments && !found->unused; l = l->next)

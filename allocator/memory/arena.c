@@ -5,6 +5,7 @@
 #include "allocator/memory/arena.h"
 
 #include "allocator/cache/depot.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/source.h"
 #include "base/meta.h"
@@ -59,7 +60,7 @@ pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 	pool->owner = owner;
 	pool->kind = kind;
 	tree_init(&pool->free, TREE_KEY(struct block, node, run, addr));
-	tree_init(&pool->unmapped, TREE_KEY(struct block, node, addr, addr));
+	tree_init(&pool->unmapped, TREE_KEY(struct block, node, size, addr));
 }
 
 enum weir_status
@@ -75,6 +76,7 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	heap->stream = stream_ref(stream);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		pool_init(&heap->pool[kind], heap, (enum pool_kind)kind);
+	idle_init(&heap->idle);
 	list_init(&heap->freed);
 	list_init(&heap->freed_link);
 	list_init(&heap->ended_link);
@@ -161,6 +163,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	list_init(&arena->ended);
 	list_init(&arena->having_freed);
 	list_init(&arena->segments);
+	list_init(&arena->ranges);
 	list_init(&arena->vacated);
 	list_init(&arena->caches);
 	tree_init(&arena->pins, TREE_KEY(struct pin, node, addr, addr));

@@ -27,6 +27,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/starts.h"
 #include "base/meta.h"
@@ -265,6 +266,8 @@ block_take(struct block *block)
 	}
 	if (block->run > 0)
 		tree_remove(&block->pool->free, &block->node);
+	if (block->idle != NULL)
+		idle_take(block);
 	block->run = RUN_NONE;
 	if (!list_empty(&block->pending.link))
 		list_remove(&block->pending.link);
@@ -319,6 +322,8 @@ absorb_next(struct block *block, bool held)
 		block->freed_at = gone->freed_at;
 		block->epoch = gone->epoch;
 	}
+	if (gone->idle != NULL)
+		idle_absorb(block, gone);
 	delete_absorbed(gone);
 }
 
@@ -338,6 +343,8 @@ absorb_prev(struct block *block)
 		block->freed_at = gone->freed_at;
 		block->epoch = gone->epoch;
 	}
+	if (gone->idle != NULL)
+		idle_absorb(block, gone);
 	delete_absorbed(gone);
 }
 
@@ -366,6 +373,7 @@ block_put_unmapped(struct block *block)
 	if (block->prev != NULL && block_state(block->prev) == BLOCK_UNMAPPED) {
 		block = block->prev;
 		absorb_next(block, false);
+		tree_raised(tree, &block->node);
 	} else {
 		tree_insert(tree, &block->node);
 	}
@@ -520,6 +528,7 @@ block_put_free(struct block *block)
 		block = put_simply(block, prev, next);
 	if (!expandable)
 		count_inactive(block->pool, before, inactive_around(block));
+	idle_put_large(block, expandable);
 	if (block->arena->several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
 		heap_add_freed(block);
@@ -541,9 +550,12 @@ block_promote(struct block *block)
 	/* Its neighbours stay parts of the same runs, or join it. */
 	if (block->run > 0)
 		tree_remove(&block->pool->free, &block->node);
+	if (block->idle != NULL)
+		idle_take(block);
 	list_remove(&block->pending.link);
 	block_move(block, &any->pool[block->pool->kind]);
-	put_complete(block, if_free(block->prev), if_free(block->next));
+	block = put_complete(block, if_free(block->prev), if_free(block->next));
+	idle_put_large(block, true);
 }
 
 void

@@ -196,18 +196,10 @@ stats_change1(struct arena *arena, enum stat1 which, int delta)
 /* ---- Reading ----------------------------------------------------------- */
 
 size_t
-stats_pending_bytes(struct arena *arena, const struct stream *stream)
+stats_pending_bytes(const struct tally *tally)
 {
-	size_t sum = 0;
-
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending; l = l->next) {
-		struct block *block = block_of_pending(l);
-		if (block_state(block) == BLOCK_PENDING &&
-		    (stream == NULL || block->pool->owner->stream == stream))
-			sum += block->size;
-	}
-	return sum;
+	return tally_now(tally, PART_ALL, TALLIED_active_bytes) -
+	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes);
 }
 
 /* ---- Plain counters ----------------------------------------------------- */

@@ -209,8 +209,8 @@ void stats_zero_counters(struct weir_stats *stats);
 /* Add the current values. */
 void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
 
-/* Bytes of pending blocks, of a stream or of all (NULL). */
-size_t stats_pending_bytes(struct arena *arena, const struct stream *stream);
+/* Bytes of pending blocks, of an arena or of a heap. */
+size_t stats_pending_bytes(const struct tally *tally);
 
 /* Does a block count as inactive_split? It is free, and only a part of its
  * driver segment. */

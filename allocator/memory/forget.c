@@ -7,6 +7,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/places.h"
@@ -52,9 +53,11 @@ forget_segment(struct segment *segment)
 		list_init(&b->pending.link); /* its list is forgotten too */
 		b->requested = 0;
 		b->stack = 0;
+		b->idle = NULL;
 		block_delete(b);
 	}
 	list_remove(&segment->link);
+	list_remove(&segment->range_link);
 	if (segment->expandable)
 		forget_handles(segment);
 	else if (segment->arena->source.forget != NULL)
@@ -72,8 +75,12 @@ arena_forget_contents(struct arena *arena)
 	arena->kept -= arena->keeps_ending;
 	arena->keeps_ending = 0;
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next)
-		fences_forget(CONTAINER_OF(l, struct stream_heap, link));
+	     l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		fences_forget(heap);
+		idle_forget(heap);
+	}
 	while (!list_empty(&arena->segments))
 		forget_segment(
 		    CONTAINER_OF(arena->segments.next, struct segment, link));

@@ -43,6 +43,20 @@ handle_floor(const struct segment *segment, CUdeviceptr addr)
 					      tree_last(&segment->handles));
 }
 
+struct handle *
+handle_first_within(
+    const struct segment *segment, CUdeviceptr addr, size_t size)
+{
+	struct handle *handle = handle_ceil(segment, addr);
+
+	while (handle != NULL && handle->addr + handle->size <= addr + size) {
+		if (handle->pins == 0)
+			return handle;
+		handle = handle_of_node(tree_next(&handle->node));
+	}
+	return NULL;
+}
+
 /* The largest run of handles from `first` to `last` without a pin. */
 static size_t
 largest_unpinned(
@@ -392,6 +406,8 @@ handle_insert(struct segment *segment, struct handle *handle)
 {
 	handle->segment = segment;
 	handle->addr = handle->to;
+	handle->idle.place = handle->to;
+	handle->idle.end = handle->to + handle->size;
 	handle->mapped = false;
 	tree_insert(&segment->handles, &handle->node);
 	segment->mapped_bytes += handle->size;

@@ -9,6 +9,7 @@
 /* One physical allocation, mapped whole. */
 struct handle {
 	struct tree_node node; /* in segment->handles */
+	struct idle idle;
 	struct segment *segment;
 	CUdeviceptr addr;
 	size_t size;
@@ -20,6 +21,12 @@ struct handle {
 	CUdeviceptr to;
 	bool mapped; /* at `to` */
 };
+
+static inline struct handle *
+handle_of_idle(struct idle *idle)
+{
+	return CONTAINER_OF(idle, struct handle, idle);
+}
 
 /* The size of the next new handle if `missing` bytes must be mapped: Note
  * [Growing]. */
@@ -69,6 +76,10 @@ struct handle *handles_take(
  * Returns its size, or 0. */
 size_t handles_within(const struct segment *segment, CUdeviceptr addr,
     size_t size, CUdeviceptr *start);
+
+/* The first whole, unpinned handle within [addr, addr + size), or NULL. */
+struct handle *handle_first_within(
+    const struct segment *segment, CUdeviceptr addr, size_t size);
 
 /* Walk all handles of an arena: segment by segment, by address. */
 struct handle *handles_first(const struct arena *arena);

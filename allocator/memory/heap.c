@@ -15,7 +15,11 @@ heap_get_rare(
 
 	if (heap == NULL) {
 		status = heap_make(arena, stream, &heap);
-		if (status == WEIR_OK && arena->streams > 1)
+		/* Memory of an earlier stream, which has ended, may be there
+		 * too. */
+		if (status == WEIR_OK &&
+		    (arena->streams > 1 ||
+			(heap->index > 1 && arena_promotes(arena))))
 			arena_begin_several(arena);
 	}
 	*out = heap;

@@ -12,6 +12,7 @@
 #include "allocator/memory/pin.h"
 
 #include "allocator/memory/handle.h"
+#include "allocator/memory/idle.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -77,6 +78,7 @@ pin_drop(struct arena *arena, CUdeviceptr addr)
 
 	if (pin != NULL && --pin->times == 0) {
 		count_pin(pin, -1);
+		idle_unpin(pin->segment, pin->addr, pin->size);
 		tree_remove(&arena->pins, &pin->node);
 		meta_free(pin, sizeof(*pin));
 	}

@@ -10,6 +10,7 @@
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/idle.h"
 
 /* The size that a block's run could have if it grew in place. */
 static inline size_t
@@ -262,6 +263,8 @@ cut_front(struct block **block, size_t size)
 	lookup_set_in_leaf(
 	    leaf, lookup_place(addr + size), rest, segment->alone);
 	tree_lowered(&rest->pool->free, &rest->node);
+	if (rest->idle != NULL)
+		idle_cut(rest);
 	rest->pool->owner->blocks++;
 	if (!segment->expandable)
 		block_count_front(front, rest);

@@ -18,18 +18,37 @@ promote_freed(struct stream_heap *heap)
 	}
 }
 
+/* Enter all free blocks of a heap into the list of its freed blocks. */
+static void
+add_all_freed(struct stream_heap *heap)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		struct pool *pool = &heap->pool[kind];
+		for (struct tree_node *n = tree_first(&pool->free); n != NULL;
+		     n = tree_next(n)) {
+			struct span run = block_run(block_of_node(n));
+			for (struct block *b = run.first;; b = b->next) {
+				if (b->pool == pool)
+					heap_add_freed(b);
+				if (b == run.last)
+					break;
+			}
+		}
+	}
+}
+
 void
 arena_begin_several(struct arena *arena)
 {
 	if (arena->several)
 		return;
 	arena->several = true;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		for (struct block *b = segment->first; b != NULL; b = b->next)
-			if (block_is_in_run(b) && !block_is_complete(b))
-				heap_add_freed(b);
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap != arena->any_heap)
+			add_all_freed(heap);
 	}
 }
 

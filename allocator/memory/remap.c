@@ -265,12 +265,31 @@ map_hidden(struct remap_plan *plan)
 	return status;
 }
 
+/* Choose the handles for the row. */
+static enum weir_status
+choose_all(struct remap_plan *plan, enum grow_how how, size_t *need)
+{
+	struct arena *arena = plan->pool->owner->arena;
+	enum weir_status status = plan_handles(plan, how);
+
+	if (status != WEIR_OK)
+		return status;
+	/* Choose no new handles that the limit refuses anyway. */
+	size_t bytes = plan_open_bytes(plan);
+	*need = bytes;
+	status = arena_promise(arena, bytes, need);
+	if (status != WEIR_OK)
+		return status;
+	arena_promised(arena, bytes);
+	return plan_fresh(plan);
+}
+
 /* Choose the handles for the row, and map them. */
 static enum weir_status
 fill_row(struct remap_plan *plan, enum grow_how how, size_t *need)
 {
 	struct arena *arena = plan->pool->owner->arena;
-	enum weir_status status = plan_handles(plan, how);
+	enum weir_status status = choose_all(plan, how, need);
 
 	if (status != WEIR_OK)
 		return status;

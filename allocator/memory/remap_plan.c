@@ -22,6 +22,13 @@ enum { LARGER_TIMES = 8 };
  * because the largest donors are used first. */
 enum { RUNS_ASKED = 64 };
 
+/* If all free memory may be searched for handles, so many times the missing
+ * bytes are searched for at first. */
+enum { ENOUGH_TIMES = 2 };
+
+/* The number of unmapped blocks up to which a row is searched through all. */
+enum { ROWS_ASKED = 64 };
+
 /* ---- The row ----------------------------------------------------------- */
 
 static bool
@@ -70,25 +77,68 @@ measure_row(
 	return have >= plan->rounded && parts <= PARTS_MAX ? missing : SIZE_MAX;
 }
 
-/* Find the row through unmapped blocks that needs the fewest bytes to map;
- * among equal ones, the row at the lowest address. */
+/* Keep the row through a block, if that is unmapped, and if the row needs fewer
+ * bytes than the best one so far, or as many at a lower address. */
+static void
+consider_row(struct remap_plan *plan, struct block *block)
+{
+	struct block *start;
+
+	if (block == NULL || block_state(block) != BLOCK_UNMAPPED)
+		return;
+	size_t bytes = measure_row(plan, block, &start);
+	if (bytes < plan->missing ||
+	    (bytes == plan->missing && plan->start != NULL &&
+		start->addr < plan->start->addr)) {
+		plan->start = start;
+		plan->missing = bytes;
+	}
+}
+
+/* Consider the rows at both ends of the largest runs of a pool, which cannot
+ * serve the request alone but may be the most of a row. */
+static void
+consider_largest(struct remap_plan *plan, const struct pool *pool)
+{
+	struct tree_node *n = tree_last(&pool->free);
+
+	for (unsigned i = 0; i < RUNS_ASKED && n != NULL; i++) {
+		struct span run = block_run(block_of_node(n));
+		consider_row(plan, run.first->prev);
+		consider_row(plan, run.last->next);
+		n = tree_prev(n);
+	}
+}
+
+/*
+ * Find the row through unmapped blocks that needs the fewest bytes to map;
+ * among equal ones, the row at the lowest address. If there are many unmapped
+ * blocks, only the smallest that is large enough, the largest, and those beside
+ * the largest runs are considered.
+ */
 static bool
 find_run(struct remap_plan *plan)
 {
-	const struct stream_heap *any = plan->pool->owner->arena->any_heap;
-	const struct tree *unmapped = &any->pool[plan->pool->kind].unmapped;
+	const struct pool *pool = plan->pool;
+	const struct stream_heap *any = pool->owner->arena->any_heap;
+	const struct tree *unmapped = &any->pool[pool->kind].unmapped;
+	const struct block least = { .size = plan->rounded };
+	struct tree_node *n = tree_first(unmapped);
 
 	plan->start = NULL;
 	plan->missing = SIZE_MAX;
-	for (struct tree_node *n = tree_first(unmapped); n != NULL;
-	     n = tree_next(n)) {
-		struct block *start;
-		size_t bytes = measure_row(plan, block_of_node(n), &start);
-		if (bytes < plan->missing) {
-			plan->start = start;
-			plan->missing = bytes;
-		}
+	if (unmapped->count <= ROWS_ASKED) {
+		for (; n != NULL; n = tree_next(n))
+			consider_row(plan, block_of_node(n));
+		return plan->start != NULL;
 	}
+	n = tree_lower_bound(unmapped, &least.node);
+	if (n != NULL)
+		consider_row(plan, block_of_node(n));
+	consider_row(plan, block_of_node(tree_last(unmapped)));
+	consider_largest(plan, pool);
+	if (pool->owner != any)
+		consider_largest(plan, &any->pool[pool->kind]);
 	return plan->start != NULL;
 }
 
@@ -147,6 +197,10 @@ add_donor(struct span_search *search, const struct span *span)
 		return;
 	donor.high = donor.low + size;
 	donor.from = donor.high;
+	plan->donor_bytes += size;
+	if (plan->donor_bytes >= plan->enough &&
+	    plan->donor_count >= RUNS_ASKED)
+		search->has_enough = plan->is_cut = true;
 	if (plan->donors != NULL)
 		plan->donors[plan->donor_count] = donor;
 	plan->donor_count++;
@@ -172,9 +226,11 @@ add_all_donors(struct remap_plan *plan, enum grow_how how)
 		.found = add_donor,
 		.to = plan,
 		.most = SIZE_MAX,
-		.largest = how == GROW_EXACT ? UINT_MAX : RUNS_ASKED };
+		.largest = how == GROW_EXACT ? UINT_MAX : RUNS_ASKED,
+		.only_idle = how == GROW_EXACT };
 
 	plan->donor_count = 0;
+	plan->donor_bytes = 0;
 	spans_find(&search);
 }
 
@@ -303,9 +359,8 @@ choose_larger(struct remap_plan *plan, enum grow_how how)
 	move_handle(plan, part, best, smallest);
 }
 
-/* Choose new handles for the bytes that are still missing. */
-static enum weir_status
-choose_fresh(struct remap_plan *plan)
+enum weir_status
+plan_fresh(struct remap_plan *plan)
 {
 	struct part *part;
 
@@ -321,22 +376,62 @@ choose_fresh(struct remap_plan *plan)
 	return WEIR_OK;
 }
 
-enum weir_status
-plan_handles(struct remap_plan *plan, enum grow_how how)
+static void
+drop_donors(struct remap_plan *plan)
 {
-	enum weir_status status = WEIR_OK;
+	if (plan->donors != NULL)
+		meta_free(plan->donors, plan->donors_bytes);
+	plan->donors = NULL;
+	plan->donor_count = 0;
+}
 
+/* Choose handles of the donors, of which `enough` bytes are searched for, or
+ * all. */
+static enum weir_status
+choose_moved(struct remap_plan *plan, enum grow_how how, size_t enough)
+{
+	drop_donors(plan);
+	plan->enough = enough;
+	plan->is_cut = false;
+	plan->moved = NULL;
+	plan->moved_bytes = 0;
+	plan->part_count = 0;
 	find_parts(plan);
-	if (how != GROW_NEW)
-		status = find_donors(plan, how);
+	if (how == GROW_NEW)
+		return WEIR_OK;
+	enum weir_status status = find_donors(plan, how);
 	if (status != WEIR_OK)
 		return status;
 	for (size_t i = 0; i < plan->donor_count; i++)
 		choose_handles(plan, &plan->donors[i]);
 	choose_larger(plan, how);
+	return WEIR_OK;
+}
+
+enum weir_status
+plan_handles(struct remap_plan *plan, enum grow_how how)
+{
+	/* Not every handle fits. */
+	enum weir_status status =
+	    choose_moved(plan, how, times(plan->missing, ENOUGH_TIMES));
+
+	if (status == WEIR_OK && plan->is_cut && open_part(plan) != NULL)
+		status = choose_moved(plan, how, SIZE_MAX);
+	if (status != WEIR_OK)
+		return status;
 	if (open_part(plan) != NULL && how == GROW_MOVED)
 		return status_set(WEIR_ENOMEM, "not enough to move");
-	return choose_fresh(plan);
+	return WEIR_OK;
+}
+
+size_t
+plan_open_bytes(const struct remap_plan *plan)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < plan->part_count; i++)
+		bytes += plan->parts[i].size - plan->parts[i].filled;
+	return bytes;
 }
 
 void
@@ -354,6 +449,5 @@ plan_drop(struct remap_plan *plan)
 			arena->unreleased = handle;
 		}
 	}
-	if (plan->donors != NULL)
-		meta_free(plan->donors, plan->donors_bytes);
+	drop_donors(plan);
 }

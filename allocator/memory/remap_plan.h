@@ -46,6 +46,9 @@ struct remap_plan {
 	struct donor *donors; /* the largest first */
 	size_t donor_count;
 	size_t donors_bytes;  /* bytes of the array */
+	size_t donor_bytes;   /* bytes of the donors' handles */
+	size_t enough;        /* of these; the search ends there */
+	bool is_cut;          /* the search has ended there */
 	struct handle *moved; /* through ->next, as `fresh` */
 	struct handle *fresh;
 	size_t moved_bytes;
@@ -61,12 +64,17 @@ struct remap_plan {
 enum weir_status plan_row(struct remap_plan *plan);
 
 /*
- * Choose handles to move to the row, and new ones for the rest of it.
- * plan_drop() follows, also after a failure.
+ * Choose handles to move to the row. plan_drop() follows, also after a failure.
  *
  * @return WEIR_ENOMEM: GROW_MOVED, and not enough can be moved; WEIR_EHOSTMEM
  */
 enum weir_status plan_handles(struct remap_plan *plan, enum grow_how how);
+
+/* The bytes of the row for which no handle is chosen yet. */
+size_t plan_open_bytes(const struct remap_plan *plan);
+
+/* Choose new handles for these bytes. WEIR_EHOSTMEM. */
+enum weir_status plan_fresh(struct remap_plan *plan);
 
 /* Drop the donors and the new handles that are still in the plan. Handles that
  * the driver did not release go to arena->unreleased. */

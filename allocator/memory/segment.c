@@ -52,6 +52,12 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->alone = lookup_is_alone(addr, size);
 	segment->first = block;
 	segment->stack = history_stack();
+	segment->index = arena->segments_made++;
+	segment->idle.place = segment->index;
+	segment->idle.end = UINT64_MAX;
+	list_init(&segment->range_link);
+	if (expandable)
+		list_push_back(&arena->ranges, &segment->range_link);
 	tree_init(&segment->handles, TREE_KEY(struct handle, node, addr, addr));
 	list_push_back(&arena->segments, &segment->link);
 	block->size = size;
@@ -74,6 +80,7 @@ segment_delete(struct segment *segment)
 		segment->arena->shared_bytes -= segment->size;
 	block_delete(segment->first);
 	list_remove(&segment->link);
+	list_remove(&segment->range_link);
 	meta_free(segment, sizeof(*segment));
 }
 
@@ -540,11 +547,11 @@ segment_unreserve(struct arena *arena)
 
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		for (struct list *l = arena->segments.next;
-		     l != &arena->segments; l = next) {
+		for (struct list *l = arena->ranges.next; l != &arena->ranges;
+		     l = next) {
 			next = l->next;
 			segment_unreserve_if_empty(
-			    CONTAINER_OF(l, struct segment, link));
+			    CONTAINER_OF(l, struct segment, range_link));
 		}
 		handles_release_again(arena);
 		driver_leave(&guard);

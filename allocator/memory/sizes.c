@@ -36,7 +36,7 @@ size_class_divided(const struct options *options, size_t n)
 }
 
 size_t
-size_segment(const struct options *options, size_t rounded)
+size_segment_most(const struct options *options, size_t rounded)
 {
 	if (rounded <= SMALL_MAX)
 		return SMALL_SEGMENT;
@@ -45,12 +45,32 @@ size_segment(const struct options *options, size_t rounded)
 	return round_up(rounded, SEGMENT_STEP);
 }
 
+size_t
+size_segment(const struct options *options, size_t rounded)
+{
+	size_t most = size_segment_most(options, rounded);
+	size_t best = most / rounded;
+	size_t best_waste = most;
+
+	if (rounded <= SMALL_MAX || rounded >= LARGE_EXACT)
+		return most;
+	for (size_t n = best; 2 * n * rounded > most; n--) {
+		size_t bytes = n * rounded;
+		size_t waste = round_up(bytes, SEGMENT_STEP) - bytes;
+		if (waste * best < best_waste * n) {
+			best = n;
+			best_waste = waste;
+		}
+	}
+	return round_up(best * rounded, SEGMENT_STEP);
+}
+
 bool
 size_serves(const struct options *options, size_t block, size_t rounded)
 {
 	/* A segment that was made for a request must serve it, even if rounding
 	 * has made the segment oversize and the request is not. */
-	if (block <= size_segment(options, rounded))
+	if (block <= size_segment_most(options, rounded))
 		return true;
 	if (rounded < options->max_split_size)
 		return block < options->max_split_size;

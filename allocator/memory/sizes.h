@@ -3,8 +3,9 @@
  *
  * All sizes are multiples of WEIR_GRANULE, except those of small page-locked
  * memory. A size class of at most 1 MiB is small. A driver segment has 2 MiB
- * for small blocks, `large_segment_size` (20 MiB) for size classes below 10
- * MiB, and the size class rounded to 2 MiB for larger ones.
+ * for small blocks. For size classes below 10 MiB it has a multiple of the size
+ * class, between a half of `large_segment_size` (20 MiB) and all of it, and for
+ * larger ones the size class, both rounded to 2 MiB.
  */
 #ifndef ALLOCATOR_MEMORY_SIZES_H
 #define ALLOCATOR_MEMORY_SIZES_H
@@ -75,8 +76,11 @@ size_kind(size_t rounded)
 	return rounded <= SMALL_MAX ? POOL_SMALL : POOL_LARGE;
 }
 
-/* Bytes of the driver segment made for a size class. */
+/* Bytes of the driver segment made for a size class, and the most that such a
+ * segment may have. Blocks of the size class fill it, but for less than 2 MiB:
+ * a tail would stay unused in a program that repeats one size. */
 size_t size_segment(const struct options *options, size_t rounded);
+size_t size_segment_most(const struct options *options, size_t rounded);
 
 /* Should a block of `block` bytes be cut for a request of `rounded`? */
 static inline bool

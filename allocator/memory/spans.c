@@ -135,16 +135,34 @@ search_pool(struct span_search *search, const struct pool *pool)
 	}
 }
 
+static bool
+may_be_good(const struct block *block)
+{
+	return block != NULL &&
+	    (block_state(block) == BLOCK_FREE ||
+		block_state(block) == BLOCK_PENDING);
+}
+
+/* Is a run a row by itself, without a whole handle? */
+static bool
+is_barren(const struct block *head)
+{
+	return head->idle == NULL && head->run == head->size &&
+	    !may_be_good(head->prev) && !may_be_good(head->next);
+}
+
 static void
 search_largest(struct span_search *search, const struct pool *pool)
 {
 	struct tree_node *n = tree_last(&pool->free);
 
-	for (unsigned i = 0; i < search->largest && n != NULL; i++) {
+	for (unsigned i = 0;
+	     i < search->largest && n != NULL && !search->has_enough; i++) {
 		struct block *head = block_of_node(n);
 		if (head->run < search->least)
 			break;
-		search_run(search, head);
+		if (!search->only_idle || !is_barren(head))
+			search_run(search, head);
 		n = tree_prev(n);
 	}
 }

@@ -109,8 +109,24 @@ struct block {
 	/* FREE: bytes of the run, if the block is the first of its pool in the
 	 * run; 0 for the others; RUN_NONE for a block in no run. */
 	size_t run;
-	uint32_t stack;  /* of its allocation, in the history */
-	uint32_t serial; /* unique among guarded blocks */
+	uint32_t stack;    /* of its allocation, in the history */
+	uint32_t serial;   /* unique among guarded blocks */
+	struct idle *idle; /* FREE: its place in its heap's index; or NULL */
+};
+
+/* A place in the index of idle memory, in each handle and each segment:
+ * idle.h, Note [Idle memory]. */
+struct idle {
+	struct tree_node node; /* in heap->idle, if there is a block */
+	struct block *block;   /* NULL: the place is unused */
+	uint64_t since;        /* the block's free tick */
+	uint64_t place;  /* the handle's address, or the segment's index */
+	CUdeviceptr end; /* of the handle; UINT64_MAX for a segment */
+};
+
+struct idle_index {
+	struct tree tree;   /* by free tick */
+	uint64_t since_sum; /* of the free ticks; may wrap around */
 };
 
 struct segment {
@@ -121,11 +137,14 @@ struct segment {
 	weir_stream stream; /* it was made for; blocks may move to others */
 	enum pool_kind kind;
 	bool expandable;
-	bool oversize; /* counted as oversize: options may change */
-	bool shared;   /* host memory that may be cut */
-	bool alone;    /* lookup_is_alone() of its addresses */
+	bool oversize;  /* counted as oversize: options may change */
+	bool shared;    /* host memory that may be cut */
+	bool alone;     /* lookup_is_alone() of its addresses */
+	uint64_t index; /* larger in later segments */
 
-	struct list link; /* in arena->segments */
+	struct list link;       /* in arena->segments */
+	struct list range_link; /* in arena->ranges; expandable only */
+	struct idle idle;       /* driver segments only */
 	struct block *first;
 	size_t mapped_bytes;
 	unsigned busy;       /* VACATED, MAPPING and UNMAPPING blocks */
@@ -138,7 +157,8 @@ struct pool {
 	struct stream_heap *owner; /* constant */
 	enum pool_kind kind;       /* constant */
 	struct tree free;          /* runs, by size, then address: best fit */
-	struct tree unmapped; /* by address; heap of WEIR_STREAM_ANY only */
+	/* By size, then address; heap of WEIR_STREAM_ANY only. */
+	struct tree unmapped;
 };
 
 /*
@@ -204,6 +224,7 @@ struct stream_heap {
 	struct list freed;  /* FREE blocks, the earliest freed first; unused for
 			       WEIR_STREAM_ANY */
 	struct list freed_link; /* in arena->having_freed, or none */
+	struct idle_index idle; /* its blocks that could go back */
 	/* Fences that are not met yet, the oldest first. */
 	struct fence fences[FENCES];
 	unsigned fence_count;
@@ -234,6 +255,7 @@ struct decay {
 	uint64_t tick[DECAY_STEPS];  /* 0: none yet */
 	unsigned next;               /* the place of the next tick */
 	uint64_t latest_ns;
+	uint64_t due;    /* free tick: memory up to it is yet to go; or 0 */
 	size_t bytes;    /* given back since new memory last came */
 	unsigned slower; /* how often the time has been doubled */
 };
@@ -305,6 +327,8 @@ struct arena {
 			 find them */
 	uint64_t heaps_made;
 	struct list segments;
+	struct list ranges; /* those of them that are expandable */
+	uint64_t segments_made;
 	struct list caches; /* of threads */
 	unsigned keeping;   /* those of them that keep blocks */
 	struct waiting waiting;

@@ -13,6 +13,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/totals.h"
@@ -156,6 +157,49 @@ check_run(struct check *check, const struct block *b)
 	CHECK(check, "I-6", b->run == (is_head ? size : 0), b->addr);
 }
 
+static bool
+is_idle(const struct block *b)
+{
+	const struct segment *s = b->segment;
+
+	if (!block_is_in_run(b))
+		return false;
+	return s->expandable ?
+	    handle_first_within(s, b->addr, b->size) != NULL :
+	    s->pins == 0 && b->size == s->size;
+}
+
+/* Is an idle block in the index, and only a free block that overlaps the handle
+ * or segment that stands for it? */
+static void
+check_idle(struct check *check, const struct block *b)
+{
+	const struct segment *s = b->segment;
+	const struct idle *idle = b->idle;
+
+	CHECK(check, "I-17", idle != NULL || !is_idle(b), b->addr);
+	if (idle == NULL)
+		return;
+	CHECK(check, "I-17", block_is_in_run(b), b->addr);
+	CHECK(check, "I-17", idle->block == b, b->addr);
+	CHECK(check, "I-17",
+	    idle->since == b->freed_at ||
+		(idle->since < b->freed_at && b->size < idle_least(s)),
+	    b->addr);
+	CHECK(check, "I-17",
+	    tree_lower_bound(&b->pool->owner->idle.tree, &idle->node) ==
+		&idle->node,
+	    b->addr);
+	if (s->expandable) {
+		const struct handle *h = handle_of_idle(b->idle);
+		CHECK(check, "I-17",
+		    h->segment == s && h->addr == idle->place &&
+			h->addr + h->size == idle->end &&
+			h->addr < b->addr + b->size && idle->end > b->addr,
+		    b->addr);
+	}
+}
+
 static void
 check_block(struct check *check, struct block *b)
 {
@@ -180,6 +224,7 @@ check_block(struct check *check, struct block *b)
 	check_uses(check, b);
 	check_neighbours(check, b);
 	check_run(check, b);
+	check_idle(check, b);
 }
 
 static void
@@ -405,6 +450,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	struct counted t = { 0 };
 	size_t in_heap = 0;
 	size_t blocks = 0;
+	size_t idle = 0;
+	uint64_t since_sum = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
@@ -413,6 +460,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 			if (b->pool->owner != heap)
 				continue;
 			blocks++;
+			idle += b->idle != NULL;
+			since_sum += b->idle != NULL ? b->idle->since : 0;
 			in_heap +=
 			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
@@ -425,6 +474,9 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
 	check_totals(check, &heap->stats, &heap->tally, &t);
 	CHECK(check, "I-6", blocks == heap->blocks, 0);
+	CHECK(check, "I-17", tree_consistent(&heap->idle.tree), 0);
+	CHECK(check, "I-17", idle == heap->idle.tree.count, 0);
+	CHECK(check, "I-17", since_sum == heap->idle.since_sum, 0);
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool *pool = &heap->pool[kind];
 		CHECK(check, "I-6", tree_consistent(&pool->free), 0);
@@ -446,11 +498,18 @@ static void
 arena_check(struct arena *arena, struct check *check)
 {
 	struct counted totals = { 0 };
+	size_t ranges = 0;
 
 	for (struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		struct segment *s = CONTAINER_OF(l, struct segment, link);
+		ranges += s->expandable;
+		check_segment(check, s, &totals);
+	}
+	for (struct list *l = arena->ranges.next; l != &arena->ranges;
 	     l = l->next)
-		check_segment(
-		    check, CONTAINER_OF(l, struct segment, link), &totals);
+		ranges--;
+	CHECK(check, "I-10", ranges == 0, 0);
 	if (arena->uncounted)
 		totals.reserved = 0;
 	check_totals(check, &arena->stats, &arena->tally, &totals);

@@ -35,13 +35,13 @@ device_stats(struct arena *main, struct weir_stats *out)
 	lock_enter(&main->lock);
 	tcache_report(main);
 	begin_stats(main, out);
-	out->pending_bytes = stats_pending_bytes(main, NULL);
+	out->pending_bytes = stats_pending_bytes(&main->tally);
 	lock_leave(&main->lock);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_counted(a)) {
 			stats_add_counters(out, &a->stats);
-			out->pending_bytes += stats_pending_bytes(a, NULL);
+			out->pending_bytes += stats_pending_bytes(&a->tally);
 		}
 		lock_leave(&a->lock);
 	}
@@ -82,7 +82,8 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		if (a->traits.account == ACCOUNT_HOST) {
 			tcache_report(a);
 			stats_add_counters(&counters, &a->stats);
-			counters.pending_bytes += stats_pending_bytes(a, NULL);
+			counters.pending_bytes +=
+			    stats_pending_bytes(&a->tally);
 		}
 		lock_leave(&a->lock);
 	}

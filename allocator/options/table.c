@@ -606,8 +606,9 @@ const struct entry option_entries[] = {
 	    "as it is needed.",
 	    set_expandable, print_expandable },
 	{ "large_segment_size_mb", "MiB", "20", "11 or more",
-	    "Driver segments for requests from 1 to 10 MiB, where segments are "
-	    "not expandable.",
+	    "Most bytes of a driver segment for requests from 1 to 10 MiB, "
+	    "where segments are not expandable. A segment fits a number of "
+	    "blocks of the request's size.",
 	    set_large_segment, print_large_segment },
 	{ "max_split_size_mb", "MiB", "unlimited",
 	    "large_segment_size_mb or more, or unlimited",

@@ -8,7 +8,8 @@
  * it keeps the tick (streams/order.h) of that moment. Memory that was freed at
  * or before a tick that is `decay_ms` old, and has been free since, was not
  * needed in all that time. Whole handles under such memory go back to the
- * driver, if all work on them is done.
+ * driver, if all work on them is done; a portion of them at each such request,
+ * so that no request waits long for the driver.
  *
  * A program that needs memory again and again, but seldom, would give it back
  * and allocate it again each time. Therefore the time is doubled whenever new
@@ -55,6 +56,21 @@ keep_tick(struct decay *decay, uint64_t now_ns)
 	decay->latest_ns = now_ns;
 }
 
+/* Give back a portion of the memory that is due. */
+static void
+shed_portion(struct arena *arena)
+{
+	struct decay *decay = &arena->decay;
+	bool all;
+	size_t bytes = reclaim_shed_old(arena, decay->due, &all);
+
+	if (all)
+		decay->due = 0;
+	decay->bytes += bytes;
+	if (bytes > 0)
+		reclaim_bound_again(arena);
+}
+
 void
 decay_run(struct arena *arena, const struct options *options)
 {
@@ -66,22 +82,21 @@ decay_run(struct arena *arena, const struct options *options)
 	uint64_t time_ns = decay_ns(arena, options);
 	/* The first call keeps a tick in any case: the clock may have started
 	 * just now. */
-	if (decay->latest_ns != 0 &&
-	    now_ns - decay->latest_ns < time_ns / (DECAY_STEPS - 1))
-		return;
-	uint64_t tick =
-	    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
-	if (arena->traits
-		.drains_caches) /* otherwise cached blocks would stay */
-		tcache_drain(arena);
-	keep_tick(decay, now_ns);
-	if (tick == 0)
-		return;
-	reclaim_refresh(arena);
-	size_t bytes = reclaim_shed_old(arena, tick);
-	decay->bytes += bytes;
-	if (bytes > 0)
-		reclaim_bound_again(arena);
+	if (decay->latest_ns == 0 ||
+	    now_ns - decay->latest_ns >= time_ns / (DECAY_STEPS - 1)) {
+		uint64_t tick =
+		    now_ns > time_ns ? old_tick(decay, now_ns - time_ns) : 0;
+		if (arena->traits
+			.drains_caches) /* otherwise cached blocks would stay */
+			tcache_drain(arena);
+		keep_tick(decay, now_ns);
+		if (tick != 0) {
+			decay->due = tick;
+			reclaim_refresh(arena);
+		}
+	}
+	if (decay->due != 0)
+		shed_portion(arena);
 }
 
 void

@@ -87,6 +87,17 @@ request_init(struct request *r, struct stream_heap *heap,
 	r->got = NULL;
 }
 
+/* Would the request fit on the device, under the limit, beside the live
+ * bytes? */
+static bool
+could_fit(const struct request *r)
+{
+	size_t size = device_size(r->heap->arena);
+	size_t live = device_live(r->heap->arena);
+
+	return live <= size && r->rounded <= size - live;
+}
+
 /* ---- Mapping ----------------------------------------------------------- */
 
 /* Fail because the device was reset meanwhile: its streams must not be asked
@@ -108,6 +119,9 @@ grow_pool(struct request *r, enum grow_how how)
 	struct pool *pool = &r->heap->pool[r->kind];
 	enum weir_status status = WEIR_OK;
 
+	/* Do not search all memory for what there is not. */
+	if (how == GROW_EXACT && !could_fit(r))
+		return WEIR_ENOMEM;
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status_mute();
@@ -207,16 +221,6 @@ allocate_unrounded(struct request *r)
 	return search_and_grow(r);
 }
 
-/* Would the request fit under the limit beside the live bytes? */
-static bool
-could_fit(const struct request *r)
-{
-	size_t limit = device_limit(r->heap->arena);
-	size_t live = device_live(r->heap->arena);
-
-	return live <= limit && r->rounded <= limit - live;
-}
-
 /* Step 7. */
 static enum weir_status
 wait_hard(struct request *r)
@@ -276,7 +280,9 @@ shed_and_wait(struct request *r)
 	bool waited = false;
 
 	while (status == WEIR_ENOMEM) {
-		if (reclaim_shed(arena, r->need) == 0) {
+		/* If too much is live, giving back all that is unused would not
+		 * help. */
+		if (!could_fit(r) || reclaim_shed(arena, r->need) == 0) {
 			if (!waited)
 				count_retry(r);
 			waited = true;

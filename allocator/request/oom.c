@@ -88,21 +88,22 @@ gather_heap(
 		if (n > *largest)
 			*largest = n;
 	}
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
-		struct segment *segment = CONTAINER_OF(l, struct segment, link);
-		if (!segment->expandable)
-			facts->driver_segments += segment->mapped_bytes;
-	}
 }
 
-static void
-gather_pending(struct arena *arena, struct facts *facts)
+/* Bytes in segments of the driver. While memory is being mapped they are not
+ * exact. */
+static size_t
+driver_segment_bytes(const struct arena *arena)
 {
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending; l = l->next)
-		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
-			facts->oom.pending_bytes += block_of_pending(l)->size;
+	size_t bytes = arena->stats.reserved_bytes.all.current;
+
+	for (const struct list *l = arena->ranges.next; l != &arena->ranges;
+	     l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, range_link);
+		bytes -= min_size(segment->mapped_bytes, bytes);
+	}
+	return bytes;
 }
 
 static void
@@ -131,7 +132,8 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	facts->oom.reserved_bytes = device_reserved(arena);
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
-	gather_pending(arena, facts);
+	facts->driver_segments = driver_segment_bytes(arena);
+	facts->oom.pending_bytes = stats_pending_bytes(&arena->tally);
 	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
@@ -242,7 +244,7 @@ report_host(struct arena *arena, size_t requested)
 	lock_enter(&arena->lock);
 	tcache_report(arena);
 	arena->stats.num_ooms++;
-	size_t pending = stats_pending_bytes(arena, NULL);
+	size_t pending = stats_pending_bytes(&arena->tally);
 	size_t held = device_reserved(arena);
 	size_t live = device_live(arena);
 	size_t limit = device_limit(arena);

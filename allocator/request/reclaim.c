@@ -18,6 +18,8 @@
  */
 #include "allocator/request/reclaim.h"
 
+#include <limits.h>
+
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/fences/free.h"
@@ -25,7 +27,9 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/idle.h"
 #include "allocator/memory/keep.h"
+#include "allocator/memory/lookup.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
@@ -46,6 +50,12 @@ enum {
 /* A poll asks ended streams until so many have not completed. A stream that
  * ends after many others is therefore noticed some polls later. */
 enum { ENDS_ASKED = 1 };
+
+/* Memory that decays goes back in portions, so that no request pays for more
+ * than a few driver calls: so many rows, or, if it has come to so many bytes,
+ * fewer. */
+enum { SHED_PIECES = 16 };
+static const size_t SHED_BYTES = (size_t)1 << 30;
 
 /* ---- Becoming free ----------------------------------------------------- */
 
@@ -237,8 +247,6 @@ reclaim_glance(struct arena *arena)
 	free_done(arena, &done, true);
 }
 
-/* ---- What can go back to the driver ------------------------------------ */
-
 /* Poll each stream that may have uncompleted frees, without a wait. */
 void
 reclaim_refresh(struct arena *arena)
@@ -264,22 +272,7 @@ reclaim_look(struct arena *arena)
 	lock_leave(&arena->lock);
 }
 
-/*
- * A search over spans: rows of neighbouring free blocks of any pools, because a
- * handle may lie under blocks of several streams.
- */
-struct search {
-	uint64_t latest; /* the latest free tick of a block */
-	/* NULL: find spans whose work is done. Otherwise: find spans that the
-	 * work of this stream holds back, alone or with others. */
-	const struct stream_heap *waiting;
-	/* The results. */
-	struct span oldest;
-	uint64_t oldest_seq;
-	size_t bytes; /* that all spans could give back */
-	size_t count;
-	uint64_t seqs; /* the sum of the latest free tick of each span */
-};
+/* ---- Giving back -------------------------------------------------------- */
 
 static bool
 has_completed(const struct block *block)
@@ -287,80 +280,120 @@ has_completed(const struct block *block)
 	return block->freed_at <= block->pool->owner->completed_at;
 }
 
+/* May the memory of a block go back, as far as its free tick matters? */
 static bool
-eligible(const struct block *block, const struct search *search)
+is_old(const struct block *block, uint64_t latest)
 {
-	return block != NULL && block_state(block) == BLOCK_FREE &&
-	    block->freed_at <= search->latest &&
-	    (search->waiting != NULL || has_completed(block));
+	return block_is_in_run(block) && block->freed_at <= latest &&
+	    has_completed(block);
 }
 
-static void
-consider(struct search *search, const struct span *span, uint64_t seq)
+/* The row of free memory around an old block. A handle may lie under blocks of
+ * several streams. */
+static struct span
+row_around(struct block *block, uint64_t latest)
 {
-	size_t bytes = segment_releasable(span);
+	struct span span = { block, block };
 
-	if (bytes == 0)
-		return;
-	search->bytes += bytes;
-	search->count++;
-	search->seqs += seq;
-	if (search->oldest.first == NULL || seq < search->oldest_seq) {
-		search->oldest = *span;
-		search->oldest_seq = seq;
+	while (is_old(span.first->prev, latest))
+		span.first = span.first->prev;
+	while (is_old(span.last->next, latest))
+		span.last = span.last->next;
+	return span;
+}
+
+/* Is all complete memory in the heap of WEIR_STREAM_ANY, once
+ * arena_promote() has run? Complete neighbours are one block there. */
+static bool
+is_promoted(const struct arena *arena)
+{
+	return arena->several && arena_promotes(arena);
+}
+
+/* The longest unused block of the index with a free tick up to `latest` whose
+ * work is done, or NULL. */
+static struct block *
+oldest_idle(struct arena *arena, uint64_t latest)
+{
+	struct block *oldest = idle_first(arena->any_heap);
+
+	for (struct list *l = arena->heaps.next;
+	     l != &arena->heaps && !is_promoted(arena); l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		struct block *block = idle_first(heap);
+		if (block != NULL && has_completed(block) &&
+		    (oldest == NULL || block->freed_at < oldest->freed_at))
+			oldest = block;
 	}
-}
-
-static void
-search_segment(const struct segment *segment, struct search *search)
-{
-	struct block *next;
-
-	for (struct block *b = segment->first; b != NULL; b = next) {
-		struct span span = { b, b };
-		uint64_t seq = 0;
-		bool held = search->waiting == NULL;
-
-		next = b->next;
-		if (!eligible(b, search))
-			continue;
-		for (next = b; eligible(next, search); next = next->next) {
-			span.last = next;
-			if (next->freed_at > seq)
-				seq = next->freed_at;
-			if (next->pool->owner == search->waiting &&
-			    !has_completed(next))
-				held = true;
-		}
-		if (held)
-			consider(search, &span, seq);
-	}
-}
-
-static void
-search_arena(const struct arena *arena, struct search *search)
-{
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
-		search_segment(CONTAINER_OF(l, struct segment, link), search);
-}
-
-static void
-put_off(struct block *block)
-{
-	if (block->segment == NULL) /* it is part of another block by now */
-		return;
-	block->freed_at = order_tick();
-	block->pool->owner->freed_at = block->freed_at;
+	return oldest != NULL && oldest->freed_at <= latest ? oldest : NULL;
 }
 
 /*
- * Give back at least `want` bytes of complete memory with free ticks up to
- * `latest`, the longest unused first. Returns the bytes given back.
+ * The longest unused row none of whose blocks is in the index, because each
+ * handle in it lies under several of them. There are such rows only where
+ * complete neighbours stay apart: in private arenas with several streams. All
+ * blocks are walked.
+ */
+static struct block *
+oldest_in_pieces(const struct arena *arena, uint64_t latest)
+{
+	struct block *oldest = NULL;
+
+	for (const struct list *l = arena->segments.next; l != &arena->segments;
+	     l = l->next) {
+		const struct segment *segment =
+		    CONTAINER_OF(l, struct segment, link);
+		for (struct block *b = segment->first; b != NULL; b = b->next) {
+			if (!is_old(b, latest))
+				continue;
+			struct span row = row_around(b, latest);
+			if ((oldest == NULL ||
+				b->freed_at < oldest->freed_at) &&
+			    segment_releasable(&row) > 0)
+				oldest = b;
+			b = row.last;
+		}
+	}
+	return oldest;
+}
+
+static struct block *
+oldest_block(struct arena *arena, uint64_t latest)
+{
+	struct block *block = oldest_idle(arena, latest);
+
+	if (block == NULL && arena->several && !arena_promotes(arena))
+		block = oldest_in_pieces(arena, latest);
+	return block;
+}
+
+/* The driver has refused to free memory at an address: do not ask again in this
+ * search. */
+static void
+put_off(const struct arena *arena, CUdeviceptr addr)
+{
+	struct block *block = lookup_floor(addr);
+
+	if (block != NULL && block->arena == arena && block_is_in_run(block))
+		idle_put_off(block, order_tick());
+}
+
+/* How much to give back. */
+struct amount {
+	size_t want;     /* bytes, at least */
+	unsigned pieces; /* rows, at most */
+	uint64_t latest; /* free tick */
+};
+
+/*
+ * Give back complete memory, the longest unused first. Returns the bytes given
+ * back, and lowers amount->pieces by the rows that were tried.
  */
 static size_t
-shed(struct arena *arena, size_t want, uint64_t latest)
+shed(struct arena *arena, struct amount *amount)
 {
+	struct block *block;
 	size_t freed = 0;
 
 	if (arena->kept > 0)
@@ -368,21 +401,40 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 	/* Moved memory goes back only after its old addresses are unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	segment_unmap_vacated(arena, SIZE_MAX);
+	arena_promote(arena);
 	uint64_t now = order_tick();
-	if (latest > now)
-		latest = now;
-	while (freed < want) {
-		struct search search = { .latest = latest };
-		search_arena(arena, &search);
-		if (search.oldest.first == NULL)
-			break;
-		size_t bytes = segment_release(&search.oldest, want - freed);
-		if (bytes ==
-		    0) /* the driver refused: skip the span in this search */
-			put_off(search.oldest.first);
+	if (amount->latest > now)
+		amount->latest = now;
+	while (freed < amount->want && amount->pieces > 0 &&
+	    (block = oldest_block(arena, amount->latest)) != NULL) {
+		struct span row = row_around(block, amount->latest);
+		CUdeviceptr addr = block->addr;
+		size_t bytes = segment_release(&row, amount->want - freed);
+		if (bytes == 0)
+			put_off(arena, addr);
 		freed += bytes;
+		amount->pieces--;
 	}
 	return freed;
+}
+
+/* The average free tick of idle memory; 0: there is none. */
+static uint64_t
+average_tick(const struct arena *arena)
+{
+	uint64_t sum = 0;
+	size_t count = 0;
+
+	for (const struct list *l = arena->heaps.next; l != &arena->heaps;
+	     l = l->next) {
+		const struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (is_promoted(arena) && heap != arena->any_heap)
+			continue;
+		sum += heap->idle.since_sum;
+		count += heap->idle.tree.count;
+	}
+	return count > 0 ? sum / count : 0;
 }
 
 /* Give back memory that has been unused for longer than the average, until the
@@ -395,7 +447,6 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	    arena->total_bytes;
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
-	struct search search = { .latest = UINT64_MAX };
 
 	if (threshold <= 0 || arena->kept > 0)
 		return;
@@ -404,11 +455,13 @@ reclaim_collect(struct arena *arena, const struct options *options)
 		return;
 	tcache_drain(arena);
 	reclaim_refresh(arena);
-	search_arena(arena, &search);
-	if (search.count == 0)
+	if (oldest_idle(arena, UINT64_MAX) == NULL)
 		return;
 	arena->stats.num_gc++;
-	shed(arena, held - bound, search.seqs / search.count);
+	struct amount amount = { .want = held - bound,
+		.pieces = UINT_MAX,
+		.latest = average_tick(arena) };
+	shed(arena, &amount);
 }
 
 /* ---- Memory with a bound, or a limit on what is unused ------------------ */
@@ -438,7 +491,7 @@ reclaim_bound(
 	if (spare < HOST_SPARE_LEAST)
 		spare = HOST_SPARE_LEAST;
 	if (held > arena->most_live + spare)
-		shed(arena, held - arena->most_live - spare, UINT64_MAX);
+		reclaim_shed(arena, held - arena->most_live - spare);
 }
 
 void
@@ -456,7 +509,7 @@ reclaim_tidy(struct arena *arena, const struct options *options)
 
 	if (unused > options->pinned_idle) {
 		tcache_drain(arena);
-		shed(arena, unused - options->pinned_idle, UINT64_MAX);
+		reclaim_shed(arena, unused - options->pinned_idle);
 	}
 }
 
@@ -486,7 +539,61 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	return status == WEIR_OK;
 }
 
-/* The heap whose stream holds back the most memory. */
+/* How many blocks of a stream are looked at, at most, to find out how much
+ * memory it holds back. */
+enum { FREED_ASKED = 1024 };
+
+/* The bytes of the latest idle blocks of a heap whose work is not done. */
+static size_t
+uncompleted_bytes(const struct stream_heap *heap)
+{
+	struct tree_node *node = tree_last(&heap->idle.tree);
+	size_t bytes = 0;
+
+	for (unsigned n = 0; n < FREED_ASKED && node != NULL; n++) {
+		const struct block *block = idle_of_node(node)->block;
+		if (has_completed(block))
+			break;
+		bytes += idle_is_right(block) ? block->size : 0;
+		node = tree_prev(node);
+	}
+	return bytes;
+}
+
+/* May a block go back once all streams are done? */
+static bool
+is_free_at_all(const struct block *block)
+{
+	return block_is_in_run(block);
+}
+
+/* Does the stream hold back memory only together with others? Looks at its
+ * freed blocks. If they are too many, assume that it does. */
+static bool
+holds_in_pieces(const struct stream_heap *heap)
+{
+	unsigned left = FREED_ASKED;
+
+	for (struct list *l = heap->freed.next; l != &heap->freed;
+	     l = l->next) {
+		struct block *block = block_of_pending(l);
+		struct span row = { block, block };
+		if (left == 0)
+			return true;
+		if (has_completed(block))
+			continue;
+		for (; left > 0 && is_free_at_all(row.first->prev); left--)
+			row.first = row.first->prev;
+		for (; left > 0 && is_free_at_all(row.last->next); left--)
+			row.last = row.last->next;
+		left -= left > 0;
+		if (segment_releasable(&row) > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The heap whose stream holds back the most memory, alone or with others. */
 static struct stream_heap *
 most_uncompleted(struct arena *arena)
 {
@@ -497,14 +604,14 @@ most_uncompleted(struct arena *arena)
 	     l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		struct search search = { .latest = UINT64_MAX,
-			.waiting = heap };
-		if (heap->tried == arena->tries)
+		if (heap->tried == arena->tries ||
+		    heap->completed_at >= heap->freed_at)
 			continue;
-		search_arena(arena, &search);
-		if (search.bytes > most_bytes) {
+		size_t bytes = uncompleted_bytes(heap);
+		if (bytes > most_bytes ||
+		    (most == NULL && holds_in_pieces(heap))) {
 			most = heap;
-			most_bytes = search.bytes;
+			most_bytes = bytes;
 		}
 	}
 	return most;
@@ -551,13 +658,23 @@ reclaim_wait(struct arena *arena)
 size_t
 reclaim_shed(struct arena *arena, size_t want)
 {
-	return shed(arena, want, UINT64_MAX);
+	struct amount amount = {
+		.want = want, .pieces = UINT_MAX, .latest = UINT64_MAX
+	};
+
+	return shed(arena, &amount);
 }
 
 size_t
-reclaim_shed_old(struct arena *arena, uint64_t latest)
+reclaim_shed_old(struct arena *arena, uint64_t latest, bool *all)
 {
-	return shed(arena, SIZE_MAX, latest);
+	struct amount amount = {
+		.want = SHED_BYTES, .pieces = SHED_PIECES, .latest = latest
+	};
+	size_t bytes = shed(arena, &amount);
+
+	*all = bytes < amount.want && amount.pieces > 0;
+	return bytes;
 }
 
 /* ---- Trim -------------------------------------------------------------- */
@@ -595,7 +712,10 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	uint64_t latest = order_tick();
 	reclaim_refresh(arena);
 	while (arena->kept == 0 && unused_bytes(arena) > *keep) {
-		size_t bytes = shed(arena, unused_bytes(arena) - *keep, latest);
+		struct amount amount = { .want = unused_bytes(arena) - *keep,
+			.pieces = UINT_MAX,
+			.latest = latest };
+		size_t bytes = shed(arena, &amount);
 		sum += bytes;
 		if (bytes == 0 && !wait_stream(arena))
 			break;

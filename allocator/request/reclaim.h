@@ -48,9 +48,10 @@ void reclaim_tidy(struct arena *arena, const struct options *options);
  * first. Returns the bytes given back. */
 size_t reclaim_shed(struct arena *arena, size_t want);
 
-/* Give back all complete free memory with free ticks up to `latest`. Returns
- * the bytes given back. */
-size_t reclaim_shed_old(struct arena *arena, uint64_t latest);
+/* Give back a portion of the complete free memory with free ticks up to
+ * `latest`. Returns the bytes given back; *all is false if there may be more of
+ * it. */
+size_t reclaim_shed_old(struct arena *arena, uint64_t latest, bool *all);
 
 /* Wait on the host, with the lock released, for the oldest pending block or for
  * the stream that holds back the most memory. False if there is nothing to wait

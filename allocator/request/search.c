@@ -152,14 +152,8 @@ struct found {
 static bool
 comes_before(const struct block *a, const struct block *b)
 {
-	const struct list *segments = &a->arena->segments;
-
-	if (a->segment == b->segment)
-		return a->addr < b->addr;
-	for (const struct list *l = segments->next; l != segments; l = l->next)
-		if (l == &a->segment->link || l == &b->segment->link)
-			return l == &a->segment->link;
-	return false;
+	return a->segment == b->segment ? a->addr < b->addr :
+					  a->segment->index < b->segment->index;
 }
 
 static bool

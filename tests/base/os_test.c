@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -373,4 +374,45 @@ TEST(processors_are_those_that_the_thread_may_run_on)
 	CPU_SET(first, &one);
 	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 	EXPECT_EQ(os_processors(), 1);
+}
+
+static void *
+measure_stack(void *out)
+{
+	*(size_t *)out = os_stack_left();
+	return NULL;
+}
+
+/* What is left below a frame of 256 KiB. */
+static __attribute__((noinline)) size_t
+stack_below(size_t used)
+{
+	volatile char deep[256 << 10];
+
+	deep[used] = 0;
+	size_t left = os_stack_left();
+	return left + (size_t)deep[used]; /* no tail call */
+}
+
+TEST(the_stack_that_is_left_is_that_of_the_thread)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	struct rlimit limit;
+	size_t left = 0;
+
+	EXPECT_EQ(pthread_attr_init(&attributes), 0);
+	EXPECT_EQ(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+	EXPECT_EQ(
+	    pthread_create(&thread, &attributes, measure_stack, &left), 0);
+	EXPECT_EQ(pthread_join(thread, NULL), 0);
+	EXPECT_GT(left, 100 << 10);
+	EXPECT_LE(left, 256 << 10);
+	pthread_attr_destroy(&attributes);
+	EXPECT_EQ(getrlimit(RLIMIT_STACK, &limit), 0);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		SKIP("the first thread's stack has no limit");
+	left = os_stack_left();
+	EXPECT_LE(left, limit.rlim_cur);
+	EXPECT_LE(stack_below(1000), left - (256 << 10));
 }

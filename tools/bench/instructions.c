@@ -2,6 +2,7 @@
  * Many runs of one path of weir, for a tool that counts instructions.
  *
  *	weir-bench-instructions PATH N
+ *	weir-bench-instructions latency-KIND 1	one call; print driver calls
  *	weir-bench-instructions --machine	print machine and compiler
  *
  * callgrind counts the instructions of bench_measured(); see
@@ -19,6 +20,7 @@
 #include <weir/trace.h>
 
 #include "driver/sim/simcuda.h"
+#include "tools/bench/latency.h"
 
 enum {
 	SIZE = 64 << 10,
@@ -407,9 +409,33 @@ reset_stats(void)
 	    weir_host_stats_reset_accumulated(0) == WEIR_OK;
 }
 
+/* Measure one call of a kind, and print its driver calls. */
+static int
+measure_latency(const struct latency *kind)
+{
+	if (weir_options_set(kind->conf) != WEIR_OK ||
+	    weir_set_device(0) != WEIR_OK ||
+	    weir_stream_create(0, 0, &stream) != WEIR_OK ||
+	    !latency_begin(kind, stream))
+		return print_failure("cannot begin");
+	if (!find_driver())
+		return print_failure("no simulated driver");
+	uint64_t before = latency_driver_calls(driver.calls);
+	measured(kind->run, 1);
+	uint64_t calls = latency_driver_calls(driver.calls) - before;
+	if (!kind->is_right())
+		return print_failure("the call has not done its work");
+	printf("%llu driver calls\n", (unsigned long long)calls);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
+	const struct latency *kind = argc == 3 ? latency_find(argv[1]) : NULL;
+
+	if (kind != NULL)
+		return measure_latency(kind);
 	const struct path *path = argc == 3 ? path_find(argv[1]) : NULL;
 	unsigned long n = path != NULL ? strtoul(argv[2], NULL, 10) : 0;
 

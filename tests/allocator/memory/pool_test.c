@@ -277,13 +277,13 @@ TEST(a_block_is_cut_out_of_the_middle_of_a_free_one)
 TEST(driver_segments_are_cut_by_the_remainder_rule)
 {
 	conf("expandable_segments:False");
-	char *a = take(3 * MIB, NULL);
-	char *b = take(4 * MIB, NULL);
-	EXPECT_EQ(b, a + 3 * MIB);
+	char *a = take(4 * MIB, NULL); /* makes a segment of 20 MiB */
+	char *b = take(3 * MIB, NULL);
+	EXPECT_EQ(b, a + 4 * MIB);
 	/* 13 MiB are left. Cutting 12 would leave 1 MiB, which is too little
 	 * to keep, so all of it is handed out. */
 	char *c = take(9 * MIB, NULL);
-	EXPECT_EQ(c, b + 4 * MIB);
+	EXPECT_EQ(c, b + 3 * MIB);
 	give(c);
 	EXPECT_EQ(take(12 * MIB, NULL), c);
 	EXPECT_EQ(info_of(c).size, 13 * MIB);

@@ -66,6 +66,11 @@ TEST(driver_segments_have_the_sizes_of_the_table)
 		{ 513, 2097152 },
 		{ 1048576, 2097152 },
 		{ 1048577, 20971520 },
+		{ 3145728, 18874368 },
+		{ 4194304, 20971520 },
+		{ 6291456, 18874368 },
+		{ 7340032, 14680064 },
+		{ 8388608, 16777216 },
 		{ 10485248, 20971520 },
 		{ 10485760, 10485760 },
 		{ 10485761, 12582912 },
@@ -83,14 +88,31 @@ TEST(large_segment_size_decides_segments_of_requests_from_1_to_10_mib)
 	conf("large_segment_size_mb:48,max_non_split_rounding_mb:48");
 	EXPECT_EQ(size_segment(options(), MIB), 2 * MIB);
 	EXPECT_EQ(size_segment(options(), MIB + 512), 48 * MIB);
-	EXPECT_EQ(size_segment(options(), 10 * MIB - 512), 48 * MIB);
+	EXPECT_EQ(size_segment(options(), 10 * MIB - 512), 40 * MIB);
+	EXPECT_EQ(size_segment(options(), 6 * MIB), 48 * MIB);
 	EXPECT_EQ(size_segment(options(), 10 * MIB), 10 * MIB);
 }
 
 TEST(an_odd_large_segment_size_becomes_a_whole_number_of_2_mib)
 {
 	conf("large_segment_size_mb:13");
-	EXPECT_EQ(size_segment(options(), 3 * MIB), 14 * MIB);
+	EXPECT_EQ(size_segment(options(), 7 * MIB), 14 * MIB);
+}
+
+TEST(a_segment_holds_as_many_blocks_as_segments_of_their_own_would)
+{
+	const struct options *o = options();
+
+	for (size_t n = MIB + 512; n < 10 * MIB; n += 37 * 512) {
+		size_t segment = size_segment(o, n);
+		size_t fit = segment / n;
+		EXPECT_EQ(segment % (2 * MIB), 0);
+		EXPECT_LE(segment, 20 * MIB);
+		EXPECT_GT(segment, 10 * MIB);
+		EXPECT_LE(segment, fit * round_up(n, 2 * MIB));
+		/* It could serve any request that it is not too small for. */
+		EXPECT(size_serves(o, 20 * MIB, n));
+	}
 }
 
 TEST(the_largest_request_does_not_overflow)

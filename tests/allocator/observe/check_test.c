@@ -546,6 +546,46 @@ TEST(i_16_a_pin_where_no_memory_is_mapped_is_found)
 	expect_healthy();
 }
 
+TEST(i_17_an_idle_block_that_is_not_in_the_index_is_found)
+{
+	struct scene s = arrange();
+	struct idle *idle = s.idle->idle;
+
+	EXPECT(idle != NULL);
+	s.idle->idle = NULL;
+	expect_fault("I-17");
+	s.idle->idle = idle;
+	expect_healthy();
+}
+
+TEST(i_17_an_index_that_is_out_of_date_is_found)
+{
+	struct scene s = arrange();
+	struct idle *idle = s.idle->idle;
+	struct idle_index *index = &s.pool->owner->idle;
+
+	idle->since++;
+	expect_fault("I-17");
+	idle->since--;
+	index->since_sum++;
+	expect_fault("I-17");
+	index->since_sum--;
+	idle->block = s.live;
+	expect_fault("I-17");
+	idle->block = s.idle;
+	expect_healthy();
+}
+
+TEST(i_17_a_live_block_in_the_index_is_found)
+{
+	struct scene s = arrange();
+
+	s.live->idle = s.idle->idle;
+	expect_fault("I-17");
+	s.live->idle = NULL;
+	expect_healthy();
+}
+
 /* ---- Reports ----------------------------------------------------------- */
 
 TEST(all_faults_are_counted_whatever_room_there_is_for_their_text)

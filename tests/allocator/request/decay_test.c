@@ -145,3 +145,32 @@ TEST(nothing_goes_back_if_it_is_off)
 	EXPECT_EQ(reserved(), 66 * MIB);
 	expect_healthy();
 }
+
+/* No request waits for the driver as long as it takes to unmap everything. */
+TEST(memory_goes_back_in_portions)
+{
+	enum { BLOCKS = 100, PORTION = 16 };
+	char *blocks[BLOCKS];
+	weir_stream a = new_stream();
+
+	conf(options);
+	take_apart(blocks, BLOCKS, 4 * MIB, a);
+	give(take(512, a));
+	size_t held = reserved();
+	for (int i = 0; i < BLOCKS; i++)
+		give(blocks[i]);
+	/* The first look fences their work, the second finds it done. */
+	wait_for(0, a);
+	wait_for(hour / 2, a);
+	EXPECT_EQ(reserved(), held);
+	os_time_skip(2 * hour);
+	for (uint64_t before = 0, now = 0; now < BLOCKS; before = now) {
+		for (int i = 0; i < 64; i++)
+			give(take(512, a));
+		now = stats().num_unmap_calls;
+		EXPECT_GT(now, before);
+		EXPECT_LE(now - before, PORTION);
+		expect_healthy();
+	}
+	EXPECT_EQ(reserved(), held - BLOCKS * (size_t)4 * MIB);
+}

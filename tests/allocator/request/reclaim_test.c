@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <weir/graph.h>
+
 #include "allocator/memory/arena.h"
+#include "allocator/memory/lookup.h"
 #include "allocator/private/route.h"
 #include "streams/event.h"
 #include "tests/support/device.h"
@@ -1107,5 +1110,152 @@ TEST(a_capture_is_never_broken_by_want_of_memory)
 	EXPECT_EQ(driver->cuStreamEndCapture(a, &graph), CUDA_SUCCESS);
 	driver->cuGraphDestroy(graph);
 	take(16 * MIB, b);
+	expect_healthy();
+}
+
+/* ---- The index of idle memory ------------------------------------------- */
+
+/* Is no memory mapped at an address? */
+static bool
+is_gone(const void *ptr)
+{
+	return lookup_exact((CUdeviceptr)(uintptr_t)ptr) == NULL;
+}
+
+TEST(mapped_memory_goes_back_the_longest_unused_first)
+{
+	weir_stream a = new_stream();
+	char *block[3];
+
+	conf("tcache:0,handle_mb:2");
+	take_apart(block, 3, 4 * MIB, a);
+	give(block[1]);
+	give(block[0]);
+	give(block[2]);
+	finish(a);
+	EXPECT_EQ(trim(8 * MIB), 4 * MIB);
+	EXPECT(is_gone(block[1]));
+	EXPECT(!is_gone(block[0]) && !is_gone(block[2]));
+	EXPECT_EQ(trim(4 * MIB), 4 * MIB);
+	EXPECT(is_gone(block[0]) && !is_gone(block[2]));
+	expect_healthy();
+}
+
+/* Memory that was used again is young again, also if only a part of it was. */
+TEST(memory_that_was_used_again_goes_back_later)
+{
+	weir_stream a = new_stream();
+	char *block[2];
+
+	conf("tcache:0,handle_mb:2");
+	take_apart(block, 2, 4 * MIB, a);
+	give(block[0]);
+	give(block[1]);
+	void *part = take(2 * MIB, a);
+	bool first = part == block[0];
+	EXPECT(first || part == block[1]);
+	give(part);
+	finish(a);
+	EXPECT_EQ(trim(4 * MIB), 4 * MIB);
+	EXPECT(is_gone(block[first]));
+	EXPECT(!is_gone(block[!first]));
+	expect_healthy();
+}
+
+TEST(a_pin_that_ends_makes_its_memory_idle)
+{
+	weir_stream a = new_stream();
+	void *block = take(4 * MIB, a);
+
+	conf("tcache:0");
+	EXPECT_OK(weir_pin(block));
+	give(block);
+	EXPECT_EQ(trim(0), 0);
+	EXPECT_OK(weir_unpin(block));
+	expect_healthy();
+	EXPECT_EQ(trim(0), 4 * MIB);
+	expect_healthy();
+}
+
+TEST(a_driver_segment_whose_pin_ends_is_idle)
+{
+	void *block = take(16 * MIB, WEIR_STREAM_ANY);
+
+	conf("tcache:0");
+	EXPECT_OK(weir_pin(block));
+	give(block);
+	EXPECT_EQ(trim(0), 0);
+	EXPECT_OK(weir_unpin(block));
+	expect_healthy();
+	EXPECT_EQ(trim(0), 16 * MIB);
+	expect_healthy();
+}
+
+/* To give all unused memory back would not help the request, and the next ones
+ * would have to map it again. */
+TEST(a_request_that_cannot_fit_gives_nothing_back)
+{
+	weir_stream a = new_stream();
+
+	conf("tcache:0");
+	limit(32);
+	take(20 * MIB, a);
+	give(take(8 * MIB, a));
+	finish(a);
+	EXPECT_NO_MEMORY(weir_malloc(14 * MIB, a), WEIR_ENOMEM);
+	EXPECT_EQ(reserved(), 28 * MIB);
+	EXPECT_EQ(stats().num_unmap_calls, 0);
+	take(12 * MIB, a);
+	expect_healthy();
+}
+
+/* A handle under the memory of two streams, neither of which has all of it. In
+ * a private pool complete memory stays with its stream. */
+TEST(a_handle_under_the_memory_of_two_streams_goes_back_from_a_private_pool)
+{
+	struct weir_pool *pool = new_pool(0, 0);
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	void *first = take_from(pool, 512 * KIB, a);
+	void *second;
+
+	second = take_from(pool, 512 * KIB, b);
+	give(first);
+	give(second);
+	finish(a);
+	finish(b);
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+	weir_pool_release(pool);
+}
+
+/* ---- Addresses that many pieces have left -------------------------------- */
+
+TEST(memory_grows_where_the_smallest_hole_fits_if_there_are_many)
+{
+	enum { HOLES = 100 };
+	weir_stream a = new_stream();
+	char *block[HOLES];
+
+	conf("tcache:0,handle_mb:2");
+	take_apart(block, HOLES, 4 * MIB, a);
+	for (int i = 0; i < HOLES; i++)
+		give(block[i]);
+	finish(a);
+	EXPECT_EQ(trim(0), HOLES * (size_t)4 * MIB);
+	size_t held = reserved();
+	char *in = take(4 * MIB, a);
+	EXPECT(in > block[0] - 64 * MIB && in <= block[HOLES - 1]);
+	EXPECT_EQ(reserved(), held + 4 * MIB);
+	expect_healthy();
+	/* And a row of free and unmapped memory needs only the rest. */
+	give(take(2 * MIB, a));
+	EXPECT_EQ(reserved(), held + 6 * MIB);
+	take(4 * MIB, a);
+	EXPECT_EQ(reserved(), held + 8 * MIB);
+	/* A large request goes where no hole is in its way. */
+	take(64 * MIB, a);
+	EXPECT_EQ(reserved(), held + 72 * MIB);
 	expect_healthy();
 }
