@@ -63,6 +63,18 @@ host_node(const char *root, const char *bus_id)
 	return node;
 }
 
+int
+host_numa_node(int device)
+{
+	char bus_id[32];
+
+	if (driver_peek()->cuDeviceGetPCIBusId(
+		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
+		return 0;
+	int node = host_node(host_tables, bus_id);
+	return node < 0 ? 0 : node;
+}
+
 /* Ask the system to place the pages of a range on the NUMA node of the device.
  * It may place them elsewhere. */
 static void
@@ -70,14 +82,8 @@ place_on_node(void *memory, size_t size, int device)
 {
 	enum { BITS = 8 * sizeof(unsigned long) };
 	unsigned long nodes[NODES_MAX / BITS] = { 0 };
-	char bus_id[32];
+	int node = host_numa_node(device);
 
-	if (driver_peek()->cuDeviceGetPCIBusId(
-		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
-		return;
-	int node = host_node(host_tables, bus_id);
-	if (node < 0)
-		return;
 	nodes[node / BITS] = 1ul << node % BITS;
 	syscall(SYS_mbind, memory, size, PREFERRED, nodes,
 	    (unsigned long)NODES_MAX + 1, 0u);
@@ -228,10 +234,10 @@ free_registered(CUdeviceptr addr, size_t size)
 
 /* ---- Pages of a kind --------------------------------------------------- */
 
-static unsigned
-flags_of(unsigned kind)
+static bool
+is_registered(unsigned kind)
 {
-	return kind < HOST_COARSE ? kind : kind - HOST_COARSE;
+	return host_kind_facts(kind).source == HOST_SYSTEM;
 }
 
 static enum weir_status
@@ -239,9 +245,9 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
 	void *memory;
 
-	if (kind == HOST_REGISTERED)
+	if (is_registered(kind))
 		return allocate_registered(device, size, out);
-	unsigned flags = flags_of(kind);
+	unsigned flags = host_kind_facts(kind).flags;
 	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
 	if (code == CUDA_SUCCESS)
 		*out = (CUdeviceptr)(uintptr_t)memory;
@@ -252,7 +258,7 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 static bool
 pages_free(unsigned kind, CUdeviceptr addr, size_t size)
 {
-	if (kind == HOST_REGISTERED)
+	if (is_registered(kind))
 		return free_registered(addr, size);
 	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
 	    CUDA_SUCCESS;
@@ -265,7 +271,7 @@ pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
-	if (kind != HOST_REGISTERED)
+	if (!is_registered(kind))
 		return;
 	driver_peek()->cuMemHostUnregister(memory);
 	meta_unmap(memory, size);
@@ -370,9 +376,7 @@ reserve_allocate(unsigned kind, int device, size_t size)
 		return 0;
 	lock_enter(&lock);
 	struct reserve **at = &reserves[device][kind];
-	bool wanted = options->pinned_reserve > 0 &&
-	    (kind != HOST_REGISTERED || options->pinned_register);
-	if (*at == NULL && wanted)
+	if (*at == NULL && options->pinned_reserve > 0)
 		*at = meta_zalloc(sizeof(**at));
 	if (*at != NULL && !(*at)->tried)
 		reserve_make(*at, kind, device, options->pinned_reserve);
@@ -443,29 +447,37 @@ forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 		pages_forget(kind, addr, size);
 }
 
+static struct source sources[HOST_KINDS];
+static unsigned kinds[HOST_KINDS];
+
+static void
+make_sources(void)
+{
+	static const char *const calls[] = { [HOST_HANDLES] = "cuMemCreate",
+		[HOST_SYSTEM] = "cuMemHostRegister",
+		[HOST_DRIVER] = "cuMemHostAlloc" };
+
+	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
+		struct host_kind facts = host_kind_facts(kind);
+		kinds[kind] = kind;
+		sources[kind] = (struct source){ .name = calls[facts.source],
+			.traits = facts.source == HOST_HANDLES ?
+			    &traits_host_mapped :
+			    &traits_page_locked,
+			.granule =
+			    facts.coarse ? WEIR_GRANULE : FINE_GRANULE,
+			.take = source_allocate,
+			.give = source_free,
+			.forget = forget_pages,
+			.closure = &kinds[kind] };
+	}
+}
+
 const struct source *
 host_source(unsigned kind)
 {
-	static unsigned kinds[HOST_KINDS] = { 0, 1, 2, 3, 4, 5, 6, 7,
-		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
-#define SOURCE(call, bytes, kind)                                              \
-	{                                                                      \
-		.name = (call), .traits = &traits_page_locked,                 \
-		.granule = (bytes), .take = source_allocate,                   \
-		.give = source_free, .forget = forget_pages,                   \
-		.closure = &kinds[kind]                                        \
-	}
-#define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)
-#define COARSE(flags)                                                          \
-	SOURCE("cuMemHostAlloc", WEIR_GRANULE, HOST_COARSE + (flags))
-	static const struct source sources[HOST_KINDS] = { FINE(0), FINE(1),
-		FINE(2), FINE(3), FINE(4), FINE(5), FINE(6), FINE(7),
-		SOURCE("cuMemHostRegister", FINE_GRANULE, HOST_REGISTERED),
-		COARSE(0), COARSE(1), COARSE(2), COARSE(3), COARSE(4),
-		COARSE(5), COARSE(6), COARSE(7) };
-#undef COARSE
-#undef FINE
-#undef SOURCE
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	pthread_once(&once, make_sources);
 	return &sources[kind];
 }

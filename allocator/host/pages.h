@@ -23,4 +23,7 @@ extern const char *host_tables;
  */
 int host_node(const char *root, const char *bus_id);
 
+/* The NUMA node of a device; 0 if the system names none. */
+int host_numa_node(int device);
+
 #endif

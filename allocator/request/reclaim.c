@@ -420,21 +420,28 @@ unused_bytes(const struct arena *arena)
 	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes);
 }
 
+size_t
+reclaim_note_live(struct arena *arena, size_t rounded)
+{
+	size_t live =
+	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
+	    rounded;
+
+	if (arena->most_live < live)
+		arena->most_live = live;
+	return arena->most_live;
+}
+
 void
 reclaim_bound(
     struct arena *arena, const struct options *options, size_t rounded)
 {
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
-	size_t live =
-	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
-	    rounded;
 	size_t held =
 	    arena_held(arena) + segment_size_for(arena, options, rounded);
-
-	if (arena->most_live < live)
-		arena->most_live = live;
 	size_t spare = arena->most_live / share;
+
 	if (spare < HOST_SPARE_LEAST)
 		spare = HOST_SPARE_LEAST;
 	if (held > arena->most_live + spare)

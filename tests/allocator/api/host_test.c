@@ -558,19 +558,6 @@ TEST(tiny_memory_goes_back_like_all_other)
 	expect_healthy();
 }
 
-TEST(a_wrong_sum_of_shared_bytes_is_found)
-{
-	char text[256];
-
-	host_take(100);
-	struct arena *arena = host_arena_peek(0, 0);
-	arena->shared_bytes += 512;
-	EXPECT_EQ(weir_check(text, sizeof(text)), 1);
-	EXPECT_STR_HAS(text, "I-2");
-	arena->shared_bytes -= 512;
-	expect_healthy();
-}
-
 /* Programs that do not know weir expect the driver's alignment. */
 TEST(memory_in_place_of_the_driver_s_is_aligned_as_the_driver_s)
 {
