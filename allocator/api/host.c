@@ -103,7 +103,7 @@ allocate_host(int device, size_t size, const struct host_request *request,
 		return WEIR_OK;
 	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
 	    memory_order_relaxed);
-	if (options->pinned_background)
+	if (options->pinned_background || options->pinned_reserve > 0)
 		host_reap_start();
 	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
 }
@@ -340,6 +340,34 @@ weir_host_unregister(void *ptr)
 		    "weir_host_unregister(%p): %s (%d)", ptr, driver_text(code),
 		    (int)code);
 	return driver_status(code, "cuMemHostUnregister(%p)", ptr);
+}
+
+/* ---- A reserve --------------------------------------------------------- */
+
+enum weir_status
+weir_host_reserve(int device, size_t bytes)
+{
+	const struct host_request request = { 0 };
+	const struct options *options;
+	struct arena *arena;
+
+	if (bytes > os_memory_bytes())
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_host_reserve(%zu bytes): the machine has %zu bytes "
+		    "of memory",
+		    bytes, os_memory_bytes());
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status == WEIR_OK)
+		status = arena_for(device, options, &request, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&arena->lock);
+	arena->reserve_bytes = bytes;
+	lock_leave(&arena->lock);
+	host_reap_start();
+	return WEIR_OK;
 }
 
 /* ---- Trimming ---------------------------------------------------------- */

@@ -46,6 +46,15 @@ host_kind_facts(unsigned kind)
 enum answer { UNKNOWN, NO, YES };
 static _Atomic(enum answer) has_handles[DEVICES_MAX];
 
+/* The NUMA node for handles. Where the system names none, it has one. */
+static int
+node_of(int device)
+{
+	int node = host_numa_node(device);
+
+	return node < 0 ? 0 : node;
+}
+
 /* Map a handle and drop it again. */
 static bool
 try_handle(const struct arena *arena)
@@ -75,7 +84,7 @@ ask_handles(const struct arena *main)
 {
 	struct arena like = { .device = main->device,
 		.granularity = main->granularity,
-		.node = host_numa_node(main->device),
+		.node = node_of(main->device),
 		.traits = traits_host_mapped };
 	CUmemAllocationProp prop = handle_prop(&like);
 	struct driver_guard guard;
@@ -130,7 +139,8 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 	if (arena == NULL) {
 		status = arena_make(main, host_source(kind), 0, &arena);
 		if (status == WEIR_OK) {
-			arena->node = host_numa_node(device);
+			arena->node = node_of(device);
+			arena->reserve_bytes = options_peek()->pinned_reserve;
 			arena->any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(
 			    &arenas[device][kind], arena, memory_order_release);
@@ -150,5 +160,4 @@ host_forget_device(int device)
 		atomic_store(&arenas[device][kind], NULL);
 	atomic_store(&has_handles[device], UNKNOWN);
 	lock_leave(&lock);
-	host_pages_forget(device);
 }

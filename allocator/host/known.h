@@ -55,7 +55,7 @@ struct arena *host_arena_peek(int device, unsigned kind);
 enum weir_status host_arena_get(
     struct arena *main, unsigned kind, struct arena **out);
 
-/* Forget the arenas and reserves of a device whose context is gone. */
+/* Forget the arenas of a device whose context is gone. */
 void host_forget_device(int device);
 
 #endif

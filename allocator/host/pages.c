@@ -6,10 +6,6 @@
  * first makes those that do not exist. Therefore weir makes them exist before:
  * in huge pages where the system has them, on the NUMA node of the device, by
  * several threads if an option asks for that. One call registers them all.
- *
- * A reserve is memory that is allocated in one piece, kept, and handed out in
- * parts. A free part begins with the address of the next free part and its own
- * size.
  */
 #include "allocator/host/pages.h"
 
@@ -70,9 +66,8 @@ host_numa_node(int device)
 
 	if (driver_peek()->cuDeviceGetPCIBusId(
 		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
-		return 0;
-	int node = host_node(host_tables, bus_id);
-	return node < 0 ? 0 : node;
+		return -1;
+	return host_node(host_tables, bus_id);
 }
 
 /* Ask the system to place the pages of a range on the NUMA node of the device.
@@ -84,6 +79,8 @@ place_on_node(void *memory, size_t size, int device)
 	unsigned long nodes[NODES_MAX / BITS] = { 0 };
 	int node = host_numa_node(device);
 
+	if (node < 0)
+		return;
 	nodes[node / BITS] = 1ul << node % BITS;
 	syscall(SYS_mbind, memory, size, PREFERRED, nodes,
 	    (unsigned long)NODES_MAX + 1, 0u);
@@ -277,129 +274,6 @@ pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 	meta_unmap(memory, size);
 }
 
-/* ---- The reserve ------------------------------------------------------- */
-
-/* A free part of a reserve, by address. */
-struct part {
-	struct part *next;
-	size_t size;
-};
-
-struct reserve {
-	CUdeviceptr addr; /* 0: none */
-	size_t size;
-	struct part *free;
-	bool tried; /* it is made once, at the first request */
-};
-
-static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PAGES);
-static struct reserve *reserves[DEVICES_MAX][HOST_KINDS] GUARDED_BY(lock);
-
-static bool
-in_reserve(const struct reserve *reserve, CUdeviceptr addr)
-{
-	return reserve != NULL && addr - reserve->addr < reserve->size;
-}
-
-static void
-reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
-{
-	CUdeviceptr addr;
-
-	reserve->tried = true;
-	status_mute();
-	if (size > 0 && pages_allocate(kind, device, size, &addr) == WEIR_OK) {
-		reserve->addr = addr;
-		reserve->size = size;
-		reserve->free = (struct part *)(uintptr_t)addr;
-		*reserve->free = (struct part){ NULL, size };
-	}
-	status_unmute();
-}
-
-/* Cut `size` bytes off the end of the first free part that is large enough; 0:
- * there is none. */
-static CUdeviceptr
-reserve_cut(struct reserve *reserve, size_t size)
-{
-	for (struct part **at = &reserve->free; *at != NULL;
-	     at = &(*at)->next) {
-		struct part *part = *at;
-		if (part->size < size)
-			continue;
-		part->size -= size;
-		if (part->size == 0)
-			*at = part->next;
-		return (CUdeviceptr)(uintptr_t)part + part->size;
-	}
-	return 0;
-}
-
-static void
-join_next(struct part *part)
-{
-	struct part *next = part->next;
-
-	if (next == NULL || (char *)part + part->size != (char *)next)
-		return;
-	part->size += next->size;
-	part->next = next->next;
-}
-
-static void
-reserve_free(struct reserve *reserve, CUdeviceptr addr, size_t size)
-{
-	struct part *part = (struct part *)(uintptr_t)addr;
-	struct part *before = NULL;
-	struct part **at = &reserve->free;
-
-	while (*at != NULL && *at < part) {
-		before = *at;
-		at = &(*at)->next;
-	}
-	*part = (struct part){ *at, size };
-	*at = part;
-	join_next(part);
-	if (before != NULL)
-		join_next(before);
-}
-
-/* Allocate from the reserve of a kind, which is made at the first request if an
- * option asks for one. 0: the reserve cannot serve the request. */
-static CUdeviceptr
-reserve_allocate(unsigned kind, int device, size_t size)
-{
-	const struct options *options;
-	CUdeviceptr addr = 0;
-
-	if (options_get(&options) != WEIR_OK)
-		return 0;
-	lock_enter(&lock);
-	struct reserve **at = &reserves[device][kind];
-	if (*at == NULL && options->pinned_reserve > 0)
-		*at = meta_zalloc(sizeof(**at));
-	if (*at != NULL && !(*at)->tried)
-		reserve_make(*at, kind, device, options->pinned_reserve);
-	if (*at != NULL)
-		addr = reserve_cut(*at, round_up(size, os_page_size()));
-	lock_leave(&lock);
-	return addr;
-}
-
-void
-host_pages_forget(int device)
-{
-	lock_enter(&lock);
-	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
-		struct reserve *reserve = reserves[device][kind];
-		reserves[device][kind] = NULL;
-		if (reserve != NULL && reserve->addr != 0)
-			pages_forget(kind, reserve->addr, reserve->size);
-		meta_free(reserve, sizeof(*reserve));
-	}
-	lock_leave(&lock);
-}
-
 /* ---- The sources ------------------------------------------------------- */
 
 static unsigned
@@ -411,40 +285,21 @@ kind_of_source(const void *closure)
 static enum weir_status
 source_allocate(void *closure, int device, size_t size, CUdeviceptr *out)
 {
-	CUdeviceptr addr =
-	    reserve_allocate(kind_of_source(closure), device, size);
-
-	if (addr == 0)
-		return pages_allocate(
-		    kind_of_source(closure), device, size, out);
-	*out = addr;
-	return WEIR_OK;
+	return pages_allocate(kind_of_source(closure), device, size, out);
 }
 
 static bool
 source_free(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of_source(closure);
-
-	lock_enter(&lock);
-	struct reserve *reserve = reserves[device][kind];
-	bool ours = in_reserve(reserve, addr);
-	if (ours)
-		reserve_free(reserve, addr, size);
-	lock_leave(&lock);
-	return ours || pages_free(kind, addr, size);
+	(void)device;
+	return pages_free(kind_of_source(closure), addr, size);
 }
 
 static void
 forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of_source(closure);
-
-	lock_enter(&lock);
-	bool ours = in_reserve(reserves[device][kind], addr);
-	lock_leave(&lock);
-	if (!ours)
-		pages_forget(kind, addr, size);
+	(void)device;
+	pages_forget(kind_of_source(closure), addr, size);
 }
 
 static struct source sources[HOST_KINDS];

@@ -9,9 +9,6 @@
 /* The source of a kind of host memory. */
 const struct source *host_source(unsigned kind);
 
-/* Forget the reserves of a device whose context is gone. */
-void host_pages_forget(int device);
-
 /* The folder of the system's tables: "/sys". Tests set another. */
 extern const char *host_tables;
 
@@ -23,7 +20,7 @@ extern const char *host_tables;
  */
 int host_node(const char *root, const char *bus_id);
 
-/* The NUMA node of a device; 0 if the system names none. */
+/* The NUMA node of a device; -1 if the system names none. */
 int host_numa_node(int device);
 
 #endif

@@ -89,6 +89,8 @@ arena_forget_contents(struct arena *arena)
 	arena->copies = NULL;
 	places_delete(arena->places);
 	arena->places = NULL;
+	arena->most_pinned = 0;
+	arena->reserve_bytes = 0;
 }
 
 void

@@ -120,6 +120,8 @@ handle_size(
 {
 	size_t most = options->handle_max;
 
+	if (arena->traits.is_page_locked)
+		most = min_size(most, HOST_HANDLE_MAX);
 	if (options->prefer == PREFER_MEMORY)
 		most = min_size(most, arena->most_live / MEMORY_SHARE);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);

@@ -373,3 +373,16 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	*need = min_size(*need, least);
 	return status;
 }
+
+enum weir_status
+map_new(struct view *view, struct pool *pool, const struct options *options,
+    size_t size, size_t *need)
+{
+	struct remap_plan plan = { .view = view,
+		.pool = pool,
+		.options = options,
+		.rounded = size,
+		.bare = true };
+
+	return map_somewhere(&plan, GROW_NEW, need);
+}

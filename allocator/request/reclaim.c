@@ -354,6 +354,15 @@ put_off(struct block *block)
 	block->pool->owner->freed_at = block->freed_at;
 }
 
+/* The bytes that may go back. */
+static size_t
+beyond_reserve(const struct arena *arena)
+{
+	size_t held = arena->stats.reserved_bytes.all.current;
+
+	return held > arena->reserve_bytes ? held - arena->reserve_bytes : 0;
+}
+
 /*
  * Give back at least `want` bytes of complete memory with free ticks up to
  * `latest`, the longest unused first. Returns the bytes given back.
@@ -371,6 +380,7 @@ shed(struct arena *arena, size_t want, uint64_t latest)
 	uint64_t now = order_tick();
 	if (latest > now)
 		latest = now;
+	want = min_size(want, beyond_reserve(arena));
 	while (freed < want) {
 		struct search search = { .latest = latest };
 		search_arena(arena, &search);

@@ -163,6 +163,28 @@ WEIR_API enum weir_status weir_host_register(
 WEIR_API enum weir_status weir_host_unregister(void *ptr);
 
 /**
+ * Prepare page-locked memory ahead. A thread of weir's takes it from the system
+ * until `bytes` are held, used ones included. From then on so many stay held:
+ * neither weir_host_trim() nor decay_ms give them back. Requests do not wait
+ * for the thread; they are served by what there is, or take memory themselves.
+ * Pinning takes some 0.25 s for each GiB.
+ *
+ * The option pinned_reserve_segment_size_mb does the same for each kind of
+ * memory, at its first request.
+ *
+ * @param device  a device, or WEIR_DEVICE_CURRENT
+ * @param bytes   of the memory that weir_host_malloc() allocates; 0 ends the
+ *                reserve, and its memory may go back
+ * @return WEIR_OK; WEIR_EHOSTMEM if the machine has less memory;
+ *         WEIR_ENODEVICE; any failure of weir_init(). That the system has no
+ *         more memory, or pinned_limit_mb is reached, is no failure: the
+ *         reserve is what there is, as weir_host_stats() tells.
+ *
+ * Does not wait.
+ */
+WEIR_API enum weir_status weir_host_reserve(int device, size_t bytes);
+
+/**
  * Give unused page-locked memory back to the system, the longest unused first.
  * Waits for pending blocks. Memory that the driver does not take back stays.
  *
