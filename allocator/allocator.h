@@ -34,6 +34,7 @@ struct allocator_block {
 	size_t requested_bytes;
 	bool of_no_stream; /* device-scope: of WEIR_STREAM_ANY */
 	bool host;         /* page-locked host memory */
+	unsigned host_flags; /* those that it was asked for with */
 };
 
 /* The live block that begins at an address. No lock is taken: the caller owns

@@ -140,6 +140,7 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 		status = arena_make(main, host_source(kind), 0, &arena);
 		if (status == WEIR_OK) {
 			arena->node = node_of(device);
+			arena->host_flags = host_kind_facts(kind).flags;
 			arena->reserve_bytes = options_peek()->pinned_reserve;
 			arena->any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(

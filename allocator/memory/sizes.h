@@ -32,7 +32,7 @@ enum {
 	FINE_END = 4 << 10,
 	/* The largest handle of page-locked memory. From here on the driver's
 	 * calls cost as much for each MiB, and smaller handles are easier to
-	 * move and to give back: docs/adr/0011. */
+	 * move and to give back: docs/adr/0013. */
 	HOST_HANDLE_MAX = 8 << 20,
 	/* Segments of page-locked memory that is not mapped: the smallest, and
 	 * the largest that is larger than its first request. */
