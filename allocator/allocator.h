@@ -55,8 +55,8 @@ void *allocator_malloc_cached(
 bool allocator_free_cached(
     void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes);
 
-/* As weir_host_malloc_on(), but memory that the driver allocates, so that the
- * driver's own queries know it. */
+/* As weir_host_malloc_on(), in the place of the driver's memory: with its
+ * alignment, and with flags that allocator_find() tells. */
 enum weir_status allocator_malloc_host(
     int device, size_t size, unsigned flags, void **out);
 
