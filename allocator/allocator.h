@@ -32,8 +32,8 @@ bool allocator_owns_host(CUdeviceptr addr);
 struct allocator_block {
 	int device;
 	size_t requested_bytes;
-	bool of_no_stream; /* device-scope: of WEIR_STREAM_ANY */
-	bool host;         /* page-locked host memory */
+	bool of_no_stream;   /* device-scope: of WEIR_STREAM_ANY */
+	bool host;           /* page-locked host memory */
 	unsigned host_flags; /* those that it was asked for with */
 };
 

@@ -75,9 +75,8 @@ arena_for(int device, const struct options *options,
 	enum weir_status status = arena_get(device, &main);
 	if (status != WEIR_OK)
 		return status;
-	unsigned kind = host_kind(request->from_driver ?
-		HOST_DRIVER :
-		host_source_for(main, options),
+	unsigned kind = host_kind(
+	    request->from_driver ? HOST_DRIVER : host_source_for(main, options),
 	    request->flags, request->coarse);
 	*out = host_arena_peek(device, kind);
 	return *out != NULL ? WEIR_OK : host_arena_get(main, kind, out);
@@ -85,8 +84,8 @@ arena_for(int device, const struct options *options,
 
 /* Allocate a block, from the thread's cache if it has one. */
 static enum weir_status
-allocate_host(int device, size_t size, const struct host_request *request,
-    void **out)
+allocate_host(
+    int device, size_t size, const struct host_request *request, void **out)
 {
 	const struct options *options;
 	struct arena *arena;

@@ -23,8 +23,7 @@ host_kind(enum host_source source, unsigned flags, bool coarse)
 	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
 		source = HOST_DRIVER;
 	if (!coarse)
-		return (unsigned)source +
-		    (source == HOST_DRIVER ? flags : 0);
+		return (unsigned)source + (source == HOST_DRIVER ? flags : 0);
 	return HOST_COARSE + HOST_COARSE_PLAIN * (unsigned)source + flags;
 }
 
@@ -67,8 +66,7 @@ try_handle(const struct arena *arena)
 		return false;
 	if (handle_create(&handle, arena) == WEIR_OK &&
 	    handle_map(&handle) == WEIR_OK)
-		done =
-		    handles_open(arena, handle.to, handle.size) == WEIR_OK;
+		done = handles_open(arena, handle.to, handle.size) == WEIR_OK;
 	if (handle.mapped)
 		addresses_drop_mapping(handle.to, handle.size);
 	if (handle.id != 0)
@@ -96,8 +94,8 @@ ask_handles(const struct arena *main)
 	status_mute();
 	if (driver_enter(main->context, &guard) == WEIR_OK) {
 		if (driver_peek()->cuMemGetAllocationGranularity(&granularity,
-			&prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
-			CUDA_SUCCESS &&
+			&prop,
+			CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
 		    main->granularity % granularity == 0 && try_handle(&like))
 			answer = YES;
 		driver_leave(&guard);

@@ -319,8 +319,7 @@ make_sources(void)
 			.traits = facts.source == HOST_HANDLES ?
 			    &traits_host_mapped :
 			    &traits_page_locked,
-			.granule =
-			    facts.coarse ? WEIR_GRANULE : FINE_GRANULE,
+			.granule = facts.coarse ? WEIR_GRANULE : FINE_GRANULE,
 			.take = source_allocate,
 			.give = source_free,
 			.forget = forget_pages,

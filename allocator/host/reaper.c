@@ -82,7 +82,7 @@ has_unused(const struct arena *arena)
 {
 	return arena->stats.reserved_bytes.all.current >
 	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes) +
-		arena->reserve_bytes;
+	    arena->reserve_bytes;
 }
 
 static void

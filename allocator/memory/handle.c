@@ -302,8 +302,8 @@ open_host(CUdeviceptr addr, size_t size)
 	CUresult code = CUDA_SUCCESS;
 	size_t n;
 
-	for (int next = 0; code == CUDA_SUCCESS &&
-	     (n = list_host_access(&next, access)) > 0;)
+	for (int next = 0;
+	     code == CUDA_SUCCESS && (n = list_host_access(&next, access)) > 0;)
 		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
 	return driver_status(code,
 	    "cuMemSetAccess(%#llx, %zu bytes of host memory)",
@@ -367,8 +367,8 @@ set_arena_peer(struct arena *arena, int peer, bool allow)
 	}
 	/* The memory of a suspended arena is opened when it is resumed. The
 	 * handles that could not be unmapped still have their access. */
-	bool there = !atomic_load(&arena->suspended) &&
-	    !arena->traits.is_page_locked;
+	bool there =
+	    !atomic_load(&arena->suspended) && !arena->traits.is_page_locked;
 	for (struct handle *h = handles_first(arena);
 	     h != NULL && (status == WEIR_OK || !allow); h = handles_next(h))
 		if (there || h->mapped)

@@ -20,8 +20,8 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 	if (!arena->traits.is_page_locked || options == NULL)
 		return;
 	arena->stats.pin_delay_ns += ns;
-	arena->moves_paid_ns = policy_pay(arena->moves_paid_ns,
-	    driver_time_ns(), ns, options->delay_percent);
+	arena->moves_paid_ns = policy_pay(
+	    arena->moves_paid_ns, driver_time_ns(), ns, options->delay_percent);
 }
 
 void

@@ -226,22 +226,21 @@ leave_donor(struct block *block)
 /* Account for the time of the calls: that of creating handles, and of the rest
  * the share of the new bytes, is the cost of new memory. */
 static void
-pay_for_calls(
-    struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
+pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 {
 	double bytes = (double)(plan->moved_bytes + plan->fresh_bytes);
 
 	if (!arena->traits.is_page_locked) {
 		if (plan->moved_handles > 0)
-			arena->moves_paid_ns = policy_pay(arena->moves_paid_ns,
-			    driver_time_ns(),
-			    policy_moves_ns(plan->moved_handles),
-			    plan->options->delay_percent);
+			arena->moves_paid_ns =
+			    policy_pay(arena->moves_paid_ns, driver_time_ns(),
+				policy_moves_ns(plan->moved_handles),
+				plan->options->delay_percent);
 		return;
 	}
 	uint64_t mapped_ns = pin_time_now(arena) - began_ns - plan->create_ns;
-	uint64_t moved_ns = (uint64_t)((double)mapped_ns *
-	    (double)plan->moved_bytes / bytes);
+	uint64_t moved_ns =
+	    (uint64_t)((double)mapped_ns * (double)plan->moved_bytes / bytes);
 	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes);
 	pin_time_moved(arena, moved_ns);
 }

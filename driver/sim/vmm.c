@@ -98,8 +98,7 @@ check_prop(const CUmemAllocationProp *prop)
 	if (prop == NULL || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_host_location(&prop->location))
-		return !has_host_handles() ||
-			prop->requestedHandleTypes != 0 ?
+		return !has_host_handles() || prop->requestedHandleTypes != 0 ?
 		    CUDA_ERROR_NOT_SUPPORTED :
 		    CUDA_SUCCESS;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
