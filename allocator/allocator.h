@@ -32,8 +32,9 @@ bool allocator_owns_host(CUdeviceptr addr);
 struct allocator_block {
 	int device;
 	size_t requested_bytes;
-	bool of_no_stream; /* device-scope: of WEIR_STREAM_ANY */
-	bool host;         /* page-locked host memory */
+	bool of_no_stream;   /* device-scope: of WEIR_STREAM_ANY */
+	bool host;           /* page-locked host memory */
+	unsigned host_flags; /* those that it was asked for with */
 };
 
 /* The live block that begins at an address. No lock is taken: the caller owns
@@ -54,8 +55,8 @@ void *allocator_malloc_cached(
 bool allocator_free_cached(
     void *ptr, weir_stream stream, CUcontext context, size_t *requested_bytes);
 
-/* As weir_host_malloc_on(), but memory that the driver allocates, so that the
- * driver's own queries know it. */
+/* As weir_host_malloc_on(), in the place of the driver's memory: with its
+ * alignment, and with flags that allocator_find() tells. */
 enum weir_status allocator_malloc_host(
     int device, size_t size, unsigned flags, void **out);
 

@@ -35,7 +35,8 @@ struct options {
 	enum prefer prefer;
 	double delay_percent;    /* the most that waits may delay the program */
 	uint64_t decay_ms;       /* OPTION_OFF: never */
-	bool pinned_register;    /* allocate pages and register them */
+	bool pinned_register;    /* PyTorch's; has no effect */
+	unsigned pinned_source;  /* enum host_source: the best allowed */
 	bool pinned_background;  /* a thread polls freed memory */
 	unsigned pinned_threads; /* threads that touch pages to register */
 	size_t pinned_reserve;   /* bytes, at the first request; 0: none */

@@ -180,6 +180,8 @@
 	X(IPC_EVENT_SUPPORTED, 125)                                            \
 	X(UNIFIED_FUNCTION_POINTERS, 129)                                      \
 	X(HANDLE_TYPE_FABRIC_SUPPORTED, 128)                                   \
+	X(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 141)                  \
+	X(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 145)                       \
 	X(MULTICAST_SUPPORTED, 132)                                            \
 	X(HOST_NUMA_ID, 134)
 

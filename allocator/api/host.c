@@ -11,8 +11,7 @@
  * - Its blocks belong to no stream, and its free memory serves any request at
  * once, because the host cannot be ordered after a stream without a wait. A
  * freed block is pending only for the streams that were recorded for it.
- * - A segment for a request above 256 KiB is not cut, because a part of a
- * registration cannot be given back to the system.
+ * - Requests above 256 KiB are large: they are whole pages.
  * - Requests below 4 KiB have the finer granule of the source, and pools of
  * their own: docs/adr/0007.
  * - Statistics and limit are separate from the device's:
@@ -34,22 +33,6 @@
 #include "allocator/request/reclaim.h"
 #include "base/os.h"
 #include "base/status.h"
-
-static enum weir_status
-arena_of_kind(int device, unsigned kind, struct arena **out)
-{
-	struct arena *main;
-	struct arena *arena = host_arena_peek(device, kind);
-
-	if (arena != NULL) {
-		*out = arena;
-		return WEIR_OK;
-	}
-	/* This makes the device's own arena and checks that the device is in
-	 * range. */
-	enum weir_status status = arena_get(device, &main);
-	return status == WEIR_OK ? host_arena_get(main, kind, out) : status;
-}
 
 /* ---- Allocating -------------------------------------------------------- */
 
@@ -74,9 +57,35 @@ check_request(size_t size, unsigned flags)
 	return WEIR_OK;
 }
 
-/* Allocate a block of a kind, from the thread's cache if it has one. */
+/* A request for page-locked memory. */
+struct host_request {
+	unsigned flags;
+	bool coarse;
+	bool from_driver; /* whatever the options say */
+};
+
+/* Find the arena that serves a request, or make it. */
 static enum weir_status
-allocate_host(int device, size_t size, unsigned kind, void **out)
+arena_for(int device, const struct options *options,
+    const struct host_request *request, struct arena **out)
+{
+	struct arena *main;
+	/* This makes the device's own arena and checks that the device is in
+	 * range. */
+	enum weir_status status = arena_get(device, &main);
+	if (status != WEIR_OK)
+		return status;
+	unsigned kind = host_kind(
+	    request->from_driver ? HOST_DRIVER : host_source_for(main, options),
+	    request->flags, request->coarse);
+	*out = host_arena_peek(device, kind);
+	return *out != NULL ? WEIR_OK : host_arena_get(main, kind, out);
+}
+
+/* Allocate a block, from the thread's cache if it has one. */
+static enum weir_status
+allocate_host(
+    int device, size_t size, const struct host_request *request, void **out)
 {
 	const struct options *options;
 	struct arena *arena;
@@ -84,7 +93,7 @@ allocate_host(int device, size_t size, unsigned kind, void **out)
 	if (status == WEIR_OK)
 		status = options_get(&options);
 	if (status == WEIR_OK)
-		status = arena_of_kind(device, kind, &arena);
+		status = arena_for(device, options, request, &arena);
 	if (status != WEIR_OK)
 		return status;
 	struct cache *cache = tcache_find_host(arena);
@@ -93,7 +102,7 @@ allocate_host(int device, size_t size, unsigned kind, void **out)
 		return WEIR_OK;
 	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
 	    memory_order_relaxed);
-	if (options->pinned_background)
+	if (options->pinned_background || options->pinned_reserve > 0)
 		host_reap_start();
 	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
 }
@@ -101,44 +110,36 @@ allocate_host(int device, size_t size, unsigned kind, void **out)
 enum weir_status
 allocator_malloc_host(int device, size_t size, unsigned flags, void **out)
 {
+	const struct host_request request = { .flags = flags, .coarse = true };
 	enum weir_status status = check_request(size, flags);
-	if (status != WEIR_OK)
-		return status;
-	return allocate_host(device, size, HOST_COARSE + flags, out);
+
+	return status == WEIR_OK ? allocate_host(device, size, &request, out) :
+				   status;
 }
 
 enum weir_status
 host_get(int device, size_t size, void **out)
 {
-	enum weir_status status =
-	    allocate_host(device, size, HOST_REGISTERED, out);
+	struct host_request request = { 0 };
+	enum weir_status status = allocate_host(device, size, &request, out);
 
 	if (status != WEIR_OK && status != WEIR_ENOMEM &&
-	    status != WEIR_EHOSTMEM)
-		status = allocate_host(device, size, 0, out);
+	    status != WEIR_EHOSTMEM) {
+		request.from_driver = true;
+		status = allocate_host(device, size, &request, out);
+	}
 	/* Host memory is short, so the status names it as the report does. */
 	return status == WEIR_ENOMEM ? WEIR_EHOSTMEM : status;
-}
-
-static unsigned
-kind_of_flags(const struct options *options, unsigned flags)
-{
-	return options->pinned_register &&
-		(flags & WEIR_HOST_WRITE_COMBINED) == 0 ?
-	    HOST_REGISTERED :
-	    flags;
 }
 
 void *
 weir_host_malloc_on(int device, size_t size, unsigned flags)
 {
-	const struct options *options;
+	const struct host_request request = { .flags = flags };
 	void *ptr;
 
 	if (check_request(size, flags) != WEIR_OK ||
-	    options_get(&options) != WEIR_OK ||
-	    allocate_host(device, size, kind_of_flags(options, flags), &ptr) !=
-		WEIR_OK)
+	    allocate_host(device, size, &request, &ptr) != WEIR_OK)
 		return NULL;
 	return ptr;
 }
@@ -148,20 +149,19 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 static void
 remember_host_cache(void)
 {
+	const struct host_request request = { 0 };
 	struct tcache *t = tcache_own;
 	bool only = driver_peek()->device_count == 1;
 	CUcontext context = NULL;
+	struct arena *arena;
 	int device;
 
 	if (t == &tcache_nobody)
 		return;
 	t->latest_host = (struct latest){ .cache = &t->none };
 	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
-	    device >= DEVICES_MAX)
-		return;
-	struct arena *arena =
-	    host_arena_peek(device, kind_of_flags(options_peek(), 0));
-	if (arena == NULL ||
+	    device >= DEVICES_MAX ||
+	    arena_for(device, options_peek(), &request, &arena) != WEIR_OK ||
 	    (!only &&
 		(driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 		    context != arena->context)))
@@ -341,6 +341,34 @@ weir_host_unregister(void *ptr)
 		    "weir_host_unregister(%p): %s (%d)", ptr, driver_text(code),
 		    (int)code);
 	return driver_status(code, "cuMemHostUnregister(%p)", ptr);
+}
+
+/* ---- A reserve --------------------------------------------------------- */
+
+enum weir_status
+weir_host_reserve(int device, size_t bytes)
+{
+	const struct host_request request = { 0 };
+	const struct options *options;
+	struct arena *arena;
+
+	if (bytes > os_memory_bytes())
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_host_reserve(%zu bytes): the machine has %zu bytes "
+		    "of memory",
+		    bytes, os_memory_bytes());
+	enum weir_status status = device_resolve(device, &device);
+	if (status == WEIR_OK)
+		status = options_get(&options);
+	if (status == WEIR_OK)
+		status = arena_for(device, options, &request, &arena);
+	if (status != WEIR_OK)
+		return status;
+	lock_enter(&arena->lock);
+	arena->reserve_bytes = bytes;
+	lock_leave(&arena->lock);
+	host_reap_start();
+	return WEIR_OK;
 }
 
 /* ---- Trimming ---------------------------------------------------------- */

@@ -204,6 +204,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	atomic_init(&cache->handle, tcache_key(heap));
 	cache->device = stream->device;
 	cache->granule = heap->arena->granule;
+	cache->small_max = traits->small_max;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
 	cache->rounding =

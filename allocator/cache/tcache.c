@@ -107,7 +107,7 @@ activate_cached(struct cache *cache, struct block *block, size_t size)
 {
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
-	if (block->size > SMALL_MAX) {
+	if (block->size > cache->small_max) {
 		tcache_count_large(&cache->large_out, block->size, size);
 		cache->owner->large_hits++;
 	}
@@ -218,8 +218,11 @@ has_any(struct cache *cache, size_t n)
 static size_t
 rounded_in(const struct cache *cache, size_t size)
 {
-	return cache->rounding != NULL ? size_class(cache->rounding, size) :
-					 size_of_granule(cache->granule, size);
+	if (cache->rounding != NULL)
+		return size_class(cache->rounding, size);
+	return size > cache->small_max ?
+	    round_up(size, cache->arena->page) :
+	    size_of_granule(cache->granule, size);
 }
 
 static inline struct block *

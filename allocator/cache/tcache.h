@@ -318,7 +318,7 @@ tcache_take_large(struct cache *cache, weir_stream key, size_t size, void **out)
 	if (!tcache_count_out(cache, (int64_t)rounded, (int64_t)size))
 		goto not_this_way;
 	cache->slots--;
-	if (rounded > SMALL_MAX) {
+	if (rounded > cache->small_max) {
 		tcache_count_large(&cache->large_out, rounded, size);
 		cache->owner->large_hits++;
 	}
@@ -528,7 +528,7 @@ tcache_put_slot(struct cache *cache, struct block *block)
 	    (struct slot){ .size = block->size, .block = block };
 	block_set_state(block, BLOCK_CACHED);
 	tcache_count_in(cache, block->size, block->requested);
-	if (block->size > SMALL_MAX)
+	if (block->size > cache->small_max)
 		tcache_count_large(
 		    &cache->large_in, block->size, block->requested);
 }
@@ -538,7 +538,8 @@ tcache_put_slot(struct cache *cache, struct block *block)
 static inline QUICK bool
 tcache_free_large(struct cache *cache, struct block *block)
 {
-	enum pool_kind kind = block->size > SMALL_MAX ? POOL_LARGE : POOL_SMALL;
+	enum pool_kind kind =
+	    block->size > cache->small_max ? POOL_LARGE : POOL_SMALL;
 	atomic_store_explicit(&cache->busy, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	bool taken = atomic_load_explicit(

@@ -33,6 +33,7 @@ struct cache {
 	bool keeps;       /* freed blocks, or only finds the heap; constant */
 	atomic_bool dead; /* retired: out of arena->caches */
 	struct arena *arena;   /* constant */
+	size_t small_max;      /* of the arena's traits; constant */
 	struct list own_link;  /* in owner->caches; used by the owner */
 	uint8_t way;           /* in owner->by_heap; constant */
 	uint8_t way_of_handle; /* in owner->by_handle; constant */

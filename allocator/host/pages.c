@@ -6,10 +6,6 @@
  * first makes those that do not exist. Therefore weir makes them exist before:
  * in huge pages where the system has them, on the NUMA node of the device, by
  * several threads if an option asks for that. One call registers them all.
- *
- * A reserve is memory that is allocated in one piece, kept, and handed out in
- * parts. A free part begins with the address of the next free part and its own
- * size.
  */
 #include "allocator/host/pages.h"
 
@@ -63,6 +59,17 @@ host_node(const char *root, const char *bus_id)
 	return node;
 }
 
+int
+host_numa_node(int device)
+{
+	char bus_id[32];
+
+	if (driver_peek()->cuDeviceGetPCIBusId(
+		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
+		return -1;
+	return host_node(host_tables, bus_id);
+}
+
 /* Ask the system to place the pages of a range on the NUMA node of the device.
  * It may place them elsewhere. */
 static void
@@ -70,12 +77,8 @@ place_on_node(void *memory, size_t size, int device)
 {
 	enum { BITS = 8 * sizeof(unsigned long) };
 	unsigned long nodes[NODES_MAX / BITS] = { 0 };
-	char bus_id[32];
+	int node = host_numa_node(device);
 
-	if (driver_peek()->cuDeviceGetPCIBusId(
-		bus_id, sizeof(bus_id), device) != CUDA_SUCCESS)
-		return;
-	int node = host_node(host_tables, bus_id);
 	if (node < 0)
 		return;
 	nodes[node / BITS] = 1ul << node % BITS;
@@ -228,10 +231,10 @@ free_registered(CUdeviceptr addr, size_t size)
 
 /* ---- Pages of a kind --------------------------------------------------- */
 
-static unsigned
-flags_of(unsigned kind)
+static bool
+is_registered(unsigned kind)
 {
-	return kind < HOST_COARSE ? kind : kind - HOST_COARSE;
+	return host_kind_facts(kind).source == HOST_SYSTEM;
 }
 
 static enum weir_status
@@ -239,9 +242,9 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
 	void *memory;
 
-	if (kind == HOST_REGISTERED)
+	if (is_registered(kind))
 		return allocate_registered(device, size, out);
-	unsigned flags = flags_of(kind);
+	unsigned flags = host_kind_facts(kind).flags;
 	CUresult code = driver_peek()->cuMemHostAlloc(&memory, size, flags);
 	if (code == CUDA_SUCCESS)
 		*out = (CUdeviceptr)(uintptr_t)memory;
@@ -252,7 +255,7 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 static bool
 pages_free(unsigned kind, CUdeviceptr addr, size_t size)
 {
-	if (kind == HOST_REGISTERED)
+	if (is_registered(kind))
 		return free_registered(addr, size);
 	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
 	    CUDA_SUCCESS;
@@ -265,135 +268,10 @@ pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
-	if (kind != HOST_REGISTERED)
+	if (!is_registered(kind))
 		return;
 	driver_peek()->cuMemHostUnregister(memory);
 	meta_unmap(memory, size);
-}
-
-/* ---- The reserve ------------------------------------------------------- */
-
-/* A free part of a reserve, by address. */
-struct part {
-	struct part *next;
-	size_t size;
-};
-
-struct reserve {
-	CUdeviceptr addr; /* 0: none */
-	size_t size;
-	struct part *free;
-	bool tried; /* it is made once, at the first request */
-};
-
-static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PAGES);
-static struct reserve *reserves[DEVICES_MAX][HOST_KINDS] GUARDED_BY(lock);
-
-static bool
-in_reserve(const struct reserve *reserve, CUdeviceptr addr)
-{
-	return reserve != NULL && addr - reserve->addr < reserve->size;
-}
-
-static void
-reserve_make(struct reserve *reserve, unsigned kind, int device, size_t size)
-{
-	CUdeviceptr addr;
-
-	reserve->tried = true;
-	status_mute();
-	if (size > 0 && pages_allocate(kind, device, size, &addr) == WEIR_OK) {
-		reserve->addr = addr;
-		reserve->size = size;
-		reserve->free = (struct part *)(uintptr_t)addr;
-		*reserve->free = (struct part){ NULL, size };
-	}
-	status_unmute();
-}
-
-/* Cut `size` bytes off the end of the first free part that is large enough; 0:
- * there is none. */
-static CUdeviceptr
-reserve_cut(struct reserve *reserve, size_t size)
-{
-	for (struct part **at = &reserve->free; *at != NULL;
-	     at = &(*at)->next) {
-		struct part *part = *at;
-		if (part->size < size)
-			continue;
-		part->size -= size;
-		if (part->size == 0)
-			*at = part->next;
-		return (CUdeviceptr)(uintptr_t)part + part->size;
-	}
-	return 0;
-}
-
-static void
-join_next(struct part *part)
-{
-	struct part *next = part->next;
-
-	if (next == NULL || (char *)part + part->size != (char *)next)
-		return;
-	part->size += next->size;
-	part->next = next->next;
-}
-
-static void
-reserve_free(struct reserve *reserve, CUdeviceptr addr, size_t size)
-{
-	struct part *part = (struct part *)(uintptr_t)addr;
-	struct part *before = NULL;
-	struct part **at = &reserve->free;
-
-	while (*at != NULL && *at < part) {
-		before = *at;
-		at = &(*at)->next;
-	}
-	*part = (struct part){ *at, size };
-	*at = part;
-	join_next(part);
-	if (before != NULL)
-		join_next(before);
-}
-
-/* Allocate from the reserve of a kind, which is made at the first request if an
- * option asks for one. 0: the reserve cannot serve the request. */
-static CUdeviceptr
-reserve_allocate(unsigned kind, int device, size_t size)
-{
-	const struct options *options;
-	CUdeviceptr addr = 0;
-
-	if (options_get(&options) != WEIR_OK)
-		return 0;
-	lock_enter(&lock);
-	struct reserve **at = &reserves[device][kind];
-	bool wanted = options->pinned_reserve > 0 &&
-	    (kind != HOST_REGISTERED || options->pinned_register);
-	if (*at == NULL && wanted)
-		*at = meta_zalloc(sizeof(**at));
-	if (*at != NULL && !(*at)->tried)
-		reserve_make(*at, kind, device, options->pinned_reserve);
-	if (*at != NULL)
-		addr = reserve_cut(*at, round_up(size, os_page_size()));
-	lock_leave(&lock);
-	return addr;
-}
-
-void
-host_pages_forget(int device)
-{
-	lock_enter(&lock);
-	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
-		struct reserve *reserve = reserves[device][kind];
-		reserves[device][kind] = NULL;
-		if (reserve != NULL && reserve->addr != 0)
-			pages_forget(kind, reserve->addr, reserve->size);
-		meta_free(reserve, sizeof(*reserve));
-	}
-	lock_leave(&lock);
 }
 
 /* ---- The sources ------------------------------------------------------- */
@@ -407,65 +285,53 @@ kind_of_source(const void *closure)
 static enum weir_status
 source_allocate(void *closure, int device, size_t size, CUdeviceptr *out)
 {
-	CUdeviceptr addr =
-	    reserve_allocate(kind_of_source(closure), device, size);
-
-	if (addr == 0)
-		return pages_allocate(
-		    kind_of_source(closure), device, size, out);
-	*out = addr;
-	return WEIR_OK;
+	return pages_allocate(kind_of_source(closure), device, size, out);
 }
 
 static bool
 source_free(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of_source(closure);
-
-	lock_enter(&lock);
-	struct reserve *reserve = reserves[device][kind];
-	bool ours = in_reserve(reserve, addr);
-	if (ours)
-		reserve_free(reserve, addr, size);
-	lock_leave(&lock);
-	return ours || pages_free(kind, addr, size);
+	(void)device;
+	return pages_free(kind_of_source(closure), addr, size);
 }
 
 static void
 forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 {
-	unsigned kind = kind_of_source(closure);
+	(void)device;
+	pages_forget(kind_of_source(closure), addr, size);
+}
 
-	lock_enter(&lock);
-	bool ours = in_reserve(reserves[device][kind], addr);
-	lock_leave(&lock);
-	if (!ours)
-		pages_forget(kind, addr, size);
+static struct source sources[HOST_KINDS];
+static unsigned kinds[HOST_KINDS];
+
+static void
+make_sources(void)
+{
+	static const char *const calls[] = { [HOST_HANDLES] = "cuMemCreate",
+		[HOST_SYSTEM] = "cuMemHostRegister",
+		[HOST_DRIVER] = "cuMemHostAlloc" };
+
+	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
+		struct host_kind facts = host_kind_facts(kind);
+		kinds[kind] = kind;
+		sources[kind] = (struct source){ .name = calls[facts.source],
+			.traits = facts.source == HOST_HANDLES ?
+			    &traits_host_mapped :
+			    &traits_page_locked,
+			.granule = facts.coarse ? WEIR_GRANULE : FINE_GRANULE,
+			.take = source_allocate,
+			.give = source_free,
+			.forget = forget_pages,
+			.closure = &kinds[kind] };
+	}
 }
 
 const struct source *
 host_source(unsigned kind)
 {
-	static unsigned kinds[HOST_KINDS] = { 0, 1, 2, 3, 4, 5, 6, 7,
-		HOST_REGISTERED, 9, 10, 11, 12, 13, 14, 15, 16 };
-#define SOURCE(call, bytes, kind)                                              \
-	{                                                                      \
-		.name = (call), .traits = &traits_page_locked,                 \
-		.granule = (bytes), .take = source_allocate,                   \
-		.give = source_free, .forget = forget_pages,                   \
-		.closure = &kinds[kind]                                        \
-	}
-#define FINE(kind) SOURCE("cuMemHostAlloc", FINE_GRANULE, kind)
-#define COARSE(flags)                                                          \
-	SOURCE("cuMemHostAlloc", WEIR_GRANULE, HOST_COARSE + (flags))
-	static const struct source sources[HOST_KINDS] = { FINE(0), FINE(1),
-		FINE(2), FINE(3), FINE(4), FINE(5), FINE(6), FINE(7),
-		SOURCE("cuMemHostRegister", FINE_GRANULE, HOST_REGISTERED),
-		COARSE(0), COARSE(1), COARSE(2), COARSE(3), COARSE(4),
-		COARSE(5), COARSE(6), COARSE(7) };
-#undef COARSE
-#undef FINE
-#undef SOURCE
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	pthread_once(&once, make_sources);
 	return &sources[kind];
 }

@@ -9,9 +9,6 @@
 /* The source of a kind of host memory. */
 const struct source *host_source(unsigned kind);
 
-/* Forget the reserves of a device whose context is gone. */
-void host_pages_forget(int device);
-
 /* The folder of the system's tables: "/sys". Tests set another. */
 extern const char *host_tables;
 
@@ -22,5 +19,8 @@ extern const char *host_tables;
  * @param bus_id  as the driver writes it: 0000:3B:00.0, in either case
  */
 int host_node(const char *root, const char *bus_id);
+
+/* The NUMA node of a device; -1 if the system names none. */
+int host_numa_node(int device);
 
 #endif

@@ -7,6 +7,9 @@
  * starts when the copies of a suspended pool are freed: they may be large, and
  * a program that only replays graphs makes no request that would give them
  * back. Then it runs seldom, and only while memory is pending or decays.
+ *
+ * The reaper also gets reserves ahead (pinned_reserve_segment_size_mb,
+ * weir_host_reserve()), because pinning hundreds of GiB takes minutes.
  */
 #include "allocator/host/reaper.h"
 
@@ -17,6 +20,8 @@
 
 #include "allocator/host/known.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
+#include "allocator/memory/grow.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/os.h"
@@ -40,16 +45,44 @@ static atomic_bool asleep; /* until it is woken */
 /* Reasons to look at host memory again. */
 struct found {
 	bool waits;  /* memory is pending */
-	bool unused; /* a segment is free as a whole */
+	bool unused; /* memory is free that may go back */
+	bool grows;  /* a reserve is not complete */
 };
 
-static bool
-segment_is_unused(const struct segment *segment)
-{
-	enum block_state state = block_state(segment->first);
+/* A reserve of handles grows by so many bytes at a time, so that the program's
+ * own requests need not wait long for the driver: some 20 ms. */
+enum { RESERVE_STEP = 64 << 20 };
 
-	return segment->first->next == NULL &&
-	    (state == BLOCK_FREE || state == BLOCK_CACHED);
+/* Get the next part of the arena's reserve. If that fails, the reserve is what
+ * there is. */
+static bool
+grow_reserve(struct arena *arena, const struct options *options)
+{
+	struct pool *pool = &arena->any_heap->pool[POOL_LARGE];
+	size_t held = arena->stats.reserved_bytes.all.current;
+
+	if (held >= arena->reserve_bytes || arena->forgotten)
+		return false;
+	size_t missing =
+	    round_up(arena->reserve_bytes - held, arena->granularity);
+	if (arena->traits.can_map)
+		missing = min_size(missing, RESERVE_STEP);
+	enum weir_status status = pool_prepare(pool, options, missing);
+	while (status == WEIR_ENOMEM && missing > arena->granularity) {
+		missing = round_up(missing / 2, arena->granularity);
+		status = pool_prepare(pool, options, missing);
+	}
+	if (status != WEIR_OK)
+		arena->reserve_bytes = held;
+	return held < arena->reserve_bytes;
+}
+
+static bool
+has_unused(const struct arena *arena)
+{
+	return arena->stats.reserved_bytes.all.current >
+	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes) +
+	    arena->reserve_bytes;
 }
 
 static void
@@ -62,10 +95,8 @@ reap_arena(
 		decay_run(arena, options);
 	while (decay_is_under_way(arena));
 	found->waits |= arena->waiting.count > 0;
-	for (struct list *l = arena->segments.next;
-	     l != &arena->segments && !found->unused; l = l->next)
-		found->unused =
-		    segment_is_unused(CONTAINER_OF(l, struct segment, link));
+	found->grows |= grow_reserve(arena, options);
+	found->unused |= has_unused(arena);
 	lock_leave(&arena->lock);
 }
 
@@ -73,7 +104,7 @@ reap_arena(
 static uint64_t
 reap_all(void)
 {
-	struct found found = { false, false };
+	struct found found = { false };
 	const struct options *options;
 
 	if (options_get(&options) != WEIR_OK)
@@ -85,6 +116,8 @@ reap_all(void)
 				reap_arena(arena, options, &found);
 		}
 	}
+	if (found.grows)
+		return 0;
 	if (options->pinned_background)
 		return found.waits ? busy_ns : idle_ns;
 	return found.waits ||

@@ -170,6 +170,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	waiting_init(&arena->waiting);
 	arena->source = source_driver;
 	arena->granule = WEIR_GRANULE;
+	arena->page = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
 	    heap_make(arena, arena->any, &arena->any_heap);

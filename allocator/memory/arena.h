@@ -66,6 +66,8 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 {
 	const struct arena *arena = heap->arena;
 
+	if (!arena->traits.has_streams)
+		return arena->traits.can_map;
 	return options->expandable_segments && arena->traits.can_map &&
 	    heap != arena->any_heap &&
 	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
@@ -86,23 +88,31 @@ arena_is_crowded(const struct arena *arena)
 	return arena->streams >= STREAMS_CROWD;
 }
 
+/* The size class of a request that no option rounds. */
+static inline size_t
+arena_size(const struct arena *arena, size_t size)
+{
+	return size > arena->traits.small_max ?
+	    round_up(size, arena->page) :
+	    size_of_granule(arena->granule, size);
+}
+
 /* The size class of a request in an arena. */
 static inline size_t
 arena_class(
     const struct arena *arena, const struct options *options, size_t size)
 {
-	return arena->traits.has_rounding ?
-	    size_class(options, size) :
-	    size_of_granule(arena->granule, size);
+	return arena->traits.has_rounding ? size_class(options, size) :
+					    arena_size(arena, size);
 }
 
 /* The kind of pool for a size class. */
 static inline enum pool_kind
 arena_kind(const struct arena *arena, size_t rounded)
 {
-	return rounded < FINE_END && arena->granule < WEIR_GRANULE ?
-	    POOL_FINE :
-	    size_kind(rounded);
+	if (rounded < FINE_END && arena->granule < WEIR_GRANULE)
+		return POOL_FINE;
+	return rounded <= arena->traits.small_max ? POOL_SMALL : POOL_LARGE;
 }
 
 /* The granule of blocks in pools of a kind. */

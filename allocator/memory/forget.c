@@ -86,7 +86,6 @@ arena_forget_contents(struct arena *arena)
 		    CONTAINER_OF(arena->segments.next, struct segment, link));
 	list_init(&arena->vacated);
 	handles_release_again(arena);
-	arena->shared_bytes = 0;
 	arena->stats = (struct weir_stats){ 0 };
 	arena->tally = (struct tally){ 0 };
 	if (arena != arena->main)
@@ -97,6 +96,8 @@ arena_forget_contents(struct arena *arena)
 	arena->copies = NULL;
 	places_delete(arena->places);
 	arena->places = NULL;
+	arena->most_pinned = 0;
+	arena->reserve_bytes = 0;
 }
 
 void

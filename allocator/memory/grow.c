@@ -7,6 +7,7 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/remap.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/view.h"
 #include "base/status.h"
 #include "driver/driver.h"
 
@@ -32,6 +33,26 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 	else
 		status =
 		    segment_grow_driver(pool, options, rounded, exact, need);
+	driver_leave(&guard);
+	arena_job_done(arena);
+	return status;
+}
+
+enum weir_status
+pool_prepare(struct pool *pool, const struct options *options, size_t size)
+{
+	struct arena *arena = pool->owner->arena;
+	struct driver_guard guard;
+	struct view view;
+	size_t need;
+	enum weir_status status = driver_enter(arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	view_begin(&view, pool->owner);
+	arena->jobs++;
+	status = heap_maps(pool->owner, options) ?
+	    map_new(&view, pool, options, size, &need) :
+	    segment_grow_driver(pool, options, size, false, &need);
 	driver_leave(&guard);
 	arena_job_done(arena);
 	return status;

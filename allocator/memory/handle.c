@@ -135,6 +135,8 @@ handle_size(
 {
 	size_t most = options->handle_max;
 
+	if (arena->traits.is_page_locked)
+		most = min_size(most, HOST_HANDLE_MAX);
 	if (options->prefer == PREFER_MEMORY)
 		most = min_size(most, arena->most_live / MEMORY_SHARE);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
@@ -145,23 +147,44 @@ handle_size(
 	return missing < most ? missing : most;
 }
 
-enum weir_status
-handle_create(struct handle *handle, int device)
+CUmemAllocationProp
+handle_prop(const struct arena *arena)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes =
-		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		    .id = device },
+		    .id = arena->device },
 	};
+
+	if (arena->traits.is_page_locked)
+		prop.location =
+		    (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST_NUMA,
+			    .id = arena->node };
+	else
+		prop.requestedHandleTypes =
+		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return prop;
+}
+
+enum weir_status
+handle_create(struct handle *handle, const struct arena *arena)
+{
+	CUmemAllocationProp prop = handle_prop(arena);
 	CUmemGenericAllocationHandle id;
 	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
 
+	/* The node of the device may be full, and another one may not be. */
+	if (code == CUDA_ERROR_OUT_OF_MEMORY && arena->traits.is_page_locked) {
+		prop.location =
+		    (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST };
+		code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
+	}
 	if (code == CUDA_SUCCESS)
 		handle->id = id;
-	return driver_status(
-	    code, "cuMemCreate(%zu bytes, device %d)", handle->size, device);
+	return driver_status(code, "cuMemCreate(%zu bytes, %s %d)",
+	    handle->size,
+	    arena->traits.is_page_locked ? "host memory for device" : "device",
+	    arena->device);
 }
 
 enum weir_status
@@ -266,8 +289,52 @@ list_access(int device, int *next, CUmemAccessDesc access[ACCESS_MAX])
 	return n;
 }
 
+/* List the host, in the first call, and devices from *next on; returns how
+ * many. */
+static size_t
+list_host_access(int *next, CUmemAccessDesc access[ACCESS_MAX])
+{
+	size_t n = 0;
+
+	if (*next == 0)
+		access[n++] = (CUmemAccessDesc){
+			.location = { .type = CU_MEM_LOCATION_TYPE_HOST },
+			.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+		};
+	for (; *next < driver_peek()->device_count && n < ACCESS_MAX; ++*next)
+		access[n++] = (CUmemAccessDesc){
+			.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+			    .id = *next },
+			.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+		};
+	return n;
+}
+
+static enum weir_status
+open_host(CUdeviceptr addr, size_t size)
+{
+	CUmemAccessDesc access[ACCESS_MAX];
+	CUresult code = CUDA_SUCCESS;
+	size_t n;
+
+	for (int next = 0;
+	     code == CUDA_SUCCESS && (n = list_host_access(&next, access)) > 0;)
+		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
+	return driver_status(code,
+	    "cuMemSetAccess(%#llx, %zu bytes of host memory)",
+	    (unsigned long long)addr, size);
+}
+
 enum weir_status
-handles_open(int device, CUdeviceptr addr, size_t size)
+handles_open(const struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	return arena->traits.is_page_locked ?
+	    open_host(addr, size) :
+	    handles_open_for(arena->device, addr, size);
+}
+
+enum weir_status
+handles_open_for(int device, CUdeviceptr addr, size_t size)
 {
 	CUmemAccessDesc access[ACCESS_MAX];
 	CUresult code = CUDA_SUCCESS;
@@ -315,7 +382,8 @@ set_arena_peer(struct arena *arena, int peer, bool allow)
 	}
 	/* The memory of a suspended arena is opened when it is resumed. The
 	 * handles that could not be unmapped still have their access. */
-	bool there = !atomic_load(&arena->suspended);
+	bool there =
+	    !atomic_load(&arena->suspended) && !arena->traits.is_page_locked;
 	for (struct handle *h = handles_first(arena);
 	     h != NULL && (status == WEIR_OK || !allow); h = handles_next(h))
 		if (there || h->mapped)

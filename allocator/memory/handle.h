@@ -33,10 +33,14 @@ handle_of_idle(struct idle *idle)
 size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
+/* What an arena asks the driver for. */
+CUmemAllocationProp handle_prop(const struct arena *arena);
+
 /* Driver calls, with no lock held. handle_unmap() and handle_release() undo the
  * first two if they were done. A handle that cannot be released keeps its
  * id. */
-enum weir_status handle_create(struct handle *handle, int device);
+enum weir_status handle_create(
+    struct handle *handle, const struct arena *arena);
 enum weir_status handle_map(struct handle *handle);
 void handle_unmap(struct handle *handle);
 void handle_release(struct handle *handle);
@@ -52,8 +56,13 @@ void addresses_drop(CUdeviceptr addr, size_t size);
 /* Release the handles in arena->unreleased again; under the lock. If the
  * context is gone, they are dropped. */
 void handles_release_again(struct arena *arena);
-/* Make mapped memory readable and writable by its device and its peers. */
-enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+/* Make mapped memory of an arena readable and writable: by its device and its
+ * peers, or, if it is page-locked memory, by the host and all devices. */
+enum weir_status handles_open(
+    const struct arena *arena, CUdeviceptr addr, size_t size);
+/* Make other memory of a device, which is mapped, readable and writable by the
+ * device and its peers. */
+enum weir_status handles_open_for(int device, CUdeviceptr addr, size_t size);
 /* Allow a peer to read and write mapped memory, or withdraw its access. A
  * withdrawal is tried once more if the driver refuses. */
 enum weir_status handles_set_peer(

@@ -50,11 +50,8 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 		return !plain;
 	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
 		return block->run == rounded;
-	if (block->arena->traits.cut_max != 0) {
-		bool shared = block->segment->shared;
-		return shared == (rounded <= block->arena->traits.cut_max) &&
-		    (shared || size_host_serves(block->run, rounded));
-	}
+	if (!block->arena->traits.has_rounding)
+		return true;
 	return size_serves(options, block->run, rounded);
 }
 
@@ -96,10 +93,8 @@ splits(const struct block *block, size_t size, const struct options *options,
 {
 	const struct segment *segment = block->segment;
 
-	if (segment->expandable)
+	if (segment->expandable || !block->arena->traits.has_rounding)
 		return size > rounded;
-	if (block->arena->traits.cut_max != 0 && !segment->shared)
-		return false;
 	return size_splits(options, block->pool->kind, false, size, rounded);
 }
 

@@ -29,6 +29,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/pin_time.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/remap_plan.h"
 #include "allocator/memory/segment.h"
@@ -53,6 +54,8 @@ prepare_remap(struct remap_plan *plan)
 		    donor->from, donor_chosen(donor), &donor->cut);
 		if (status != WEIR_OK)
 			return status;
+		if (!arena->traits.has_streams)
+			continue;
 		struct block *moving = donor->cut.middle != NULL ?
 		    donor->cut.middle :
 		    donor->span.first;
@@ -113,6 +116,20 @@ hide_blocks(struct remap_plan *plan)
 	}
 }
 
+/* Create the new handles. The time that it takes is the plan's. */
+static enum weir_status
+create_handles(struct remap_plan *plan, const struct arena *arena)
+{
+	const uint64_t began_ns = pin_time_now(arena);
+	enum weir_status status = WEIR_OK;
+
+	for (struct handle *h = plan->fresh; h != NULL && status == WEIR_OK;
+	     h = h->next)
+		status = handle_create(h, arena);
+	plan->create_ns = pin_time_now(arena) - began_ns;
+	return status;
+}
+
 static enum weir_status
 map_handles(struct handle *handles)
 {
@@ -128,19 +145,16 @@ map_handles(struct handle *handles)
 static enum weir_status
 map_all(struct remap_plan *plan)
 {
-	int device = plan->pool->owner->arena->device;
-	enum weir_status status = WEIR_OK;
+	const struct arena *arena = plan->pool->owner->arena;
+	enum weir_status status = create_handles(plan, arena);
 
-	for (struct handle *h = plan->fresh; h != NULL && status == WEIR_OK;
-	     h = h->next)
-		status = handle_create(h, device);
 	if (status == WEIR_OK)
 		status = map_handles(plan->fresh);
 	if (status == WEIR_OK)
 		status = map_handles(plan->moved);
 	for (size_t i = 0; i < plan->part_count && status == WEIR_OK; i++)
 		status = handles_open(
-		    device, plan->parts[i].block->addr, plan->parts[i].size);
+		    arena, plan->parts[i].block->addr, plan->parts[i].size);
 	if (status == WEIR_OK)
 		return WEIR_OK;
 	for (struct handle *h = plan->moved; h != NULL; h = h->next)
@@ -201,8 +215,34 @@ leave_donor(struct block *block)
 
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
 	block_set_vacated(block);
+	if (!arena->traits.has_streams) { /* no work can be queued on it */
+		list_push_back(&arena->vacated, &block->pending.link);
+		return;
+	}
 	block->pending.bytes = block->size;
 	waiting_add(&arena->waiting, &block->pending);
+}
+
+/* Account for the time of the calls: that of creating handles, and of the rest
+ * the share of the new bytes, is the cost of new memory. */
+static void
+pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
+{
+	double bytes = (double)(plan->moved_bytes + plan->fresh_bytes);
+
+	if (!arena->traits.is_page_locked) {
+		if (plan->moved_handles > 0)
+			arena->moves_paid_ns =
+			    policy_pay(arena->moves_paid_ns, driver_time_ns(),
+				policy_moves_ns(plan->moved_handles),
+				plan->options->delay_percent);
+		return;
+	}
+	uint64_t mapped_ns = pin_time_now(arena) - began_ns - plan->create_ns;
+	uint64_t moved_ns =
+	    (uint64_t)((double)mapped_ns * (double)plan->moved_bytes / bytes);
+	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes);
+	pin_time_moved(arena, moved_ns);
 }
 
 static void
@@ -211,7 +251,6 @@ commit_remap(struct remap_plan *plan)
 	struct arena *arena = plan->pool->owner->arena;
 	struct segment *segment = plan->segment;
 	uint64_t tick = plan->moved != NULL ? order_tick() : 0;
-	uint64_t moved = 0;
 
 	if (tick > 0)
 		plan->pool->owner->freed_at = tick;
@@ -222,7 +261,7 @@ commit_remap(struct remap_plan *plan)
 		handle_remove(h);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
-		moved++;
+		plan->moved_handles++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = plan->fresh; h != NULL; h = h->next) {
@@ -231,9 +270,6 @@ commit_remap(struct remap_plan *plan)
 		arena->stats.num_device_alloc++;
 	}
 	plan->fresh = NULL;
-	if (moved > 0)
-		arena->moves_paid_ns = policy_pay_moves(arena->moves_paid_ns,
-		    driver_time_ns(), moved, plan->options->delay_percent);
 	arena->stats.remapped_bytes += plan->moved_bytes;
 	served_here.served.grown_bytes += plan->fresh_bytes;
 	for (size_t i = 0; i < plan->part_count; i++) {
@@ -256,13 +292,16 @@ map_hidden(struct remap_plan *plan)
 
 	hide_blocks(plan);
 	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
 	enum weir_status status = map_all(plan);
 	arena_enter_from_driver(arena);
-	if (status == WEIR_OK)
-		commit_remap(plan);
-	else
+	if (status != WEIR_OK) {
 		show_again(plan);
-	return status;
+		return status;
+	}
+	commit_remap(plan);
+	pay_for_calls(plan, arena, began_ns);
+	return WEIR_OK;
 }
 
 /* Choose the handles for the row. */
@@ -351,4 +390,17 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	status = map_somewhere(&bare, how, need);
 	*need = min_size(*need, least);
 	return status;
+}
+
+enum weir_status
+map_new(struct view *view, struct pool *pool, const struct options *options,
+    size_t size, size_t *need)
+{
+	struct remap_plan plan = { .view = view,
+		.pool = pool,
+		.options = options,
+		.rounded = size,
+		.bare = true };
+
+	return map_somewhere(&plan, GROW_NEW, need);
 }

@@ -11,4 +11,8 @@ enum weir_status map_for(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
     size_t *need);
 
+/* As pool_prepare(), for an expandable segment. */
+enum weir_status map_new(struct view *view, struct pool *pool,
+    const struct options *options, size_t size, size_t *need);
+
 #endif

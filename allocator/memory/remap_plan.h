@@ -53,6 +53,8 @@ struct remap_plan {
 	struct handle *fresh;
 	size_t moved_bytes;
 	size_t fresh_bytes;
+	uint64_t moved_handles; /* set by remap.c, as create_ns */
+	uint64_t create_ns;     /* the time of cuMemCreate() for host memory */
 };
 
 /*

@@ -18,6 +18,7 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/memory/pin_time.h"
 #include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -76,8 +77,6 @@ segment_delete(struct segment *segment)
 	struct stream_heap *owner = segment->first->pool->owner;
 
 	owner->blocks--;
-	if (segment->shared)
-		segment->arena->shared_bytes -= segment->size;
 	block_delete(segment->first);
 	list_remove(&segment->link);
 	list_remove(&segment->range_link);
@@ -98,7 +97,7 @@ reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 	size_t wish = arena->total_bytes + arena->total_bytes / 8;
 	CUresult code;
 
-	if (pool->kind == POOL_SMALL)
+	if (pool->kind != POOL_LARGE)
 		wish /= 8;
 	wish = round_up(wish > least ? wish : least, arena->granularity);
 	for (;;) {
@@ -172,6 +171,7 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 	struct source source = arena->source;
 
 	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
 	enum weir_status status =
 	    source.take(source.closure, arena->device, size, addr);
 	if (status == WEIR_OK &&
@@ -187,6 +187,8 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 		    (unsigned long long)*addr);
 	}
 	arena_enter_from_driver(arena);
+	if (status == WEIR_OK)
+		pin_time_took(arena, began_ns, size);
 	return status;
 }
 
@@ -196,8 +198,10 @@ free_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
 	struct source source = arena->source;
 
 	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
 	bool given = source.give(source.closure, arena->device, addr, size);
 	arena_enter_from_driver(arena);
+	pin_time_gave(arena, began_ns);
 	return given;
 }
 
@@ -205,11 +209,18 @@ size_t
 segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
+	const struct weir_stat3 *reserved = &arena->stats.reserved_bytes;
+	enum pool_kind kind = arena_kind(arena, rounded);
+
 	if ((arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return rounded;
-	if (arena->traits.cut_max == 0)
+	if (arena->traits.has_rounding)
 		return size_segment(options, rounded);
-	return size_host_segment(rounded, arena->shared_bytes, os_page_size());
+	if (arena->traits.can_map)
+		return round_up(rounded, arena->granularity);
+	return size_host_segment(kind, rounded,
+	    kind == POOL_LARGE ? reserved->large_pool.current :
+				 reserved->small_pool.current);
 }
 
 static enum weir_status
@@ -236,8 +247,6 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	if (status != WEIR_OK)
 		goto drop_segment;
 	segment->mapped_bytes = size;
-	segment->shared = rounded <= arena->traits.cut_max;
-	arena->shared_bytes += segment->shared ? size : 0;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;
@@ -268,7 +277,7 @@ segment_grow_driver(struct pool *pool, const struct options *options,
 	    grow_by_segment(pool, options, rounded, size, need);
 
 	if (status != WEIR_ENOMEM || !exact || least >= size ||
-	    arena->traits.cut_max != 0 ||
+	    !arena->traits.has_rounding ||
 	    (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return status;
 	return grow_by_segment(pool, options, rounded, least, need);
@@ -438,8 +447,10 @@ release_expandable(const struct span *span, size_t want)
 	segment->busy++;
 	struct handle *handles = handles_take(segment, start, size);
 	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
 	bool released = unmap_for_good(handles, start, size);
 	arena_enter_from_driver(arena);
+	pin_time_gave(arena, began_ns);
 	settle_handles(segment, handles, released);
 	segment->busy--;
 	if (!released) {
@@ -485,6 +496,7 @@ unmap_vacated(struct arena *arena, struct list *unmapping)
 	list_init(&refused);
 	list_init(&done);
 	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
 	while (!list_empty(unmapping)) {
 		struct block *block = block_of_pending(unmapping->next);
 		CUresult code =
@@ -494,6 +506,7 @@ unmap_vacated(struct arena *arena, struct list *unmapping)
 		    &block->pending.link);
 	}
 	arena_enter_from_driver(arena);
+	pin_time_moved(arena, pin_time_now(arena) - began_ns);
 	while (!list_empty(&refused)) {
 		struct list *link = refused.next;
 		list_remove(link);

@@ -78,20 +78,17 @@ size_serves(const struct options *options, size_t block, size_t rounded)
 }
 
 size_t
-size_host_segment(size_t rounded, size_t held, size_t page)
+size_host_segment(enum pool_kind kind, size_t rounded, size_t held)
 {
 	size_t size = HOST_SEGMENT_LEAST;
 
-	if (rounded > HOST_SHARED_MAX)
-		return round_up(rounded, page);
+	if (kind == POOL_LARGE) {
+		while (size < HOST_SEGMENT_MOST && size * 2 <= held / 8)
+			size *= 2;
+		return rounded > size ? rounded : size;
+	}
 	while (size < SMALL_SEGMENT &&
 	    (size < 8 * rounded || size * 2 <= held / 32))
 		size *= 2;
 	return size;
-}
-
-bool
-size_host_serves(size_t block, size_t rounded)
-{
-	return block - rounded <= rounded / 8;
 }

@@ -23,14 +23,22 @@ enum {
 	SMALL_SEGMENT = 2 << 20, /* a segment of small blocks */
 	LARGE_EXACT = 10 << 20,  /* from here, the request's size */
 	SEGMENT_STEP = 2 << 20,
-	/* The largest request for host memory that shares a segment. */
-	HOST_SHARED_MAX = 256 << 10,
+	/* The largest small request for page-locked memory. Rounding a larger
+	 * one to pages of 64 KiB wastes at most a fifth. */
+	HOST_SMALL_MAX = 256 << 10,
 	/* The finest granule of a source, a cache line of the host; and the
 	 * size below which blocks have it. For larger ones 512 bytes are an
 	 * eighth at most. */
 	FINE_GRANULE = 64,
 	FINE_END = 4 << 10,
-	HOST_SEGMENT_LEAST = 256 << 10, /* the smallest shared segment */
+	/* The largest handle of page-locked memory. From here on the driver's
+	 * calls cost as much for each MiB, and smaller handles are easier to
+	 * move and to give back: docs/adr/0013. */
+	HOST_HANDLE_MAX = 8 << 20,
+	/* Segments of page-locked memory that is not mapped: the smallest, and
+	 * the largest that is larger than its first request. */
+	HOST_SEGMENT_LEAST = 256 << 10,
+	HOST_SEGMENT_MOST = 64 << 20,
 };
 
 /* Round n up to a multiple of `step`, a power of two. */
@@ -70,12 +78,6 @@ size_class(const struct options *options, size_t n)
 				 round_up(n, WEIR_GRANULE);
 }
 
-static inline enum pool_kind
-size_kind(size_t rounded)
-{
-	return rounded <= SMALL_MAX ? POOL_SMALL : POOL_LARGE;
-}
-
 /* Bytes of the driver segment made for a size class, and the most that such a
  * segment may have. Blocks of the size class fill it, but for less than 2 MiB:
  * a tail would stay unused in a program that repeats one size. */
@@ -107,16 +109,15 @@ size_of_granule(size_t granule, size_t n)
 }
 
 /*
- * Page-locked host memory. Blocks up to 256 KiB are cut from shared segments. A
- * new shared segment has a power of two of bytes, from 256 KiB to 2 MiB: at
- * least eight times the block, so that a block that does not fit wastes at most
- * an eighth, and otherwise at most a thirty-second of the bytes in shared
- * segments. Larger blocks have a segment each, exact to the page; a free one
- * serves requests that leave at most an eighth of their size unused.
+ * Bytes of a new segment of page-locked memory that is not mapped. A segment
+ * for small blocks has a power of two of bytes, from 256 KiB to 2 MiB: at least
+ * eight times the block, so that a block that does not fit wastes at most an
+ * eighth, and otherwise at most a thirty-second of the bytes held. A segment for
+ * large blocks has a power of two as well, up to 64 MiB, and at most an eighth
+ * of the bytes held; or the size of the request, if that is more.
  *
- * @param held bytes of the shared segments
+ * @param held bytes of the segments for blocks of this kind
  */
-size_t size_host_segment(size_t rounded, size_t held, size_t page);
-bool size_host_serves(size_t block, size_t rounded);
+size_t size_host_segment(enum pool_kind kind, size_t rounded, size_t held);
 
 #endif

@@ -17,6 +17,7 @@ const struct traits traits_expandable = {
 	.has_streams = true,
 	.is_observed = true,
 	.has_rounding = true,
+	.small_max = SMALL_MAX,
 	.decay_requests = DEVICE_DECAY_REQUESTS,
 	.refills_caches = true,
 };
@@ -27,6 +28,7 @@ const struct traits traits_segments = {
 	.has_streams = true,
 	.is_observed = true,
 	.has_rounding = true,
+	.small_max = SMALL_MAX,
 	.decay_requests = DEVICE_DECAY_REQUESTS,
 	.refills_caches = true,
 };
@@ -35,7 +37,19 @@ const struct traits traits_page_locked = {
 	.name = "page-locked",
 	.is_page_locked = true,
 	.account = ACCOUNT_HOST,
-	.cut_max = HOST_SHARED_MAX,
+	.small_max = HOST_SMALL_MAX,
+	.is_bounded = true,
+	.has_idle_limit = true,
+	.decay_requests = 1,
+	.drains_caches = true,
+};
+
+const struct traits traits_host_mapped = {
+	.name = "page-locked, mapped",
+	.can_map = true,
+	.is_page_locked = true,
+	.account = ACCOUNT_HOST,
+	.small_max = HOST_SMALL_MAX,
 	.is_bounded = true,
 	.has_idle_limit = true,
 	.decay_requests = 1,

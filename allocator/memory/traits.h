@@ -28,8 +28,8 @@ struct traits {
 
 	/* It can come in expandable segments, so that free memory is mapped
 	 * where a request needs it. A source allocates and frees whole
-	 * segments, so its memory cannot. The option expandable_segments must
-	 * be on as well: heap_maps(). */
+	 * segments, so its memory cannot. Memory of streams also needs the
+	 * option expandable_segments: heap_maps(). */
 	bool can_map;
 	/* It lies in page-locked memory of the host. weir_host_free() and
 	 * weir_host_record() refuse other memory, and snapshots list it
@@ -57,10 +57,11 @@ struct traits {
 	 * are PyTorch's, for device memory; without them a request is rounded
 	 * to the granule. */
 	bool has_rounding;
-	/* A request above this has a segment of its own size that is not cut,
-	 * because a part of a registration cannot be given back to the system.
-	 * 0: options say which segments are cut. */
-	size_t cut_max;
+	/* The largest small size class. Larger ones are in pools of their own.
+	 * Where no options round requests, large ones are rounded to whole
+	 * pages. So they begin at a page as well, as programs expect of the
+	 * driver's page-locked memory. */
+	size_t small_max;
 
 	/* ---- What stays unused ---- */
 
@@ -80,9 +81,9 @@ struct traits {
 	/* ---- Thread caches ---- */
 
 	/* Cached blocks return to the pools at times, to merge with neighbours
-	 * there: page-locked memory in small blocks cannot be joined by mapping
-	 * it elsewhere, and would exceed its bound. In device memory, what a
-	 * thread uses stays cached: tcache.h, Note [What is in use stays]. */
+	 * there; otherwise page-locked memory would exceed its bound. In device
+	 * memory, what a thread uses stays cached: tcache.h, Note [What is in
+	 * use stays]. */
 	bool drains_caches;
 	/* A cache that lacks a size gets several blocks of it at once. With a
 	 * bound on unused memory that would be too much. */
@@ -93,7 +94,10 @@ struct traits {
 extern const struct traits traits_expandable;
 /* Memory of the device in segments of the driver, or of another source. */
 extern const struct traits traits_segments;
-/* Page-locked memory of the host. */
+/* Page-locked memory of the host in pieces from the driver, or of registered
+ * pages. */
 extern const struct traits traits_page_locked;
+/* Page-locked memory of the host, mapped bit by bit. */
+extern const struct traits traits_host_mapped;
 
 #endif

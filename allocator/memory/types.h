@@ -138,7 +138,6 @@ struct segment {
 	enum pool_kind kind;
 	bool expandable;
 	bool oversize;  /* counted as oversize: options may change */
-	bool shared;    /* host memory that may be cut */
 	bool alone;     /* lookup_is_alone() of its addresses */
 	uint64_t index; /* larger in later segments */
 
@@ -298,6 +297,7 @@ struct arena {
 	CUcontext context;  /* the primary context */
 	size_t granularity; /* bytes of the smallest mapping */
 	size_t total_bytes; /* of the device, or of the host */
+	int node;           /* of page-locked memory that is mapped: NUMA */
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
 	struct arena *main; /* the device's own arena; perhaps this one */
 	struct arena *next; /* the next of the device's other arenas */
@@ -340,12 +340,14 @@ struct arena {
 	struct nearby starts; /* leaf of the latest start that was named */
 	unsigned jobs;        /* under way, with the lock released at times */
 	size_t promised; /* bytes that jobs are allocating from the driver */
-	size_t shared_bytes; /* of segments of host memory that may be cut */
 	uint64_t tries;      /* requests that came to waiting so far */
 	uint64_t served; /* requests so far, and blocks that caches got ahead */
 	uint64_t looked; /* `served` when all caches were last walked */
 	uint64_t polled; /* `served` when streams were last polled */
-	uint64_t moves_paid_ns; /* and brief waits: policy_pay_moves() */
+	uint64_t moves_paid_ns; /* and brief waits: policy_pay() */
+	size_t most_pinned;     /* the most bytes held: pin_time.h */
+	size_t reserve_bytes;   /* so many stay held: host/reaper.c */
+	unsigned host_flags;    /* of enum weir_host_flags; constant */
 	uint64_t late_ns; /* the largest lateness seen of a stream, and the time
 			   * that was lost */
 	struct evidence evidence; /* of the cost of weir's waits */
@@ -366,6 +368,7 @@ struct arena {
 	struct source source;
 	bool own_source; /* its source is not the driver */
 	size_t granule;  /* of blocks below FINE_END */
+	size_t page;     /* of large blocks; WEIR_GRANULE in device memory */
 	/* Set under the lock and read without it. Flags that a reader sees too
 	 * late do no harm: an arena that was just made, or is in use again, has
 	 * no memory yet. */

@@ -39,7 +39,6 @@ struct counted {
 	uint64_t segments;
 	uint64_t inactive_splits;
 	size_t waiting;
-	size_t shared;
 	size_t cached;
 };
 
@@ -398,7 +397,6 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 	CHECK(check, "I-16", s->pins == count_pins(s->arena, s->addr, s->size),
 	    s->addr);
 	totals->segments += !s->expandable;
-	totals->shared += s->shared ? s->size : 0;
 	if (s->expandable)
 		check_handles(check, s);
 }
@@ -514,7 +512,6 @@ arena_check(struct arena *arena, struct check *check)
 		totals.reserved = 0;
 	check_totals(check, &arena->stats, &arena->tally, &totals);
 	check_pins(check, arena);
-	CHECK(check, "I-2", totals.shared == arena->shared_bytes, 0);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next)

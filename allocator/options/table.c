@@ -246,6 +246,26 @@ print_pinned_register(const struct options *o, char *text, size_t size)
 	print_flag(o->pinned_register, text, size);
 }
 
+/* In the order of enum host_source. */
+static const char *const pinned_sources[] = { "handles", "system", "driver" };
+
+static bool
+set_pinned_source(struct options *o, struct word word)
+{
+	for (unsigned i = 0; i < 3; i++)
+		if (word_is(word, pinned_sources[i])) {
+			o->pinned_source = i;
+			return true;
+		}
+	return false;
+}
+
+static void
+print_pinned_source(const struct options *o, char *text, size_t size)
+{
+	snprintf(text, size, "%s", pinned_sources[o->pinned_source]);
+}
+
 static bool
 set_pinned_background(struct options *o, struct word word)
 {
@@ -672,10 +692,15 @@ const struct entry option_entries[] = {
 	    "doubles each time the memory was needed again.",
 	    set_decay, print_decay },
 	{ "pinned_use_cuda_host_register", "bool", "False", "True or False",
-	    "Take pages of page-locked host memory from the system and "
-	    "register them, instead of allocating them with the driver: in "
-	    "huge pages, near the device.",
+	    "PyTorch's, for pages that are allocated faster. It has no "
+	    "effect: pinned_source says where pages come from.",
 	    set_pinned_register, print_pinned_register },
+	{ "pinned_source", "word", "handles", "handles, system or driver",
+	    "Where page-locked host memory comes from: handles of the "
+	    "driver, which are mapped where they are needed; pages of the "
+	    "system that are registered, also where the driver has no such "
+	    "handles; or cuMemHostAlloc().",
+	    set_pinned_source, print_pinned_source },
 	{ "pinned_num_register_threads", "threads", "1",
 	    "a power of two up to 128",
 	    "How many threads touch the pages before they are registered.",

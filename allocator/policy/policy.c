@@ -321,16 +321,21 @@ policy_brief_ns(void)
 }
 
 uint64_t
-policy_pay_moves(
-    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent)
+policy_moves_ns(uint64_t handles)
+{
+	return (uint64_t)(policy.move_us * 1e3 * (double)handles);
+}
+
+uint64_t
+policy_pay(
+    uint64_t paid_ns, uint64_t now_ns, uint64_t cost_ns, double delay_percent)
 {
 	double share = share_of(delay_percent);
-	double cost_ns = policy.move_us * 1e3 * (double)handles;
 	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
 
 	if (share == 0)
 		return paid_ns;
 	if (now_ns > earlier && paid_ns < now_ns - earlier)
 		paid_ns = now_ns - earlier;
-	return paid_ns + (uint64_t)(cost_ns / share);
+	return paid_ns + (uint64_t)((double)cost_ns / share);
 }

@@ -151,7 +151,7 @@ struct request_facts {
 	size_t held_bytes;      /* with the request */
 	size_t most_live_bytes; /* the peak of live bytes, with the request */
 	uint64_t now_ns;
-	uint64_t moves_paid_ns; /* policy_pay_moves() */
+	uint64_t moves_paid_ns; /* policy_pay() */
 	size_t request_bytes;
 	uint64_t elapsed_ns; /* since the program began */
 	uint64_t lost_ns;    /* by the host */
@@ -223,16 +223,19 @@ bool policy_may_wait_briefly(const struct request_facts *facts);
 /* The longest that it waits. */
 uint64_t policy_brief_ns(void);
 
+/* The time that it takes to move so many handles. */
+uint64_t policy_moves_ns(uint64_t handles);
+
 /*
- * Account for handles that were moved for a request, or for a brief wait, as
- * the handles that could have been moved meanwhile.
+ * Account for moves that took a time, or for a brief wait, or for page-locked
+ * memory that was given back or pinned again.
  *
- * @param paid_ns the time at which all earlier moves are paid; at first, the
+ * @param paid_ns the time at which all earlier ones are paid; at first, the
  * time of the first request
- * @return the time at which all moves are paid
+ * @return the time at which all are paid
  */
-uint64_t policy_pay_moves(
-    uint64_t paid_ns, uint64_t now_ns, uint64_t handles, double delay_percent);
+uint64_t policy_pay(
+    uint64_t paid_ns, uint64_t now_ns, uint64_t cost_ns, double delay_percent);
 
 /* With prefer:memory, the most bytes held before all free memory is moved
  * together. */

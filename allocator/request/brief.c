@@ -41,8 +41,8 @@ pay(struct request *r, uint64_t begin, uint64_t handles)
 {
 	struct arena *arena = r->heap->arena;
 
-	arena->moves_paid_ns = policy_pay_moves(
-	    arena->moves_paid_ns, begin, handles, r->options->delay_percent);
+	arena->moves_paid_ns = policy_pay(arena->moves_paid_ns, begin,
+	    policy_moves_ns(handles), r->options->delay_percent);
 }
 
 /* A poll during which the device's clock stands still, as a simulated one can,

@@ -167,8 +167,8 @@ note_live(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
-	if (arena->traits.is_bounded) /* reclaim_bound() notes it */
-		return arena->most_live;
+	if (arena->traits.is_bounded)
+		return reclaim_note_live(arena, r->rounded);
 	if (live < peak)
 		live = peak;
 	if (arena->most_live < live)
@@ -212,8 +212,7 @@ search_and_grow(struct request *r)
 static enum weir_status
 allocate_unrounded(struct request *r)
 {
-	size_t granule = r->heap->arena->granule;
-	size_t least = size_of_granule(granule, r->size);
+	size_t least = arena_size(r->heap->arena, r->size);
 
 	if (r->rounded == least)
 		return WEIR_ENOMEM;
@@ -469,9 +468,9 @@ grow_ahead(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	if (arena->traits.is_bounded)
+	if (arena->traits.is_bounded && may_move_enough(r))
 		reclaim_bound(arena, r->options, r->rounded);
-	else
+	else if (!arena->traits.is_bounded)
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
 	return grow_pool(r, may_move(r, MOVES_PART) ? GROW_MIXED : GROW_NEW);
@@ -619,7 +618,7 @@ ladder_allocate_idle(struct stream_heap *heap, const struct options *options,
 	struct request r;
 
 	request_init(&r, heap, options, size);
-	r.rounded = size_of_granule(heap->arena->granule, size);
+	r.rounded = arena_size(heap->arena, size);
 	search_begin(&r);
 	reclaim_poll(heap->arena, RECLAIM_SKIPS);
 	view_can_wait(&r.view);

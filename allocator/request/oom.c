@@ -75,7 +75,7 @@ static void
 gather_heap(
     struct arena *arena, const struct stream *stream, struct facts *facts)
 {
-	enum pool_kind kind = size_kind(facts->oom.rounded_bytes);
+	enum pool_kind kind = arena_kind(arena, facts->oom.rounded_bytes);
 
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {

@@ -329,6 +329,15 @@ oldest_idle(struct arena *arena, uint64_t latest)
 	return oldest != NULL && oldest->freed_at <= latest ? oldest : NULL;
 }
 
+/* The bytes that may go back. */
+static size_t
+beyond_reserve(const struct arena *arena)
+{
+	size_t held = arena->stats.reserved_bytes.all.current;
+
+	return held > arena->reserve_bytes ? held - arena->reserve_bytes : 0;
+}
+
 /*
  * The longest unused row none of whose blocks is in the index, because each
  * handle in it lies under several of them. There are such rows only where
@@ -405,11 +414,12 @@ shed(struct arena *arena, struct amount *amount)
 	uint64_t now = order_tick();
 	if (amount->latest > now)
 		amount->latest = now;
-	while (freed < amount->want && amount->pieces > 0 &&
+	size_t want = min_size(amount->want, beyond_reserve(arena));
+	while (freed < want && amount->pieces > 0 &&
 	    (block = oldest_block(arena, amount->latest)) != NULL) {
 		struct span row = row_around(block, amount->latest);
 		CUdeviceptr addr = block->addr;
-		size_t bytes = segment_release(&row, amount->want - freed);
+		size_t bytes = segment_release(&row, want - freed);
 		if (bytes == 0)
 			put_off(arena, addr);
 		freed += bytes;
@@ -473,21 +483,28 @@ unused_bytes(const struct arena *arena)
 	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes);
 }
 
+size_t
+reclaim_note_live(struct arena *arena, size_t rounded)
+{
+	size_t live =
+	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
+	    rounded;
+
+	if (arena->most_live < live)
+		arena->most_live = live;
+	return arena->most_live;
+}
+
 void
 reclaim_bound(
     struct arena *arena, const struct options *options, size_t rounded)
 {
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
-	size_t live =
-	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
-	    rounded;
 	size_t held =
 	    arena_held(arena) + segment_size_for(arena, options, rounded);
-
-	if (arena->most_live < live)
-		arena->most_live = live;
 	size_t spare = arena->most_live / share;
+
 	if (spare < HOST_SPARE_LEAST)
 		spare = HOST_SPARE_LEAST;
 	if (held > arena->most_live + spare)

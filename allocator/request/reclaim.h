@@ -33,6 +33,10 @@ void reclaim_look(struct arena *arena);
 /* Collect garbage: garbage_collection_threshold. */
 void reclaim_collect(struct arena *arena, const struct options *options);
 
+/* Note the peak of requested bytes, with a request, and return it: for memory
+ * with a bound. */
+size_t reclaim_note_live(struct arena *arena, size_t rounded);
+
 /* Memory with a bound: before more is allocated for a request, give back memory
  * that is held beyond the peak of requested bytes and an eighth of it. */
 void reclaim_bound(

@@ -49,7 +49,7 @@ search_own(struct request *r)
 	struct stream_heap *mine = r->heap;
 
 	return pool_take(&mine->pool[r->kind], r->options, r->rounded,
-	    mine == mine->arena->any_heap, &r->got);
+	    heap_is_device_scope(mine), &r->got);
 }
 
 /* Serve a request of a stream from the best run of complete memory. */

@@ -17,6 +17,8 @@
 	X(launch_ns, 3000, 0, 1000000000)                                      \
 	X(device_gbps, 4000, 1, 1000000)                                       \
 	X(host_gbps, 50, 1, 1000000)                                           \
+	X(host_percent, 100, 0, 100000)                                        \
+	X(host_handles, 1, 0, 1)                                               \
 	X(uninitialized, 0, 0, 1)                                              \
 	X(fabric, 0, 0, 2)                                                     \
 	X(rdma, 0, 0, 1)                                                       \

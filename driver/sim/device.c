@@ -18,7 +18,9 @@ device_init(struct device *device, int ordinal)
 
 	snprintf(name, sizeof(name), "simcuda-device-%d", ordinal);
 	device->ordinal = ordinal;
-	device->limit_bytes = (size_t)conf.memory_mb << 20;
+	device->limit_bytes = ordinal == SPACE_MACHINE ?
+	    machine_bytes() :
+	    (size_t)conf.memory_mb << 20;
 	device->fd = memfd_create(name, MFD_CLOEXEC);
 	return device->fd >= 0;
 }
@@ -150,6 +152,7 @@ static const struct {
 	{ CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1 },
 	{ CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
 	{ CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1 },
+	{ CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0 },
 };
 
 /* The range of attribute numbers in this version; unused ones have the value 0.
@@ -169,6 +172,11 @@ get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 		*value = device + 1;
 	if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)
 		*value = conf.fabric > 0;
+	if (attribute ==
+		CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+	    attribute ==
+		CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
+		*value = has_host_handles();
 	if (attribute ==
 	    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
 		*value = (int)conf.rdma;

@@ -144,6 +144,8 @@ init(unsigned flags)
 		if (!device_init(&sim.devices[i], i))
 			return CUDA_ERROR_OPERATING_SYSTEM;
 	}
+	if (!device_init(&sim.machine, SPACE_MACHINE))
+		return CUDA_ERROR_OPERATING_SYSTEM;
 	sim.n_devices = (int)conf.devices;
 	event_hold_all(conf.seed, conf.hold_ns);
 	sim.state = SIM_READY;

@@ -10,6 +10,33 @@
 
 enum { HOST_PAGE = 4096 };
 
+/*
+ * The time that calls take: as on a machine with H200s and driver 580, for one
+ * device. SIMCUDA_CONF's host_percent scales it.
+ */
+static const struct {
+	uint64_t ns, ns_a_mib;
+} page_costs[] = {
+	[PAGES_ALLOC] = { 300000, 500000 },
+	[PAGES_FREE] = { 100000, 150000 },
+	[PAGES_REGISTER] = { 20000, 30000 },
+	[PAGES_UNREGISTER] = { 20000, 22000 },
+	[PAGES_CREATE] = { 50000, 205000 },
+	[PAGES_RELEASE] = { 20000, 20000 },
+	[PAGES_ACCESS] = { 150000, 29000 },
+	[PAGES_UNMAP] = { 100000, 23000 },
+};
+
+void
+pages_spend(enum page_call call, size_t bytes)
+{
+	double mib = (double)bytes / (1 << 20);
+	double ns = (double)page_costs[call].ns +
+	    mib * (double)page_costs[call].ns_a_mib;
+
+	time_spend((uint64_t)(ns * (double)conf.host_percent / 100));
+}
+
 static uint64_t
 map_host(size_t size)
 {
@@ -21,7 +48,7 @@ map_host(size_t size)
 
 /* Locked pages need physical memory, so there cannot be more than the machine
  * has. */
-static size_t
+size_t
 machine_bytes(void)
 {
 	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -62,9 +89,11 @@ host_alloc(void **address, size_t size, unsigned flags)
 		return CUDA_SUCCESS;
 	}
 	code = host_new(RANGE_HOST, size, flags, &range);
-	if (code == CUDA_SUCCESS)
-		*address = handle_pointer(range->start);
-	return code;
+	if (code != CUDA_SUCCESS)
+		return code;
+	pages_spend(PAGES_ALLOC, size);
+	*address = handle_pointer(range->start);
+	return CUDA_SUCCESS;
 }
 
 CUresult
@@ -129,6 +158,8 @@ host_end(void *address, enum range_kind kind, CUresult missing)
 	/* Another thread may have freed it while this one waited. */
 	if (memory_find(handle_bits(address)) != range)
 		return missing;
+	pages_spend(
+	    kind == RANGE_HOST ? PAGES_FREE : PAGES_UNREGISTER, range->size);
 	memory_free(range);
 	return CUDA_SUCCESS;
 }
@@ -161,6 +192,7 @@ cuMemHostRegister_v2(void *address, size_t size, unsigned int flags)
 		return gate_leave(range_is_host(range) ?
 			CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
 			CUDA_ERROR_INVALID_VALUE);
+	pages_spend(PAGES_REGISTER, size);
 	range = range_new(RANGE_REGISTERED, handle_bits(address), size);
 	range->flags = flags;
 	range_own(range, sim.here);
@@ -201,9 +233,13 @@ cuMemHostGetFlags(unsigned int *flags, void *address)
 	struct range *range = memory_find(handle_bits(address));
 
 	if (code == CUDA_SUCCESS &&
-	    (flags == NULL || range == NULL || range->kind != RANGE_HOST))
+	    (flags == NULL || range == NULL ||
+		(range->kind != RANGE_HOST &&
+		    (range->kind != RANGE_MAPPING || !range_is_host(range)))))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		*flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+		*flags = CU_MEMHOSTALLOC_DEVICEMAP |
+		    (range->kind == RANGE_MAPPING ? CU_MEMHOSTALLOC_PORTABLE :
+						    range->flags);
 	return gate_leave(code);
 }

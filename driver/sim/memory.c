@@ -51,7 +51,8 @@ range_is_released(const struct range *range)
 bool
 range_is_host(const struct range *range)
 {
-	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
+	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED ||
+	    (range->kind == RANGE_MAPPING && phys_is_host(range->phys));
 }
 
 /* ---- accesses ----------------------------------------------------------- */
@@ -149,7 +150,10 @@ range_check(const struct range *range, enum access_mode mode,
 
 	if (range->freed)
 		return "that was freed before";
-	if (range_is_host(range) || range->kind == RANGE_MANAGED)
+	if (range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED ||
+	    range->kind == RANGE_MANAGED)
+		return NULL;
+	if (context == NULL && range_is_host(range))
 		return NULL;
 	bit = 1u << (context != NULL ? context->device->ordinal :
 				       range->phys->device->ordinal);

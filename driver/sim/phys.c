@@ -14,6 +14,12 @@
 
 #include "driver/sim/sim.h"
 
+bool
+phys_is_host(const struct phys *phys)
+{
+	return phys->device == &sim.machine;
+}
+
 static bool
 file_extend(struct device *device, uint64_t bytes)
 {

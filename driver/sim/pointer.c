@@ -41,6 +41,8 @@ answer_flag(bool value)
 static int
 ordinal_of(const struct range *range)
 {
+	if (range->phys != NULL && phys_is_host(range->phys))
+		return 0;
 	if (range->phys != NULL)
 		return range->phys->device->ordinal;
 	return range->context->device->ordinal;

@@ -663,6 +663,24 @@ bool phys_map(const struct phys *phys, size_t size, uint64_t address, int prot);
 /* Reserve address space without memory; 0 if there is none. */
 uint64_t address_reserve(size_t size, size_t alignment, uint64_t hint);
 void address_release(uint64_t address, size_t size);
+/* Can cuMemCreate() allocate page-locked memory, as from CUDA 12.2 on? */
+bool has_host_handles(void);
+/* Is it page-locked memory of the machine? */
+bool phys_is_host(const struct phys *phys);
+/* Let the virtual time pass that a call takes for page-locked memory. */
+enum page_call {
+	PAGES_ALLOC,
+	PAGES_FREE,
+	PAGES_REGISTER,
+	PAGES_UNREGISTER,
+	PAGES_CREATE,
+	PAGES_RELEASE,
+	PAGES_ACCESS,
+	PAGES_UNMAP
+};
+void pages_spend(enum page_call call, size_t bytes);
+/* Bytes of page-locked memory that the machine can have. */
+size_t machine_bytes(void);
 /* Unmap the memory and keep the addresses reserved. */
 bool address_clear(uint64_t address, size_t size);
 
@@ -705,8 +723,9 @@ CUresult kernel_action(
 
 /* ---- checks (race.c) ---------------------------------------------------- */
 
-/* Spaces of race.c; smaller numbers are devices. */
-enum { SPACE_HOST = SIM_DEVICES, SPACE_FOREIGN };
+/* Spaces of race.c; smaller numbers are devices. SPACE_MACHINE is page-locked
+ * memory of cuMemCreate(). */
+enum { SPACE_HOST = SIM_DEVICES, SPACE_FOREIGN, SPACE_MACHINE };
 
 void race_access(unsigned space, uint64_t offset, const struct access *access,
     const struct op *op);
@@ -741,6 +760,7 @@ struct sim {
 	enum { SIM_NEW, SIM_READY, SIM_FORKED, SIM_ENDED } state;
 	int n_devices;
 	struct device devices[SIM_DEVICES];
+	struct device machine; /* page-locked memory of cuMemCreate() */
 	struct context *contexts;
 	struct tree memory;
 	struct tree reservations;

@@ -69,11 +69,38 @@ cuMemAddressFree(CUdeviceptr address, size_t size)
 
 /* ---- handles ------------------------------------------------------------ */
 
+/* Does the location name memory of the machine? It has one NUMA node, 0. */
+static bool
+is_host_location(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	    location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+	    (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+		location->id == 0);
+}
+
+bool
+has_host_handles(void)
+{
+	return conf.host_handles != 0 && conf.version >= 12020;
+}
+
+static struct device *
+store_of(const CUmemLocation *location)
+{
+	return is_host_location(location) ? &sim.machine :
+					    device_find(location->id);
+}
+
 static CUresult
 check_prop(const CUmemAllocationProp *prop)
 {
 	if (prop == NULL || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (is_host_location(&prop->location))
+		return !has_host_handles() || prop->requestedHandleTypes != 0 ?
+		    CUDA_ERROR_NOT_SUPPORTED :
+		    CUDA_SUCCESS;
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (device_find(prop->location.id) == NULL)
@@ -113,8 +140,10 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	if (code == CUDA_SUCCESS)
 		code = check_prop(prop);
 	if (code == CUDA_SUCCESS)
-		code = phys_new(device_find(prop->location.id), size, &phys);
+		code = phys_new(store_of(&prop->location), size, &phys);
 	if (code == CUDA_SUCCESS) {
+		if (phys_is_host(phys))
+			pages_spend(PAGES_CREATE, size);
 		phys->prop = *prop;
 		*handle = phys_handle(phys);
 		phys_drop(phys);
@@ -134,6 +163,8 @@ cuMemRelease(CUmemGenericAllocationHandle handle)
 	if (phys == NULL)
 		return gate_leave(CUDA_ERROR_INVALID_VALUE);
 	if (--phys->handle_refs == 0) {
+		if (phys_is_host(phys))
+			pages_spend(PAGES_RELEASE, phys->size);
 		handle_drop(HANDLE_PHYS, phys->handle);
 		phys->handle = 0;
 		phys_drop(phys);
@@ -270,6 +301,8 @@ cuMemUnmap(CUdeviceptr address, size_t size)
 	while ((range = tree_at_or_after(&sim.memory, address)) != NULL &&
 	    range->start < address + size) {
 		memory_check_unused(range, "unmapping");
+		if (range_is_host(range))
+			pages_spend(PAGES_UNMAP, range->size);
 		range_free(range);
 	}
 	return gate_leave(CUDA_SUCCESS);
@@ -283,9 +316,12 @@ check_access(const CUmemAccessDesc *access, size_t n)
 	if (access == NULL || n == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n; i++) {
-		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		const CUmemLocation *location = &access[i].location;
+
+		if (!is_host_location(location) &&
+		    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 			return CUDA_ERROR_NOT_SUPPORTED;
-		if (device_find(access[i].location.id) == NULL)
+		if (store_of(location) == NULL)
 			return CUDA_ERROR_INVALID_DEVICE;
 		if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 		    access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
@@ -295,10 +331,17 @@ check_access(const CUmemAccessDesc *access, size_t n)
 	return CUDA_SUCCESS;
 }
 
+/* The bit of a location in a range's access rights. */
+static uint32_t
+bit_of(const CUmemLocation *location)
+{
+	return 1u << store_of(location)->ordinal;
+}
+
 static void
 grant(struct range *range, const CUmemAccessDesc *access)
 {
-	uint32_t bit = 1u << access->location.id;
+	uint32_t bit = bit_of(&access->location);
 
 	range->can_read &= ~bit;
 	range->can_write &= ~bit;
@@ -363,8 +406,15 @@ cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
 		code = check_access(access, n_access);
 	if (code == CUDA_SUCCESS && whole_mappings(address, size) == NULL)
 		code = CUDA_ERROR_INVALID_VALUE;
+	/* Device memory has no access by the host. */
+	for (size_t i = 0; code == CUDA_SUCCESS && i < n_access; i++)
+		if (is_host_location(&access[i].location) &&
+		    !range_is_host(memory_find(address)))
+			code = CUDA_ERROR_NOT_SUPPORTED;
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
+	if (range_is_host(memory_find(address)))
+		pages_spend(PAGES_ACCESS, size);
 	while (at < address + size) {
 		struct range *range = memory_find(at);
 
@@ -390,12 +440,13 @@ cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 		range->kind != RANGE_MAPPING))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS &&
-	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-		device_find(location->id) == NULL))
+	    ((!is_host_location(location) &&
+		 location->type != CU_MEM_LOCATION_TYPE_DEVICE) ||
+		store_of(location) == NULL))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code != CUDA_SUCCESS)
 		return gate_leave(code);
-	bit = 1u << location->id;
+	bit = bit_of(location);
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	if ((range->can_write & bit) != 0)
 		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

@@ -23,23 +23,24 @@
  * Memory held
  *
  * Sizes below 4 KiB are rounded up to multiples of 64 bytes, sizes up to 256
- * KiB to multiples of 512. Both are cut from segments of 256 KiB to 2 MiB,
- * larger ones the more memory is held. Each larger request has a segment of its
- * own, exact to the page; a cached one serves requests that leave at most an
- * eighth of it unused. So from 512 bytes on less than an eighth of a block is
- * lost.
+ * KiB to multiples of 512, larger ones to whole pages. So from 512 bytes on
+ * less than an eighth of a block is lost. Blocks are cut from free memory, and
+ * free neighbours merge.
  *
- * Before weir takes more memory from the system, it gives back the memory that
- * it holds above a bound. The bound is nine eighths of the peak in use since
- * the last trim or decay (prefer:speed: 1.5 times that peak), and never less
- * than the peak plus 16 MiB. Memory that has been unused for decay_ms goes back
- * in time. Options: pinned_limit_mb, pinned_idle_mb,
- * pinned_use_cuda_host_register, pinned_num_register_threads,
+ * Memory comes in handles of the driver of 2 to 8 MiB, which are mapped where a
+ * request needs them; where the driver has none, in registered pages
+ * (pinned_source). Before weir takes more memory from the system, it moves or
+ * gives back what it holds above a bound. The bound is nine eighths of the peak
+ * in use since the last trim or decay (prefer:speed: 1.5 times that peak), and
+ * never less than the peak plus 16 MiB. That may take half of delay_percent of
+ * the program's time (pin_delay_ns); beyond that weir holds more instead.
+ * Memory that has been unused for decay_ms goes back in time. Options:
+ * pinned_source, pinned_limit_mb, pinned_idle_mb, pinned_num_register_threads,
  * pinned_reserve_segment_size_mb, pinned_use_background_threads.
  *
- * Memory is allocated on behalf of a device, in its context. Registered pages
- * are on the device's NUMA node, in huge pages if the system has them. All
- * devices can use the memory. A reset of the device ends it.
+ * Memory is allocated on behalf of a device, in its context, on the device's
+ * NUMA node if that has room. All devices can use the memory. A reset of the
+ * device ends it.
  *
  * The rules of <weir/weir.h> hold: sizes are bytes, a failed call changes
  * nothing, and every call is thread-safe. Any thread may record and free what
@@ -84,10 +85,9 @@ enum weir_host_flags {
 WEIR_API void *weir_host_malloc(size_t size);
 
 /**
- * As weir_host_malloc(), for a named device and with flags. The flags are for
- * memory that the driver allocates. Registered memory
- * (pinned_use_cuda_host_register) is portable and mapped whatever they are;
- * write-combined memory is never registered.
+ * As weir_host_malloc(), for a named device and with flags. Memory from handles
+ * and registered memory are portable and mapped whatever the flags are. Write-
+ * combined memory always comes from cuMemHostAlloc().
  *
  * @param device  a device, or WEIR_DEVICE_CURRENT
  * @param size    bytes, > 0
@@ -163,6 +163,28 @@ WEIR_API enum weir_status weir_host_register(
 WEIR_API enum weir_status weir_host_unregister(void *ptr);
 
 /**
+ * Prepare page-locked memory ahead. A thread of weir's takes it from the system
+ * until `bytes` are held, used ones included. From then on so many stay held:
+ * neither weir_host_trim() nor decay_ms give them back. Requests do not wait
+ * for the thread; they are served by what there is, or take memory themselves.
+ * Pinning takes some 0.25 s for each GiB.
+ *
+ * The option pinned_reserve_segment_size_mb does the same for each kind of
+ * memory, at its first request.
+ *
+ * @param device  a device, or WEIR_DEVICE_CURRENT
+ * @param bytes   of the memory that weir_host_malloc() allocates; 0 ends the
+ *                reserve, and its memory may go back
+ * @return WEIR_OK; WEIR_EHOSTMEM if the machine has less memory;
+ *         WEIR_ENODEVICE; any failure of weir_init(). That the system has no
+ *         more memory, or pinned_limit_mb is reached, is no failure: the
+ *         reserve is what there is, as weir_host_stats() tells.
+ *
+ * Does not wait.
+ */
+WEIR_API enum weir_status weir_host_reserve(int device, size_t bytes);
+
+/**
  * Give unused page-locked memory back to the system, the longest unused first.
  * Waits for pending blocks. Memory that the driver does not take back stays.
  *
@@ -178,7 +200,7 @@ WEIR_API enum weir_status weir_host_trim(
 /**
  * The statistics of page-locked memory allocated on behalf of a device; none of
  * it is in weir_stats(). Names have the same meaning as there, with the system
- * in the driver's place; small is up to 1 MiB. Memory registered by the caller
+ * in the driver's place; small is up to 256 KiB. Memory registered by the caller
  * is not counted. A device with no such memory reads as all zeros.
  *
  * @param device  a device, or WEIR_DEVICE_CURRENT

@@ -410,6 +410,11 @@ struct weir_stat3 {
  * num_map_calls         physical pieces mapped into expandable segments
  * num_unmap_calls       calls that unmapped ranges of such segments
  * remapped_bytes        bytes of physical memory mapped at another address
+ * pin_ns                how long the driver took to page-lock memory
+ * unpin_ns              how long it took to give page-locked memory back
+ * pin_delay_ns          of both, and of mapping page-locked memory elsewhere,
+ *                       what weir's caching cost: all but the first pinning of
+ *                       as many bytes as are held. 0 in weir_stats()
  *
  * Requests that their stream's own free memory could not serve at once, by what
  * served them, and the bytes that they asked for (served_..._bytes). All other
@@ -443,6 +448,9 @@ struct weir_stat3 {
 	X(num_map_calls)                                                       \
 	X(num_unmap_calls)                                                     \
 	X(remapped_bytes)                                                      \
+	X(pin_ns)                                                              \
+	X(unpin_ns)                                                            \
+	X(pin_delay_ns)                                                        \
 	X(num_served_anywhere)                                                 \
 	X(served_anywhere_bytes)                                               \
 	X(num_served_ready)                                                    \

@@ -86,11 +86,21 @@ public:
 		convert_host(to, sum, 0);
 		set_num_host_alloc(to, sum.num_device_alloc, 0);
 		set_num_host_free(to, sum.num_device_free, 0);
-		to.host_alloc_time.count =
-		    static_cast<int64_t>(sum.num_device_alloc);
-		to.host_free_time.count =
-		    static_cast<int64_t>(sum.num_device_free);
+		set_duration(
+		    to.host_alloc_time, sum.num_device_alloc, sum.pin_ns);
+		set_duration(
+		    to.host_free_time, sum.num_device_free, sum.unpin_ns);
 		return to;
+	}
+
+	/* Durations are in microseconds. weir keeps no longest and no shortest
+	 * one. */
+	template <typename Duration>
+	static void
+	set_duration(Duration &to, uint64_t count, uint64_t ns)
+	{
+		to.count = static_cast<int64_t>(count);
+		to.total = static_cast<int64_t>(ns / 1000);
 	}
 
 	void

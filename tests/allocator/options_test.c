@@ -49,6 +49,7 @@ static const char *const defaults[][2] = {
 	{ "delay_percent", "1" },
 	{ "decay_ms", "10000" },
 	{ "pinned_use_cuda_host_register", "False" },
+	{ "pinned_source", "handles" },
 	{ "pinned_num_register_threads", "1" },
 	{ "pinned_reserve_segment_size_mb", "0" },
 	{ "pinned_use_background_threads", "False" },

@@ -47,15 +47,6 @@ TEST(a_request_is_rounded_up_to_a_multiple_of_512_bytes)
 		EXPECT_EQ(class_of(table[i].request), table[i].rounded);
 }
 
-TEST(a_request_of_up_to_1_mib_is_small)
-{
-	EXPECT_EQ(size_kind(512), POOL_SMALL);
-	EXPECT_EQ(size_kind(MIB), POOL_SMALL);
-	EXPECT_EQ(size_kind(MIB + 512), POOL_LARGE);
-	EXPECT_EQ(size_kind(class_of(MIB)), POOL_SMALL);
-	EXPECT_EQ(size_kind(class_of(MIB + 1)), POOL_LARGE);
-}
-
 TEST(driver_segments_have_the_sizes_of_the_table)
 {
 	static const struct {
@@ -271,30 +262,42 @@ TEST(oversize_blocks_serve_oversize_requests_of_nearly_their_size)
 
 /* ---- Page-locked host memory ------------------------------------------- */
 
-TEST(host_segments_are_shared_up_to_256_kib_and_exact_to_the_page_above)
-{
-	EXPECT_EQ(size_host_segment(256 * KIB, 0, 4096), 2 * MIB);
-	EXPECT_EQ(size_host_segment(256 * KIB + 512, 0, 4096), 260 * KIB);
-	EXPECT_EQ(size_host_segment(256 * KIB + 512, 0, 65536), 320 * KIB);
-	EXPECT_EQ(size_host_segment(3 * MIB, 0, 4096), 3 * MIB);
-}
-
-TEST(a_shared_host_segment_fits_eight_and_is_a_small_part_of_held_memory)
+TEST(a_small_host_segment_fits_eight_and_is_a_small_part_of_held_memory)
 {
 	for (size_t size = 64; size <= 256 * KIB; size += 64) {
-		size_t least = size_host_segment(size, 0, 4096);
+		size_t least = size_host_segment(POOL_SMALL, size, 0);
 		EXPECT_GE(least, 8 * size);
 		EXPECT(least == 256 * KIB || least < 16 * size);
 		for (size_t held = MIB; held <= 256 * MIB; held *= 4) {
-			size_t segment = size_host_segment(size, held, 4096);
+			size_t segment =
+			    size_host_segment(POOL_SMALL, size, held);
 			EXPECT(segment == least || segment <= held / 32);
 			EXPECT_LE(segment, 2 * MIB);
 			EXPECT_GE(segment, least);
 		}
 	}
-	EXPECT_EQ(size_host_segment(64, 15 * MIB, 4096), 256 * KIB);
-	EXPECT_EQ(size_host_segment(64, 16 * MIB, 4096), 512 * KIB);
-	EXPECT_EQ(size_host_segment(64, 64 * MIB, 4096), 2 * MIB);
+	EXPECT_EQ(size_host_segment(POOL_FINE, 64, 15 * MIB), 256 * KIB);
+	EXPECT_EQ(size_host_segment(POOL_FINE, 64, 16 * MIB), 512 * KIB);
+	EXPECT_EQ(size_host_segment(POOL_FINE, 64, 64 * MIB), 2 * MIB);
+}
+
+TEST(a_large_host_segment_is_an_eighth_of_held_memory_or_the_request)
+{
+	static const struct {
+		size_t request, held, segment;
+	} rows[] = {
+		{ 260 * KIB, 0, 260 * KIB },
+		{ 3 * MIB, 0, 3 * MIB },
+		{ 3 * MIB, 15 * MIB, 3 * MIB },
+		{ 3 * MIB, 32 * MIB, 4 * MIB },
+		{ 3 * MIB, 1024 * MIB, 64 * MIB },
+		{ 100 * MIB, 1024 * MIB, 100 * MIB },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		EXPECT_EQ(size_host_segment(POOL_LARGE, rows[i].request,
+			      rows[i].held),
+		    rows[i].segment);
 }
 
 TEST(host_sizes_lose_an_eighth_at_most_from_512_bytes_on)
@@ -306,12 +309,4 @@ TEST(host_sizes_lose_an_eighth_at_most_from_512_bytes_on)
 		EXPECT(n < 512 || (fine - n) * 8 < n);
 		EXPECT_EQ(size_of_granule(512, n), round_up(n, 512));
 	}
-}
-
-TEST(host_blocks_serve_requests_that_leave_an_eighth_of_theirs_at_most)
-{
-	EXPECT(size_host_serves(8 * MIB, 8 * MIB));
-	EXPECT(size_host_serves(9 * MIB, 8 * MIB));
-	EXPECT(!size_host_serves(9 * MIB + 512, 8 * MIB));
-	EXPECT(!size_host_serves(16 * MIB, 8 * MIB));
 }

@@ -16,7 +16,7 @@
 #include "tests/support/arena.h"
 
 static const struct traits *const tables[] = { &traits_expandable,
-	&traits_segments, &traits_page_locked };
+	&traits_segments, &traits_page_locked, &traits_host_mapped };
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 static const char *
@@ -66,7 +66,7 @@ TEST(driver_segments_differ_from_expandable_ones_in_mapping_alone)
 	EXPECT_EQ(a->has_streams, b->has_streams);
 	EXPECT_EQ(a->is_observed, b->is_observed);
 	EXPECT_EQ(a->has_rounding, b->has_rounding);
-	EXPECT_EQ(a->cut_max, b->cut_max);
+	EXPECT_EQ(a->small_max, b->small_max);
 	EXPECT_EQ(a->is_bounded, b->is_bounded);
 	EXPECT_EQ(a->has_idle_limit, b->has_idle_limit);
 	EXPECT_EQ(a->decay_requests, b->decay_requests);
@@ -84,6 +84,8 @@ TEST(each_memory_has_the_traits_of_its_source)
 	EXPECT_STR_EQ(name_of(take_from(pool, 512, NULL)), own);
 	EXPECT_STR_EQ(
 	    name_of(take_from(segments, 512, NULL)), traits_segments.name);
+	EXPECT_STR_EQ(name_of(weir_host_malloc(512)), traits_host_mapped.name);
+	conf("pinned_source:system");
 	EXPECT_STR_EQ(name_of(weir_host_malloc(512)), traits_page_locked.name);
 	expect_healthy();
 }

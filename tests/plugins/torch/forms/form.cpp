@@ -295,6 +295,7 @@ check_host()
 #endif
 	NEED(stats.num_host_alloc > 0);
 	NEED(stats.host_alloc_time.count == stats.num_host_alloc);
+	NEED(stats.host_alloc_time.total > 0);
 #endif
 }
 

@@ -1,0 +1,55 @@
+/*
+ * The time that the driver's calls for page-locked memory take.
+ */
+#include "allocator/memory/pin_time.h"
+
+#include "allocator/memory/arena.h"
+#include "driver/driver.h"
+
+uint64_t
+pin_time_now(const struct arena *arena)
+{
+	return arena->traits.is_page_locked ? driver_time_ns() : 0;
+}
+
+void
+pin_time_moved(struct arena *arena, uint64_t ns)
+{
+	const struct options *options = options_peek();
+
+	if (!arena->traits.is_page_locked || options == NULL)
+		return;
+	arena->stats.pin_delay_ns += ns;
+	arena->moves_paid_ns = policy_pay(
+	    arena->moves_paid_ns, driver_time_ns(), ns, options->delay_percent);
+}
+
+void
+pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes)
+{
+	if (!arena->traits.is_page_locked || bytes == 0)
+		return;
+	uint64_t ns = driver_time_ns() - began_ns;
+	size_t held = arena->stats.reserved_bytes.all.current + bytes;
+	size_t first =
+	    held > arena->most_pinned ? held - arena->most_pinned : 0;
+
+	arena->stats.pin_ns += ns;
+	if (first >= bytes)
+		first = bytes;
+	if (arena->most_pinned < held)
+		arena->most_pinned = held;
+	pin_time_moved(arena,
+	    (uint64_t)((double)ns * (double)(bytes - first) / (double)bytes));
+}
+
+void
+pin_time_gave(struct arena *arena, uint64_t began_ns)
+{
+	if (!arena->traits.is_page_locked)
+		return;
+	uint64_t ns = driver_time_ns() - began_ns;
+
+	arena->stats.unpin_ns += ns;
+	pin_time_moved(arena, ns);
+}
