@@ -101,6 +101,10 @@
 	    "attempt to terminate a thread-local capture sequence from "       \
 	    "another thread")                                                  \
 	X(CUDA_ERROR_TIMEOUT, 909, "wait operation timed out")                 \
+	X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, 910,                           \
+	    "the graph update was not performed because it included "          \
+	    "changes which violated constraints specific to "                  \
+	    "instantiated graph update")                                       \
 	X(CUDA_ERROR_INVALID_RESOURCE_TYPE, 914,                               \
 	    "invalid resource type or operation")                              \
 	X(CUDA_ERROR_UNKNOWN, 999, "unknown error")

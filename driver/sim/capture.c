@@ -165,6 +165,7 @@ capture_node(struct stream *stream, CUgraphNodeType type, CUresult *why)
 	}
 	node = graph_add(
 	    stream->capture->graph, type, stream->deps, stream->n_deps);
+	node->context = stream->context;
 	stream->n_deps = 0;
 	deps_add(stream, node);
 	return node;

@@ -15,6 +15,7 @@ struct node {
 	uint64_t handle;
 	struct graph *graph;
 	CUgraphNodeType type;
+	struct context *context; /* where it runs; NULL: where it is launched */
 	struct action action;
 	/* For nodes that record an event or wait for one. */
 	uint64_t event;
@@ -42,11 +43,20 @@ struct capture {
 	bool invalidated;
 };
 
+/* A node as it was when its graph was instantiated, or as it was changed
+ * since. */
+struct exec_node {
+	struct action action;
+	struct operand to, from; /* the memory of a copy or fill */
+};
+
 struct exec {
 	struct exec *next; /* list of all executable graphs */
 	unsigned refs;     /* its handle and its launches */
 	uint64_t handle;
 	struct graph *graph;
+	struct exec_node *nodes; /* by index; the graph may have more now */
+	size_t n;
 	unsigned long long flags;
 	size_t *line_of;    /* for each node; 0 is the stream's own line */
 	struct line *lines; /* the other lines, from 1 on */
@@ -91,6 +101,8 @@ struct node *graph_add(struct graph *graph, CUgraphNodeType type,
     struct node *const *deps, size_t n_deps);
 struct exec *exec_new(struct graph *graph, unsigned long long flags);
 void exec_drop(struct exec *exec);
+/* Remember the memory that the node's work is on. */
+void exec_note_operands(struct exec_node *node);
 /* Schedule the nodes; returns when the last one is done. */
 uint64_t launch_start(struct launch *launch, uint64_t start_ns);
 void launch_free(struct launch *launch);

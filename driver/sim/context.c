@@ -77,6 +77,16 @@ context_find(CUcontext handle, CUresult *why)
 }
 
 struct context *
+context_by_id(uint64_t id)
+{
+	struct context *context = sim.contexts;
+
+	while (context != NULL && context->id != id)
+		context = context->next;
+	return context;
+}
+
+struct context *
 context_current(CUresult *why)
 {
 	struct thread *thread = thread_self();

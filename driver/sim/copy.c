@@ -1,10 +1,12 @@
 /*
- * Copies and fills.
+ * Copies.
  *
  * An address is in device memory or pinned host memory, which the driver knows,
  * or in pageable host memory. Copies from pageable memory read it during the
  * call, and copies to it are finished when the call returns. Calls without a
- * stream use the default stream and wait for the copy.
+ * stream use the default stream and wait for the copy. A copy reaches memory of
+ * every device: the driver stages it where two devices have no access to each
+ * other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,35 +14,38 @@
 #include "driver/sim/capture.h"
 #include "driver/sim/sim.h"
 
-enum side { SIDE_ANY, SIDE_DEVICE, SIDE_HOST };
-
-/* A copy as the caller states it. */
-struct request {
-	uint64_t to;
-	uint64_t from;
-	size_t size;
-	enum side to_side, from_side;
-	bool between_peers;
-	CUcontext contexts[2]; /* of peers; NULL is accepted */
-};
-
-/* Can the memory be of the kind that the call says? */
-static bool
-side_fits(uint64_t address, size_t size, enum side side, bool *pageable)
+bool
+side_fits(const struct access *access, enum side side, bool *pageable)
 {
-	struct range *range = memory_find(address);
+	size_t n = access_rows(access);
 
 	*pageable = false;
-	if (range != NULL)
-		return !range->released && memory_covers(address, size);
-	*pageable = memory_is_pageable(address, size);
-	return side != SIDE_DEVICE && address != 0 && *pageable;
+	for (size_t i = 0; i < n; i++) {
+		struct access row = access_row(access, i);
+		struct range *range = memory_find(row.address);
+
+		if (range != NULL) {
+			if (range->released ||
+			    !memory_covers(row.address, row.size))
+				return false;
+			continue;
+		}
+		*pageable = true;
+		if (side == SIDE_DEVICE || row.address == 0 ||
+		    !memory_is_pageable(row.address, row.size))
+			return false;
+	}
+	return true;
 }
 
-static CUresult
+CUresult
 copy_action(const struct request *request, struct action *action)
 {
 	struct copy *copy = &action->copy;
+	struct access to = access_to_shape(
+	    request->to, &request->shape, &request->to_layout, ACCESS_WRITE);
+	struct access from = access_to_shape(
+	    request->from, &request->shape, &request->from_layout, ACCESS_READ);
 	CUresult code = CUDA_SUCCESS;
 
 	*action = (struct action){ .kind = OP_COPY };
@@ -51,34 +56,52 @@ copy_action(const struct request *request, struct action *action)
 	}
 	copy->to = request->to;
 	copy->from = request->from;
-	copy->size = request->size;
-	if (!side_fits(request->to, request->size, request->to_side,
-		&copy->to_pageable) ||
-	    !side_fits(request->from, request->size, request->from_side,
-		&copy->from_pageable))
+	copy->shape = request->shape;
+	copy->to_layout = request->to_layout;
+	copy->from_layout = request->from_layout;
+	if (!side_fits(&to, request->to_side, &copy->to_pageable) ||
+	    !side_fits(&from, request->from_side, &copy->from_pageable))
 		return CUDA_ERROR_INVALID_VALUE;
-	copy->between_peers = request->between_peers;
 	action->duration_ns =
-	    copy_duration_ns(request->to, request->from, request->size);
+	    copy_duration_ns(request->to, request->from, access_bytes(&to));
 	return CUDA_SUCCESS;
+}
+
+/* Read pageable memory during the call. */
+static void
+stage(struct copy *copy)
+{
+	const struct shape *shape = &copy->shape;
+	char *to;
+
+	copy->staged = sim_alloc(shape->width * shape->rows * shape->slices);
+	to = copy->staged;
+	for (size_t z = 0; z < shape->slices; z++) {
+		for (size_t y = 0; y < shape->rows; y++) {
+			memcpy(to,
+			    handle_pointer(copy->from +
+				z * copy->from_layout.slice +
+				y * copy->from_layout.pitch),
+			    shape->width);
+			to += shape->width;
+		}
+	}
 }
 
 static CUresult
 copy_on(struct stream *stream, const struct request *request, bool wait)
 {
+	const struct shape *shape = &request->shape;
 	struct action action;
 	CUresult code;
 
-	if (request->size == 0)
+	if (shape->width == 0 || shape->rows == 0 || shape->slices == 0)
 		return CUDA_SUCCESS;
 	code = copy_action(request, &action);
 	if (code != CUDA_SUCCESS)
 		return code;
-	if (action.copy.from_pageable && stream->capture == NULL) {
-		action.copy.staged = sim_alloc(request->size);
-		memcpy(action.copy.staged,
-		    (const void *)(uintptr_t)request->from, request->size);
-	}
+	if (action.copy.from_pageable && stream->capture == NULL)
+		stage(&action.copy);
 	code = submit(stream, &action);
 	if (code == CUDA_SUCCESS && stream->capture == NULL &&
 	    (wait || action.copy.to_pageable)) {
@@ -90,7 +113,7 @@ copy_on(struct stream *stream, const struct request *request, bool wait)
 	return code;
 }
 
-static CUresult
+CUresult
 copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 {
 	CUresult code = gate_enter(entry);
@@ -103,29 +126,47 @@ copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 	return gate_leave(code);
 }
 
-/* A copy between peers without a stream comes after all work of both contexts.
- */
-static CUresult
-wait_for_peers(const struct request *request)
+/* The context that memory belongs to; NULL for host memory, or if the context
+ * has ended. */
+static struct context *
+memory_context(uint64_t address)
 {
+	const struct range *range = memory_find(address);
+	struct context *context;
+
+	if (range == NULL || range->phys == NULL)
+		return NULL;
+	context = range->context != NULL ? range->context :
+					   range->phys->device->primary;
+	return context != NULL && context->active ? context : NULL;
+}
+
+/* A copy without a stream between two contexts comes after all work of both. */
+static CUresult
+wait_for_peers(const struct stream *stream, const struct request *request)
+{
+	const uint64_t addresses[] = { request->to, request->from };
 	CUresult code = CUDA_SUCCESS;
 
 	for (int i = 0; i < 2; i++) {
-		struct context *context;
+		struct context *context = memory_context(addresses[i]);
 
-		if (request->contexts[i] == NULL)
+		if (request->contexts[i] != NULL) {
+			context = context_find(request->contexts[i], &code);
+			if (context == NULL)
+				return code;
+		} else if (context == stream->context) {
 			continue;
-		context = context_find(request->contexts[i], &code);
-		if (context == NULL)
-			return code;
-		context_wait(context);
+		}
+		if (context != NULL)
+			context_wait(context);
 	}
 	return CUDA_SUCCESS;
 }
 
 /* Copy on the default stream and wait. Captures of streams that the default
  * stream does not wait for are not affected. */
-static CUresult
+CUresult
 copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 {
 	CUresult code = gate_enter(entry);
@@ -136,18 +177,18 @@ copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 	if (code == CUDA_SUCCESS)
 		code = capture_refuse_waiting(stream);
 	if (code == CUDA_SUCCESS)
-		code = wait_for_peers(request);
+		code = wait_for_peers(stream, request);
 	if (code == CUDA_SUCCESS)
 		code = copy_on(stream, request, true);
 	return gate_leave(code);
 }
 
 static struct request
-any_to_any(uint64_t to, uint64_t from, size_t size)
+one_row(uint64_t to, uint64_t from, size_t size)
 {
 	return (struct request){ .to = to,
 		.from = from,
-		.size = size,
+		.shape = { size, 1, 1 },
 		.to_side = SIDE_ANY,
 		.from_side = SIDE_ANY };
 }
@@ -155,31 +196,31 @@ any_to_any(uint64_t to, uint64_t from, size_t size)
 static struct request
 host_to_device(uint64_t to, const void *from, size_t size)
 {
-	return (struct request){ .to = to,
-		.from = handle_bits(from),
-		.size = size,
-		.to_side = SIDE_DEVICE,
-		.from_side = SIDE_HOST };
+	struct request request = one_row(to, handle_bits(from), size);
+
+	request.to_side = SIDE_DEVICE;
+	request.from_side = SIDE_HOST;
+	return request;
 }
 
 static struct request
 device_to_host(void *to, uint64_t from, size_t size)
 {
-	return (struct request){ .to = handle_bits(to),
-		.from = from,
-		.size = size,
-		.to_side = SIDE_HOST,
-		.from_side = SIDE_DEVICE };
+	struct request request = one_row(handle_bits(to), from, size);
+
+	request.to_side = SIDE_HOST;
+	request.from_side = SIDE_DEVICE;
+	return request;
 }
 
 static struct request
 device_to_device(uint64_t to, uint64_t from, size_t size)
 {
-	return (struct request){ .to = to,
-		.from = from,
-		.size = size,
-		.to_side = SIDE_DEVICE,
-		.from_side = SIDE_DEVICE };
+	struct request request = one_row(to, from, size);
+
+	request.to_side = SIDE_DEVICE;
+	request.from_side = SIDE_DEVICE;
+	return request;
 }
 
 /* The contexts say whose memory it is; so do the addresses. */
@@ -187,13 +228,11 @@ static struct request
 peer_to_peer(uint64_t to, CUcontext to_context, uint64_t from,
     CUcontext from_context, size_t size)
 {
-	return (struct request){ .to = to,
-		.from = from,
-		.size = size,
-		.to_side = SIDE_DEVICE,
-		.from_side = SIDE_DEVICE,
-		.between_peers = true,
-		.contexts = { to_context, from_context } };
+	struct request request = device_to_device(to, from, size);
+
+	request.contexts[0] = to_context;
+	request.contexts[1] = from_context;
+	return request;
 }
 
 /* ---- copies that wait --------------------------------------------------- */
@@ -201,7 +240,7 @@ peer_to_peer(uint64_t to, CUcontext to_context, uint64_t from,
 CUresult
 cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
-	struct request request = any_to_any(to, from, size);
+	struct request request = one_row(to, from, size);
 
 	return copy_now(E_cuMemcpy, CU_STREAM_LEGACY, &request);
 }
@@ -209,7 +248,7 @@ cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size)
 CUresult
 cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t size)
 {
-	struct request request = any_to_any(to, from, size);
+	struct request request = one_row(to, from, size);
 
 	return copy_now(E_cuMemcpy, CU_STREAM_PER_THREAD, &request);
 }
@@ -288,7 +327,7 @@ cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 CUresult
 cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
-	struct request request = any_to_any(to, from, size);
+	struct request request = one_row(to, from, size);
 
 	return copy_async(E_cuMemcpyAsync, stream, &request);
 }
@@ -327,125 +366,4 @@ cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 	    peer_to_peer(to, to_context, from, from_context, size);
 
 	return copy_async(E_cuMemcpyPeerAsync, stream, &request);
-}
-
-/* ---- fills -------------------------------------------------------------- */
-
-static CUresult
-fill_on(struct stream *stream, const struct fill *fill)
-{
-	struct action action = { .kind = OP_FILL, .fill = *fill };
-	size_t size;
-	bool pageable;
-
-	if (fill->n == 0)
-		return CUDA_SUCCESS;
-	if (__builtin_mul_overflow(fill->n, fill->width, &size) ||
-	    fill->to % fill->width != 0 ||
-	    !side_fits(fill->to, size, SIDE_DEVICE, &pageable))
-		return CUDA_ERROR_INVALID_VALUE;
-	action.duration_ns = copy_duration_ns(fill->to, fill->to, size);
-	return submit(stream, &action);
-}
-
-static CUresult
-fill_async(enum sim_entry entry, CUstream handle, const struct fill *fill)
-{
-	CUresult code = gate_enter(entry);
-	struct stream *stream = NULL;
-
-	if (code == CUDA_SUCCESS)
-		stream = stream_for_work(handle, &code);
-	if (code == CUDA_SUCCESS)
-		code = fill_on(stream, fill);
-	return gate_leave(code);
-}
-
-/* A fill of device memory on the default stream does not wait. */
-static CUresult
-fill_now(enum sim_entry entry, CUstream handle, const struct fill *fill)
-{
-	CUresult code = gate_enter(entry);
-	struct stream *stream = NULL;
-
-	if (code == CUDA_SUCCESS)
-		stream = stream_for_work(handle, &code);
-	if (code == CUDA_SUCCESS)
-		code = capture_refuse_waiting(stream);
-	if (code == CUDA_SUCCESS)
-		code = fill_on(stream, fill);
-	return gate_leave(code);
-}
-
-CUresult
-cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n)
-{
-	struct fill fill = { to, n, value, 1 };
-
-	return fill_now(E_cuMemsetD8_v2, CU_STREAM_LEGACY, &fill);
-}
-
-CUresult
-cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t n)
-{
-	struct fill fill = { to, n, value, 1 };
-
-	return fill_now(E_cuMemsetD8_v2, CU_STREAM_PER_THREAD, &fill);
-}
-
-CUresult
-cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n)
-{
-	struct fill fill = { to, n, value, 2 };
-
-	return fill_now(E_cuMemsetD16_v2, CU_STREAM_LEGACY, &fill);
-}
-
-CUresult
-cuMemsetD16_v2_ptds(CUdeviceptr to, unsigned short value, size_t n)
-{
-	struct fill fill = { to, n, value, 2 };
-
-	return fill_now(E_cuMemsetD16_v2, CU_STREAM_PER_THREAD, &fill);
-}
-
-CUresult
-cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t n)
-{
-	struct fill fill = { to, n, value, 4 };
-
-	return fill_now(E_cuMemsetD32_v2, CU_STREAM_LEGACY, &fill);
-}
-
-CUresult
-cuMemsetD32_v2_ptds(CUdeviceptr to, unsigned int value, size_t n)
-{
-	struct fill fill = { to, n, value, 4 };
-
-	return fill_now(E_cuMemsetD32_v2, CU_STREAM_PER_THREAD, &fill);
-}
-
-CUresult
-cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
-{
-	struct fill fill = { to, n, value, 1 };
-
-	return fill_async(E_cuMemsetD8Async, stream, &fill);
-}
-
-CUresult
-cuMemsetD16Async(
-    CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
-{
-	struct fill fill = { to, n, value, 2 };
-
-	return fill_async(E_cuMemsetD16Async, stream, &fill);
-}
-
-CUresult
-cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
-{
-	struct fill fill = { to, n, value, 4 };
-
-	return fill_async(E_cuMemsetD32Async, stream, &fill);
 }

@@ -194,6 +194,50 @@ enum {
 	    (CUstream stream, CUgraph *graph))                                 \
 	P(cuGraphCreate, cuGraphCreate, 10000, INIT_R,                         \
 	    (CUgraph *graph, unsigned int flags))                              \
+	P(cuGraphAddEmptyNode, cuGraphAddEmptyNode, 10000, INIT_R,             \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,\
+	    size_t n_dependencies))                                            \
+	P(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, INIT_R,           \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,\
+	    size_t n_dependencies, const CUDA_MEMCPY3D *params, CUcontext      \
+	    context))                                                          \
+	P(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, INIT_R,           \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,\
+	    size_t n_dependencies, const CUDA_MEMSET_NODE_PARAMS *params,      \
+	    CUcontext context))                                                \
+	P(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, INIT_R,        \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,\
+	    size_t n_dependencies, const CUDA_KERNEL_NODE_PARAMS *params))     \
+	P(cuGraphAddHostNode, cuGraphAddHostNode, 10000, INIT_R,               \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,\
+	    size_t n_dependencies, const CUDA_HOST_NODE_PARAMS *params))       \
+	P(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, INIT, \
+	    (CUgraphNode node, CUDA_MEMCPY3D *params))                         \
+	P(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, INIT, \
+	    (CUgraphNode node, const CUDA_MEMCPY3D *params))                   \
+	P(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000, INIT, \
+	    (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *params))               \
+	P(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, INIT, \
+	    (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params))         \
+	P(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,      \
+	    10020, INIT,                                                       \
+	    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,  \
+	    CUcontext context))                                                \
+	P(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,      \
+	    10020, INIT,                                                       \
+	    (CUgraphExec exec, CUgraphNode node, const                         \
+	    CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))               \
+	P(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams,   \
+	    12000, INIT,                                                       \
+	    (CUgraphExec exec, CUgraphNode node, const                         \
+	    CUDA_KERNEL_NODE_PARAMS *params))                                  \
+	P(cuGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams, 10020,   \
+	    INIT,                                                              \
+	    (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS   \
+	    *params))                                                          \
+	P(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, INIT,                \
+	    (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo      \
+	    *info))                                                            \
 	P(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R,            \
 	    (CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char   \
 	    *log, size_t log_size))                                            \

@@ -33,6 +33,15 @@ action_name(const struct action *action)
 	}
 }
 
+static struct access
+fill_access(const struct fill *fill)
+{
+	struct shape shape = { fill->n * fill->width, fill->rows, 1 };
+	struct layout layout = { fill->pitch, 0 };
+
+	return access_to_shape(fill->to, &shape, &layout, ACCESS_WRITE);
+}
+
 size_t
 action_accesses(const struct action *action, struct access *out)
 {
@@ -41,22 +50,24 @@ action_accesses(const struct action *action, struct access *out)
 	switch (action->kind) {
 	case OP_COPY:
 		if (!action->copy.from_pageable)
-			out[n++] = (struct access){ action->copy.from,
-				action->copy.size, ACCESS_READ };
+			out[n++] = access_to_shape(action->copy.from,
+			    &action->copy.shape, &action->copy.from_layout,
+			    ACCESS_READ);
 		if (!action->copy.to_pageable)
-			out[n++] = (struct access){ action->copy.to,
-				action->copy.size, ACCESS_WRITE };
+			out[n++] = access_to_shape(action->copy.to,
+			    &action->copy.shape, &action->copy.to_layout,
+			    ACCESS_WRITE);
 		return n;
 	case OP_FILL:
-		out[0] = (struct access){ action->fill.to,
-			action->fill.n * action->fill.width, ACCESS_WRITE };
+		out[0] = fill_access(&action->fill);
 		return 1;
 	case OP_KERNEL:
 		return action->kernel.kernel->accesses(
 		    action->kernel.params, out);
 	case OP_WRITE_VALUE:
-		out[0] = (struct access){ action->value.address,
-			action->value.width, ACCESS_ATOMIC };
+		out[0] = (struct access){ .address = action->value.address,
+			.size = action->value.width,
+			.mode = ACCESS_ATOMIC };
 		return 1;
 	default:
 		return 0;
@@ -66,29 +77,49 @@ action_accesses(const struct action *action, struct access *out)
 static void
 do_copy(const struct copy *copy)
 {
-	const void *from = (const void *)(uintptr_t)copy->from;
+	uint64_t from = copy->from;
+	struct layout from_layout = copy->from_layout;
 
-	if (copy->staged != NULL)
-		from = copy->staged;
-	memmove((void *)(uintptr_t)copy->to, from, copy->size);
+	if (copy->staged != NULL) {
+		from = handle_bits(copy->staged);
+		from_layout = layout_of(&copy->shape);
+	}
+	for (size_t z = 0; z < copy->shape.slices; z++) {
+		for (size_t y = 0; y < copy->shape.rows; y++)
+			memmove(handle_pointer(copy->to +
+				    z * copy->to_layout.slice +
+				    y * copy->to_layout.pitch),
+			    handle_pointer(from + z * from_layout.slice +
+				y * from_layout.pitch),
+			    copy->shape.width);
+	}
+}
+
+static void
+fill_row(uint64_t address, const struct fill *fill)
+{
+	void *row = handle_pointer(address);
+
+	if (fill->width == 1) {
+		memset(row, (int)fill->value, fill->n);
+	} else if (fill->width == 2) {
+		uint16_t *to = row;
+
+		for (size_t i = 0; i < fill->n; i++)
+			to[i] = (uint16_t)fill->value;
+	} else {
+		uint32_t *to = row;
+
+		for (size_t i = 0; i < fill->n; i++)
+			to[i] = fill->value;
+	}
 }
 
 static void
 do_fill(const struct fill *fill)
 {
-	if (fill->width == 1) {
-		memset((void *)(uintptr_t)fill->to, (int)fill->value, fill->n);
-	} else if (fill->width == 2) {
-		uint16_t *to = (uint16_t *)(uintptr_t)fill->to;
-
-		for (size_t i = 0; i < fill->n; i++)
-			to[i] = (uint16_t)fill->value;
-	} else {
-		uint32_t *to = (uint32_t *)(uintptr_t)fill->to;
-
-		for (size_t i = 0; i < fill->n; i++)
-			to[i] = fill->value;
-	}
+	for (size_t y = 0; y < fill->rows; y++)
+		fill_row(fill->to + y * fill->pitch, fill);
 }
 
 static uint64_t
@@ -119,7 +150,9 @@ bool
 value_holds(const struct op *op)
 {
 	const struct value_call *call = &op->action.value;
-	struct access access = { call->address, call->width, ACCESS_ATOMIC };
+	struct access access = { .address = call->address,
+		.size = call->width,
+		.mode = ACCESS_ATOMIC };
 	uint64_t value;
 
 	/* Memory that is gone would never get the value. */
@@ -199,21 +232,23 @@ op_accesses_are_valid(const struct op *op)
 {
 	struct access accesses[SIM_ACCESSES];
 	size_t n = action_accesses(&op->action, accesses);
-	bool staged =
-	    op->action.kind == OP_COPY && op->action.copy.between_peers;
+	/* Copies and fills reach the memory of all devices. */
+	bool everywhere =
+	    op->action.kind == OP_COPY || op->action.kind == OP_FILL;
 
 	for (size_t i = 0; i < n; i++) {
-		const char *wrong =
-		    memory_check(&accesses[i], staged ? NULL : op->context);
+		const char *wrong = memory_check(&accesses[i], op->context);
 
+		if (wrong != NULL && everywhere)
+			wrong = memory_check(&accesses[i], NULL);
 		if (wrong == NULL)
 			continue;
 		violation("%s on stream %llu %s %zu bytes at %#llx: %s",
 		    action_name(&op->action),
 		    (unsigned long long)slot_label(op->at.slot),
 		    accesses[i].mode == ACCESS_READ ? "reads" : "writes",
-		    accesses[i].size, (unsigned long long)accesses[i].address,
-		    wrong);
+		    access_bytes(&accesses[i]),
+		    (unsigned long long)accesses[i].address, wrong);
 		op->context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
 		return false;
 	}

@@ -1,7 +1,7 @@
 /*
- * Graphs: nodes and their dependencies. A graph is made by a capture and does
- * not change afterwards; executable graphs that are instantiated from it share
- * it.
+ * Graphs: nodes and their dependencies. A graph is made by a capture or by the
+ * program (node.c), and only grows. Executable graphs that are instantiated
+ * from it refer to it and have copies of its nodes' work.
  */
 #include <stdio.h>
 #include <stdlib.h>

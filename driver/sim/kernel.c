@@ -38,7 +38,9 @@ words(uint64_t address)
 static struct access
 words_access(uint64_t address, uint64_t n, enum access_mode mode)
 {
-	return (struct access){ address, n * sizeof(uint32_t), mode };
+	return (struct access){
+		.address = address, .size = n * sizeof(uint32_t), .mode = mode
+	};
 }
 
 /* (to, value, n) */
@@ -277,7 +279,7 @@ kernel_duration_ns(const struct kernel *kernel, const uint64_t *params)
 		return kernel->duration_ns(params);
 	n = kernel->accesses(params, accesses);
 	for (size_t i = 0; i < n; i++)
-		bytes += accesses[i].size;
+		bytes += access_bytes(&accesses[i]);
 	return bytes / conf.device_gbps + 1;
 }
 
@@ -505,6 +507,41 @@ read_params(const struct kernel *kernel, void **pointers, void **extra,
 	return CUDA_SUCCESS;
 }
 
+static bool
+dimensions_fit(const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	return params->gridDimX > 0 && params->gridDimY > 0 &&
+	    params->gridDimZ > 0 && params->blockDimX > 0 &&
+	    params->blockDimY > 0 && params->blockDimZ > 0 &&
+	    (uint64_t)params->blockDimX * params->blockDimY *
+		params->blockDimZ <=
+	    1024 &&
+	    params->sharedMemBytes <= 232448;
+}
+
+CUresult
+kernel_action(const CUDA_KERNEL_NODE_PARAMS *params, struct action *action)
+{
+	const struct function *function =
+	    handle_find(HANDLE_FUNCTION, handle_bits(params->func));
+	struct kernel_call *call = &action->kernel;
+	CUresult code;
+
+	*action = (struct action){ .kind = OP_KERNEL };
+	if (function == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!dimensions_fit(params))
+		return CUDA_ERROR_INVALID_VALUE;
+	code = read_params(function->kernel, params->kernelParams,
+	    params->extra, call->params);
+	if (code != CUDA_SUCCESS)
+		return code;
+	call->kernel = function->kernel;
+	call->context_id = function->module->context_id;
+	action->duration_ns = kernel_duration_ns(call->kernel, call->params);
+	return CUDA_SUCCESS;
+}
+
 CUresult
 cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
     unsigned int grid_z, unsigned int block_x, unsigned int block_y,
@@ -512,32 +549,23 @@ cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y,
     void **parameters, void **extra)
 {
 	CUresult code = gate_enter(E_cuLaunchKernel);
-	struct action action = { .kind = OP_KERNEL };
-	struct function *function =
-	    handle_find(HANDLE_FUNCTION, handle_bits(handle));
+	CUDA_KERNEL_NODE_PARAMS params = { handle, grid_x, grid_y, grid_z,
+		block_x, block_y, block_z, shared_bytes, parameters, extra,
+		NULL, NULL };
 	struct stream *stream = NULL;
+	struct action action;
 
-	if (code == CUDA_SUCCESS && function == NULL)
+	if (code == CUDA_SUCCESS &&
+	    handle_find(HANDLE_FUNCTION, handle_bits(handle)) == NULL)
 		code = CUDA_ERROR_INVALID_HANDLE;
 	if (code == CUDA_SUCCESS)
 		stream = stream_for_work(stream_handle, &code);
-	if (code == CUDA_SUCCESS &&
-	    function->module->context_id != stream->context->id)
-		code = CUDA_ERROR_INVALID_HANDLE;
-	if (code == CUDA_SUCCESS &&
-	    (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 ||
-		block_y == 0 || block_z == 0 ||
-		(uint64_t)block_x * block_y * block_z > 1024 ||
-		shared_bytes > 232448))
-		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		code = read_params(
-		    function->kernel, parameters, extra, action.kernel.params);
-	if (code == CUDA_SUCCESS) {
-		action.kernel.kernel = function->kernel;
-		action.duration_ns =
-		    kernel_duration_ns(function->kernel, action.kernel.params);
+		code = kernel_action(&params, &action);
+	if (code == CUDA_SUCCESS &&
+	    action.kernel.context_id != stream->context->id)
+		code = CUDA_ERROR_INVALID_HANDLE;
+	if (code == CUDA_SUCCESS)
 		code = submit(stream, &action);
-	}
 	return gate_leave(code);
 }

@@ -27,7 +27,9 @@ side_bytes(const uint64_t *params, int shift)
 static struct access
 side_access(const uint64_t *params, uint64_t address, int strides, size_t bytes)
 {
-	struct access access = { address, bytes, ACCESS_READ };
+	struct access access = {
+		.address = address, .size = bytes, .mode = ACCESS_READ
+	};
 
 	for (unsigned d = 0; d < code_of(params, KERNEL_CODE_DIMS); d++) {
 		int64_t reach = (int64_t)(params[KERNEL_EXTENTS + d] - 1) *

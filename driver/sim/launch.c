@@ -31,15 +31,30 @@ simcuda_guard_graphs(int on)
 }
 
 static bool
-node_uses(const struct node *node, const struct range *range)
+access_meets(const struct access *access, const struct range *range)
+{
+	size_t n = access_rows(access);
+
+	for (size_t i = 0; i < n; i++) {
+		struct access row = access_row(access, i);
+
+		if (row.address < range->start + range->size &&
+		    range->start < row.address + row.size)
+			return true;
+	}
+	return false;
+}
+
+static bool
+node_uses(const struct exec_node *node, const struct range *range)
 {
 	struct access accesses[SIM_ACCESSES];
 	size_t n = action_accesses(&node->action, accesses);
 
-	for (size_t i = 0; i < n; i++)
-		if (accesses[i].address < range->start + range->size &&
-		    range->start < accesses[i].address + accesses[i].size)
+	for (size_t i = 0; i < n; i++) {
+		if (access_meets(&accesses[i], range))
 			return true;
+	}
 	return false;
 }
 
@@ -47,8 +62,8 @@ void
 exec_check_unused(const struct range *range, const char *what)
 {
 	for (struct exec *e = execs; guarded && e != NULL; e = e->next) {
-		for (size_t i = 0; i < e->graph->n; i++) {
-			if (!node_uses(e->graph->nodes[i], range))
+		for (size_t i = 0; i < e->n; i++) {
+			if (!node_uses(&e->nodes[i], range))
 				continue;
 			violation("%s of %#llx (%zu bytes) that a graph works "
 				  "with",
@@ -74,11 +89,11 @@ static void
 assign_lines(struct exec *exec)
 {
 	struct graph *graph = exec->graph;
-	bool *followed = sim_alloc(graph->n + 1);
+	bool *followed = sim_alloc(exec->n + 1);
 	bool begun = false;
 
-	exec->line_of = sim_alloc((graph->n + 1) * sizeof(size_t));
-	for (size_t i = 0; i < graph->n; i++) {
+	exec->line_of = sim_alloc((exec->n + 1) * sizeof(size_t));
+	for (size_t i = 0; i < exec->n; i++) {
 		struct node *node = graph->nodes[i];
 		size_t line = SIZE_MAX;
 
@@ -110,6 +125,12 @@ exec_new(struct graph *graph, unsigned long long flags)
 	exec->refs = 1;
 	exec->graph = graph;
 	graph->refs++;
+	exec->n = graph->n;
+	exec->nodes = sim_alloc((exec->n + 1) * sizeof(struct exec_node));
+	for (size_t i = 0; i < exec->n; i++) {
+		exec->nodes[i].action = graph->nodes[i]->action;
+		exec_note_operands(&exec->nodes[i]);
+	}
 	exec->flags = flags;
 	exec->handle = handle_new(HANDLE_EXEC, exec);
 	exec->next = execs;
@@ -131,6 +152,7 @@ exec_drop(struct exec *exec)
 	graph_drop(exec->graph);
 	free(exec->lines);
 	free(exec->line_of);
+	free(exec->nodes);
 	free(exec);
 }
 
@@ -138,9 +160,10 @@ exec_drop(struct exec *exec)
 
 /* The node's work in this launch. */
 static struct action
-node_action(const struct node *node)
+node_action(const struct exec *exec, size_t i)
 {
-	struct action action = node->action;
+	const struct node *node = exec->graph->nodes[i];
+	struct action action = exec->nodes[i].action;
 
 	if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		action =
@@ -181,14 +204,16 @@ place_nodes(struct launch *launch, struct stream *stream)
 	for (size_t i = 1; i <= exec->n_lines; i++)
 		line_join(&exec->lines[i], &begin);
 	point_drop(&begin);
-	for (size_t i = 0; i < exec->graph->n; i++) {
+	for (size_t i = 0; i < exec->n; i++) {
 		struct node *node = exec->graph->nodes[i];
 		struct line *line = exec->line_of[i] == 0 ?
 		    &stream->line :
 		    &exec->lines[exec->line_of[i]];
-		struct action action = node_action(node);
+		struct action action = node_action(exec, i);
 		struct op *op = op_new(stream, &action);
 
+		if (node->context != NULL)
+			op->context = node->context;
 		op->exec = exec;
 		exec->refs++;
 		for (size_t j = 0; j < node->n_deps; j++)
@@ -212,10 +237,11 @@ uint64_t
 launch_start(struct launch *launch, uint64_t start_ns)
 {
 	struct graph *graph = launch->exec->graph;
-	uint64_t *ends = sim_alloc((graph->n + 1) * sizeof(uint64_t));
+	size_t n = launch->exec->n;
+	uint64_t *ends = sim_alloc((n + 1) * sizeof(uint64_t));
 	uint64_t end_ns = start_ns;
 
-	for (size_t i = 0; i < graph->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct node *node = graph->nodes[i];
 		struct op *op = launch->ops[i];
 
@@ -242,7 +268,7 @@ launch_start(struct launch *launch, uint64_t start_ns)
 void
 launch_free(struct launch *launch)
 {
-	for (size_t i = 0; i < launch->exec->graph->n; i++) {
+	for (size_t i = 0; i < launch->exec->n; i++) {
 		if (launch->ops[i] != NULL)
 			op_free(launch->ops[i]);
 	}
@@ -259,14 +285,14 @@ begin_memory(struct exec *exec)
 	bool again = (exec->flags &
 			 CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
 
-	for (size_t i = 0; i < graph->n; i++) {
+	for (size_t i = 0; i < exec->n; i++) {
 		struct node *node = graph->nodes[i];
 
 		if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
 		    node->range->graph_live && !again)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	for (size_t i = 0; i < graph->n; i++) {
+	for (size_t i = 0; i < exec->n; i++) {
 		struct node *node = graph->nodes[i];
 
 		if (node->range == NULL)
@@ -289,7 +315,7 @@ launch_on(struct exec *exec, struct stream *stream)
 		return code;
 	launch = sim_alloc(sizeof(*launch));
 	launch->exec = exec;
-	launch->ops = sim_alloc((exec->graph->n + 1) * sizeof(struct op *));
+	launch->ops = sim_alloc((exec->n + 1) * sizeof(struct op *));
 	exec->refs++;
 	stream_order(stream);
 	line_join_host(&stream->line);

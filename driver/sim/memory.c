@@ -48,6 +48,91 @@ range_is_host(const struct range *range)
 	return range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
+/* ---- accesses ----------------------------------------------------------- */
+
+struct layout
+layout_of(const struct shape *shape)
+{
+	return (struct layout){ shape->width, shape->width * shape->rows };
+}
+
+struct access
+access_to_shape(uint64_t address, const struct shape *shape,
+    const struct layout *layout, enum access_mode mode)
+{
+	struct access access = { address, shape->width, mode, shape->rows,
+		shape->slices, *layout };
+
+	if (access.rows > 1 && layout->pitch == access.size) {
+		access.size *= access.rows;
+		access.rows = 1;
+	}
+	if (access.rows == 1 && access.slices > 1 &&
+	    layout->slice == access.size) {
+		access.size *= access.slices;
+		access.slices = 1;
+	}
+	return access;
+}
+
+size_t
+access_rows(const struct access *access)
+{
+	size_t rows = access->rows == 0 ? 1 : access->rows;
+
+	return access->slices == 0 ? rows : rows * access->slices;
+}
+
+struct access
+access_row(const struct access *access, size_t i)
+{
+	size_t rows = access->rows == 0 ? 1 : access->rows;
+
+	return (struct access){ .address = access->address +
+		    i / rows * access->layout.slice +
+		    i % rows * access->layout.pitch,
+		.size = access->size,
+		.mode = access->mode };
+}
+
+size_t
+access_bytes(const struct access *access)
+{
+	return access->size * access_rows(access);
+}
+
+/* ---- operands ----------------------------------------------------------- */
+
+struct operand
+memory_operand(uint64_t address)
+{
+	const struct range *range = memory_find(address);
+	struct operand operand = { .kind = RANGE_KINDS, .device = -1 };
+
+	if (range == NULL)
+		return operand;
+	operand.kind = range_is_host(range) ? RANGE_HOST : range->kind;
+	if (range->graph_memory)
+		operand.kind = RANGE_POOLED;
+	if (range->phys != NULL)
+		operand.device = range->phys->device->ordinal;
+	if (!range_is_host(range) && range->context != NULL)
+		operand.context_id = range->context->id;
+	operand.can_read = range->can_read;
+	operand.can_write = range->can_write;
+	return operand;
+}
+
+bool
+operand_equals(const struct operand *a, const struct operand *b)
+{
+	return a->kind == b->kind && a->context_id == b->context_id &&
+	    a->device == b->device && a->can_read == b->can_read &&
+	    a->can_write == b->can_write;
+}
+
+/* ---- checks ------------------------------------------------------------- */
+
 /* Why the context's device may not access the range; NULL if it may. Without a
  * context the device is the one that the memory belongs to. */
 static const char *
@@ -75,8 +160,8 @@ range_check(const struct range *range, enum access_mode mode,
 	return NULL;
 }
 
-const char *
-memory_check(const struct access *access, const struct context *context)
+static const char *
+row_check(const struct access *access, const struct context *context)
 {
 	uint64_t address = access->address, end = address + access->size;
 
@@ -94,8 +179,22 @@ memory_check(const struct access *access, const struct context *context)
 	return NULL;
 }
 
-void
-memory_use(const struct access *access, const struct point *at)
+const char *
+memory_check(const struct access *access, const struct context *context)
+{
+	const char *wrong = NULL;
+	size_t n = access_rows(access);
+
+	for (size_t i = 0; i < n && wrong == NULL; i++) {
+		struct access row = access_row(access, i);
+
+		wrong = row_check(&row, context);
+	}
+	return wrong;
+}
+
+static void
+row_use(const struct access *access, const struct point *at)
 {
 	uint64_t address = access->address, end = address + access->size;
 
@@ -110,7 +209,19 @@ memory_use(const struct access *access, const struct point *at)
 }
 
 void
-memory_touch(const struct access *access, const struct op *op)
+memory_use(const struct access *access, const struct point *at)
+{
+	size_t n = access_rows(access);
+
+	for (size_t i = 0; i < n; i++) {
+		struct access row = access_row(access, i);
+
+		row_use(&row, at);
+	}
+}
+
+static void
+row_touch(const struct access *access, const struct op *op)
 {
 	uint64_t address = access->address, end = address + access->size;
 
@@ -138,11 +249,24 @@ memory_touch(const struct access *access, const struct op *op)
 }
 
 void
+memory_touch(const struct access *access, const struct op *op)
+{
+	size_t n = access_rows(access);
+
+	for (size_t i = 0; i < n; i++) {
+		struct access row = access_row(access, i);
+
+		row_touch(&row, op);
+	}
+}
+
+void
 simcuda_host_touch(const void *address, size_t size, int write)
 {
 	struct op op = { .action.kind = OP_TOUCH };
-	struct access access = { handle_bits(address), size,
-		write ? ACCESS_WRITE : ACCESS_READ };
+	struct access access = { .address = handle_bits(address),
+		.size = size,
+		.mode = write ? ACCESS_WRITE : ACCESS_READ };
 
 	gate_lock();
 	if (sim.state == SIM_READY && size > 0 &&

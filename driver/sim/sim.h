@@ -192,21 +192,33 @@ enum op_kind {
 	OP_NOTHING
 };
 
+/* Slices of rows of `width` bytes; one row of one slice is the usual case. */
+struct shape {
+	size_t width, rows, slices;
+};
+
+/* How many bytes apart rows and slices are. */
+struct layout {
+	size_t pitch, slice;
+};
+
 struct copy {
 	uint64_t to;
 	uint64_t from;
-	size_t size;
-	void *staged; /* copy of pageable memory, made at the call; or NULL */
+	struct shape shape;
+	struct layout to_layout, from_layout;
+	/* Copy of pageable memory, made at the call, without gaps; or NULL. */
+	void *staged;
 	bool to_pageable, from_pageable;
-	/* The driver stages the copy if there is no access. */
-	bool between_peers;
 };
 
 struct fill {
 	uint64_t to;
-	size_t n;
+	size_t n; /* of each row */
 	uint32_t value;
 	unsigned width; /* bytes: 1, 2 or 4 */
+	size_t rows;
+	size_t pitch; /* bytes; unused if there is one row */
 };
 
 struct kernel {
@@ -226,6 +238,7 @@ enum { TENSOR_KERNELS = 2 };
 
 struct kernel_call {
 	const struct kernel *kernel;
+	uint64_t context_id; /* of the function's module */
 	uint64_t params[SIM_PARAMS];
 };
 
@@ -278,13 +291,26 @@ struct op {
 	struct exec *exec;
 };
 
-/* A piece of memory that an operation accesses. */
+/* Memory that an operation accesses. */
 struct access {
 	uint64_t address;
-	size_t size;
+	size_t size; /* of a row */
 	enum access_mode { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC } mode;
+	/* 0 rows or slices count as one. */
+	size_t rows, slices;
+	struct layout layout;
 };
 
+/* Without gaps. */
+struct layout layout_of(const struct shape *shape);
+/* An access to a shape, in as few rows as possible. */
+struct access access_to_shape(uint64_t address, const struct shape *shape,
+    const struct layout *layout, enum access_mode mode);
+size_t access_rows(const struct access *access);
+struct access access_row(const struct access *access, size_t i);
+size_t access_bytes(const struct access *access);
+
+/* Returns their number, at most SIM_ACCESSES. */
 size_t action_accesses(const struct action *action, struct access *out);
 const char *action_name(const struct action *action);
 struct op *op_new(struct stream *stream, const struct action *action);
@@ -407,6 +433,7 @@ struct device *device_find(CUdevice device); /* or NULL */
 struct thread *thread_self(void);
 struct context *context_current(CUresult *why); /* or NULL, and *why is set */
 struct context *context_find(CUcontext handle, CUresult *why);
+struct context *context_by_id(uint64_t id); /* or NULL */
 /* Wait for all work of the context. */
 void context_wait(struct context *context);
 /* May the context access memory of cuMemAlloc() on that device? */
@@ -598,6 +625,18 @@ const struct use *range_unknown_use(
 
 struct range *memory_find(uint64_t address); /* or NULL */
 bool memory_covers(uint64_t address, size_t size);
+/* What the driver compares where memory of a graph's node is replaced by other
+ * memory: the kind of its allocation, its context, and the devices that it is
+ * mapped to. */
+struct operand {
+	enum range_kind kind; /* RANGE_KINDS: pageable; RANGE_HOST: pinned */
+	uint64_t context_id;  /* 0 for host memory and mappings */
+	int device;           /* -1 for host memory */
+	uint32_t can_read, can_write;
+};
+
+struct operand memory_operand(uint64_t address);
+bool operand_equals(const struct operand *a, const struct operand *b);
 /* Is the memory neither the driver's nor reserved, but ordinary host memory? */
 bool memory_is_pageable(uint64_t address, size_t size);
 /* Describe what is wrong with an access by the context's device, or by the
@@ -631,6 +670,36 @@ void context_end_memory(struct context *context);
 
 /* The duration of such a copy. */
 uint64_t copy_duration_ns(uint64_t to, uint64_t from, size_t size);
+
+/* ---- copies and fills (copy.c, fill.c) ---------------------------------- */
+
+enum side { SIDE_ANY, SIDE_DEVICE, SIDE_HOST };
+
+/* A copy as the caller states it. */
+struct request {
+	uint64_t to;
+	uint64_t from;
+	struct shape shape;
+	struct layout to_layout, from_layout;
+	enum side to_side, from_side;
+	CUcontext contexts[2]; /* of peers; NULL is accepted */
+};
+
+/* The request of a copy by parameters; they may be impossible. */
+CUresult request_by_params(const CUDA_MEMCPY3D *params, struct request *out);
+CUresult copy_action(const struct request *request, struct action *action);
+/* Copy on a stream; or on a default stream, and wait. */
+CUresult copy_async(
+    enum sim_entry entry, CUstream handle, const struct request *request);
+CUresult copy_now(
+    enum sim_entry entry, CUstream handle, const struct request *request);
+/* Can the memory be of the kind that the call says? */
+bool side_fits(const struct access *access, enum side side, bool *pageable);
+CUresult fill_action(const struct fill *fill, struct action *action);
+
+/* The action of launching the kernel (kernel.c). */
+CUresult kernel_action(
+    const CUDA_KERNEL_NODE_PARAMS *params, struct action *action);
 
 /* ---- checks (race.c) ---------------------------------------------------- */
 

@@ -111,18 +111,13 @@
 	P(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, 10000) \
 	P(cuGraphAddDependencies, cuGraphAddDependencies, 10000) \
 	P(cuGraphAddDependencies_v2, cuGraphAddDependencies, 12030) \
-	P(cuGraphAddEmptyNode, cuGraphAddEmptyNode, 10000) \
 	P(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010) \
 	P(cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, 11010) \
 	P(cuGraphAddExternalSemaphoresSignalNode, cuGraphAddExternalSemaphoresSignalNode, 11020) \
 	P(cuGraphAddExternalSemaphoresWaitNode, cuGraphAddExternalSemaphoresWaitNode, 11020) \
-	P(cuGraphAddHostNode, cuGraphAddHostNode, 10000) \
 	P(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000) \
-	P(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000) \
 	P(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040) \
 	P(cuGraphAddMemFreeNode, cuGraphAddMemFreeNode, 11040) \
-	P(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000) \
-	P(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000) \
 	P(cuGraphAddNode, cuGraphAddNode, 12020) \
 	P(cuGraphAddNode_v2, cuGraphAddNode, 12030) \
 	P(cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeGetParams, 11070) \
@@ -142,14 +137,9 @@
 	P(cuGraphExecExternalSemaphoresSignalNodeSetParams, cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020) \
 	P(cuGraphExecExternalSemaphoresWaitNodeSetParams, cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020) \
 	P(cuGraphExecGetFlags, cuGraphExecGetFlags, 12000) \
-	P(cuGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams, 10020) \
 	P(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010) \
-	P(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000) \
-	P(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020) \
-	P(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020) \
 	P(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020) \
 	P(cuGraphExecUpdate, cuGraphExecUpdate, 10020) \
-	P(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000) \
 	P(cuGraphExternalSemaphoresSignalNodeGetParams, cuGraphExternalSemaphoresSignalNodeGetParams, 11020) \
 	P(cuGraphExternalSemaphoresSignalNodeSetParams, cuGraphExternalSemaphoresSignalNodeSetParams, 11020) \
 	P(cuGraphExternalSemaphoresWaitNodeGetParams, cuGraphExternalSemaphoresWaitNodeGetParams, 11020) \
@@ -168,10 +158,6 @@
 	P(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000) \
 	P(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, 11040) \
 	P(cuGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, 11040) \
-	P(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000) \
-	P(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000) \
-	P(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, 10000) \
-	P(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000) \
 	P(cuGraphNodeFindInClone, cuGraphNodeFindInClone, 10000) \
 	P(cuGraphNodeGetDependencies, cuGraphNodeGetDependencies, 10000) \
 	P(cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependencies, 12030) \

@@ -162,7 +162,7 @@ TEST(memory_of_another_device_needs_peer_access)
 }
 
 /* The driver then copies through the host. */
-TEST(a_copy_between_peers_needs_no_peer_access)
+TEST(a_copy_between_devices_needs_no_peer_access)
 {
 	begin();
 	CUcontext here = NULL, there = NULL;
@@ -184,8 +184,12 @@ TEST(a_copy_between_peers_needs_no_peer_access)
 	expect_violations(0);
 	EXPECT_CU(cu.cuMemcpyPeer(source, (CUcontext)words, memory, there, 4),
 	    CUDA_ERROR_INVALID_CONTEXT);
-	/* A plain copy is not staged. */
+	/* Nor does a plain copy or a fill; a kernel does. */
+	CU(cu.cuMemsetD32Async(memory, 78, WORDS, a));
 	CU(cu.cuMemcpyDtoDAsync_v2(source, memory, sizeof(words), a));
+	EXPECT_EQ(cuda_word(source), 78);
+	expect_violations(0);
+	cuda_copy(a, source, memory, WORDS);
 	expect_told("peer access");
 }
 

@@ -95,6 +95,15 @@ struct toolkit {
 	X(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)                                  \
 	X(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)                           \
 	X(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)                       \
+	X(CU_GRAPH_EXEC_UPDATE_SUCCESS)                                        \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR)                                          \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED)                         \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED)                        \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED)                         \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED)                       \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED)                            \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE)              \
+	X(CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED)                       \
 	X(CU_GET_PROC_ADDRESS_DEFAULT)                                         \
 	X(CU_GET_PROC_ADDRESS_LEGACY_STREAM)                                   \
 	X(CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)                       \
@@ -201,6 +210,14 @@ struct toolkit {
 	X(CUmemPoolProps)                                                      \
 	X(CUmemPoolPtrExportData)                                              \
 	X(CUgraphEdgeData)                                                     \
+	X(CUgraphExecUpdateResult)                                             \
+	X(CUgraphExecUpdateResultInfo)                                         \
+	X(CUDA_MEMCPY2D)                                                       \
+	X(CUDA_MEMCPY3D)                                                       \
+	X(CUDA_MEMCPY3D_PEER)                                                  \
+	X(CUDA_MEMSET_NODE_PARAMS)                                             \
+	X(CUDA_KERNEL_NODE_PARAMS)                                             \
+	X(CUDA_HOST_NODE_PARAMS)                                               \
 	X(CUcontext)                                                           \
 	X(CUmodule)                                                            \
 	X(CUfunction)                                                          \
@@ -209,7 +226,9 @@ struct toolkit {
 	X(CUgraph)                                                             \
 	X(CUgraphNode)                                                         \
 	X(CUgraphExec)                                                         \
-	X(CUmemoryPool)
+	X(CUmemoryPool)                                                        \
+	X(CUarray)                                                             \
+	X(CUkernel)
 
 /* Members, as X(type, member). */
 #define ABI_MEMBERS(X)                                                         \
@@ -239,7 +258,96 @@ struct toolkit {
 	X(CUgraphEdgeData, from_port)                                          \
 	X(CUgraphEdgeData, to_port)                                            \
 	X(CUgraphEdgeData, type)                                               \
-	X(CUgraphEdgeData, reserved)
+	X(CUgraphEdgeData, reserved)                                           \
+	X(CUgraphExecUpdateResultInfo, result)                                 \
+	X(CUgraphExecUpdateResultInfo, errorNode)                              \
+	X(CUgraphExecUpdateResultInfo, errorFromNode)                          \
+	X(CUDA_MEMCPY2D, srcXInBytes)                                          \
+	X(CUDA_MEMCPY2D, srcY)                                                 \
+	X(CUDA_MEMCPY2D, srcMemoryType)                                        \
+	X(CUDA_MEMCPY2D, srcHost)                                              \
+	X(CUDA_MEMCPY2D, srcDevice)                                            \
+	X(CUDA_MEMCPY2D, srcArray)                                             \
+	X(CUDA_MEMCPY2D, srcPitch)                                             \
+	X(CUDA_MEMCPY2D, dstXInBytes)                                          \
+	X(CUDA_MEMCPY2D, dstY)                                                 \
+	X(CUDA_MEMCPY2D, dstMemoryType)                                        \
+	X(CUDA_MEMCPY2D, dstHost)                                              \
+	X(CUDA_MEMCPY2D, dstDevice)                                            \
+	X(CUDA_MEMCPY2D, dstArray)                                             \
+	X(CUDA_MEMCPY2D, dstPitch)                                             \
+	X(CUDA_MEMCPY2D, WidthInBytes)                                         \
+	X(CUDA_MEMCPY2D, Height)                                               \
+	X(CUDA_MEMCPY3D, srcXInBytes)                                          \
+	X(CUDA_MEMCPY3D, srcY)                                                 \
+	X(CUDA_MEMCPY3D, srcZ)                                                 \
+	X(CUDA_MEMCPY3D, srcLOD)                                               \
+	X(CUDA_MEMCPY3D, srcMemoryType)                                        \
+	X(CUDA_MEMCPY3D, srcHost)                                              \
+	X(CUDA_MEMCPY3D, srcDevice)                                            \
+	X(CUDA_MEMCPY3D, srcArray)                                             \
+	X(CUDA_MEMCPY3D, reserved0)                                            \
+	X(CUDA_MEMCPY3D, srcPitch)                                             \
+	X(CUDA_MEMCPY3D, srcHeight)                                            \
+	X(CUDA_MEMCPY3D, dstXInBytes)                                          \
+	X(CUDA_MEMCPY3D, dstY)                                                 \
+	X(CUDA_MEMCPY3D, dstZ)                                                 \
+	X(CUDA_MEMCPY3D, dstLOD)                                               \
+	X(CUDA_MEMCPY3D, dstMemoryType)                                        \
+	X(CUDA_MEMCPY3D, dstHost)                                              \
+	X(CUDA_MEMCPY3D, dstDevice)                                            \
+	X(CUDA_MEMCPY3D, dstArray)                                             \
+	X(CUDA_MEMCPY3D, reserved1)                                            \
+	X(CUDA_MEMCPY3D, dstPitch)                                             \
+	X(CUDA_MEMCPY3D, dstHeight)                                            \
+	X(CUDA_MEMCPY3D, WidthInBytes)                                         \
+	X(CUDA_MEMCPY3D, Height)                                               \
+	X(CUDA_MEMCPY3D, Depth)                                                \
+	X(CUDA_MEMCPY3D_PEER, srcXInBytes)                                     \
+	X(CUDA_MEMCPY3D_PEER, srcY)                                            \
+	X(CUDA_MEMCPY3D_PEER, srcZ)                                            \
+	X(CUDA_MEMCPY3D_PEER, srcLOD)                                          \
+	X(CUDA_MEMCPY3D_PEER, srcMemoryType)                                   \
+	X(CUDA_MEMCPY3D_PEER, srcHost)                                         \
+	X(CUDA_MEMCPY3D_PEER, srcDevice)                                       \
+	X(CUDA_MEMCPY3D_PEER, srcArray)                                        \
+	X(CUDA_MEMCPY3D_PEER, srcContext)                                      \
+	X(CUDA_MEMCPY3D_PEER, srcPitch)                                        \
+	X(CUDA_MEMCPY3D_PEER, srcHeight)                                       \
+	X(CUDA_MEMCPY3D_PEER, dstXInBytes)                                     \
+	X(CUDA_MEMCPY3D_PEER, dstY)                                            \
+	X(CUDA_MEMCPY3D_PEER, dstZ)                                            \
+	X(CUDA_MEMCPY3D_PEER, dstLOD)                                          \
+	X(CUDA_MEMCPY3D_PEER, dstMemoryType)                                   \
+	X(CUDA_MEMCPY3D_PEER, dstHost)                                         \
+	X(CUDA_MEMCPY3D_PEER, dstDevice)                                       \
+	X(CUDA_MEMCPY3D_PEER, dstArray)                                        \
+	X(CUDA_MEMCPY3D_PEER, dstContext)                                      \
+	X(CUDA_MEMCPY3D_PEER, dstPitch)                                        \
+	X(CUDA_MEMCPY3D_PEER, dstHeight)                                       \
+	X(CUDA_MEMCPY3D_PEER, WidthInBytes)                                    \
+	X(CUDA_MEMCPY3D_PEER, Height)                                          \
+	X(CUDA_MEMCPY3D_PEER, Depth)                                           \
+	X(CUDA_MEMSET_NODE_PARAMS, dst)                                        \
+	X(CUDA_MEMSET_NODE_PARAMS, pitch)                                      \
+	X(CUDA_MEMSET_NODE_PARAMS, value)                                      \
+	X(CUDA_MEMSET_NODE_PARAMS, elementSize)                                \
+	X(CUDA_MEMSET_NODE_PARAMS, width)                                      \
+	X(CUDA_MEMSET_NODE_PARAMS, height)                                     \
+	X(CUDA_KERNEL_NODE_PARAMS, func)                                       \
+	X(CUDA_KERNEL_NODE_PARAMS, gridDimX)                                   \
+	X(CUDA_KERNEL_NODE_PARAMS, gridDimY)                                   \
+	X(CUDA_KERNEL_NODE_PARAMS, gridDimZ)                                   \
+	X(CUDA_KERNEL_NODE_PARAMS, blockDimX)                                  \
+	X(CUDA_KERNEL_NODE_PARAMS, blockDimY)                                  \
+	X(CUDA_KERNEL_NODE_PARAMS, blockDimZ)                                  \
+	X(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes)                             \
+	X(CUDA_KERNEL_NODE_PARAMS, kernelParams)                               \
+	X(CUDA_KERNEL_NODE_PARAMS, extra)                                      \
+	X(CUDA_KERNEL_NODE_PARAMS, kern)                                       \
+	X(CUDA_KERNEL_NODE_PARAMS, ctx)                                        \
+	X(CUDA_HOST_NODE_PARAMS, fn)                                           \
+	X(CUDA_HOST_NODE_PARAMS, userData)
 /* clang-format on */
 
 /* The facts, as given by the types that are declared at the place of use. */
