@@ -88,10 +88,43 @@ stage(struct copy *copy)
 	}
 }
 
+/* The context that memory belongs to; NULL for host memory, or if the context
+ * has ended. */
+static struct context *
+memory_context(uint64_t address)
+{
+	const struct range *range = memory_find(address);
+	struct context *context;
+
+	if (range == NULL || range->phys == NULL)
+		return NULL;
+	context = range->context != NULL ? range->context :
+					   range->phys->device->primary;
+	return context != NULL && context->active ? context : NULL;
+}
+
+/* The contexts of a copy between two of them; false if there is one only. */
+static bool
+is_between_contexts(const struct request *request, struct context *contexts[2])
+{
+	const uint64_t addresses[] = { request->to, request->from };
+	CUresult code;
+
+	for (int i = 0; i < 2; i++)
+		contexts[i] = request->contexts[i] != NULL ?
+		    context_find(request->contexts[i], &code) :
+		    memory_context(addresses[i]);
+	return contexts[0] != NULL && contexts[1] != NULL &&
+	    contexts[0] != contexts[1];
+}
+
+/* A copy on the default stream between two contexts comes after all work of
+ * both, and before all later work of both. */
 static CUresult
 copy_on(struct stream *stream, const struct request *request, bool wait)
 {
 	const struct shape *shape = &request->shape;
+	struct context *peers[2];
 	struct action action;
 	CUresult code;
 
@@ -100,6 +133,11 @@ copy_on(struct stream *stream, const struct request *request, bool wait)
 	code = copy_action(request, &action);
 	if (code != CUDA_SUCCESS)
 		return code;
+	if (stream->legacy && is_between_contexts(request, peers)) {
+		context_wait(peers[0]);
+		context_wait(peers[1]);
+		wait = true;
+	}
 	if (action.copy.from_pageable && stream->capture == NULL)
 		stage(&action.copy);
 	code = submit(stream, &action);
@@ -126,44 +164,6 @@ copy_async(enum sim_entry entry, CUstream handle, const struct request *request)
 	return gate_leave(code);
 }
 
-/* The context that memory belongs to; NULL for host memory, or if the context
- * has ended. */
-static struct context *
-memory_context(uint64_t address)
-{
-	const struct range *range = memory_find(address);
-	struct context *context;
-
-	if (range == NULL || range->phys == NULL)
-		return NULL;
-	context = range->context != NULL ? range->context :
-					   range->phys->device->primary;
-	return context != NULL && context->active ? context : NULL;
-}
-
-/* A copy without a stream between two contexts comes after all work of both. */
-static CUresult
-wait_for_peers(const struct stream *stream, const struct request *request)
-{
-	const uint64_t addresses[] = { request->to, request->from };
-	CUresult code = CUDA_SUCCESS;
-
-	for (int i = 0; i < 2; i++) {
-		struct context *context = memory_context(addresses[i]);
-
-		if (request->contexts[i] != NULL) {
-			context = context_find(request->contexts[i], &code);
-			if (context == NULL)
-				return code;
-		} else if (context == stream->context) {
-			continue;
-		}
-		if (context != NULL)
-			context_wait(context);
-	}
-	return CUDA_SUCCESS;
-}
-
 /* Copy on the default stream and wait. Captures of streams that the default
  * stream does not wait for are not affected. */
 CUresult
@@ -176,8 +176,6 @@ copy_now(enum sim_entry entry, CUstream handle, const struct request *request)
 		stream = stream_for_work(handle, &code);
 	if (code == CUDA_SUCCESS)
 		code = capture_refuse_waiting(stream);
-	if (code == CUDA_SUCCESS)
-		code = wait_for_peers(stream, request);
 	if (code == CUDA_SUCCESS)
 		code = copy_on(stream, request, true);
 	return gate_leave(code);

@@ -77,3 +77,177 @@ request_by_params(const CUDA_MEMCPY3D *params, struct request *out)
 		    corner_place(&to, &out->shape, &out->to, &out->to_layout);
 	return code;
 }
+
+static CUresult
+request_by_2d(const CUDA_MEMCPY2D *params, struct request *out)
+{
+	CUDA_MEMCPY3D box;
+
+	if (params == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	box = (CUDA_MEMCPY3D){ .srcXInBytes = params->srcXInBytes,
+		.srcY = params->srcY,
+		.srcMemoryType = params->srcMemoryType,
+		.srcHost = params->srcHost,
+		.srcDevice = params->srcDevice,
+		.srcPitch = params->srcPitch,
+		.dstXInBytes = params->dstXInBytes,
+		.dstY = params->dstY,
+		.dstMemoryType = params->dstMemoryType,
+		.dstHost = params->dstHost,
+		.dstDevice = params->dstDevice,
+		.dstPitch = params->dstPitch,
+		.WidthInBytes = params->WidthInBytes,
+		.Height = params->Height,
+		.Depth = 1 };
+	return request_by_params(&box, out);
+}
+
+static CUresult
+request_by_3d(const CUDA_MEMCPY3D *params, struct request *out)
+{
+	if (params == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	return request_by_params(params, out);
+}
+
+/* The structure of a copy between peers differs in two members only, which are
+ * reserved in the other. */
+static CUresult
+request_by_peers(const CUDA_MEMCPY3D_PEER *params, struct request *out)
+{
+	CUDA_MEMCPY3D box;
+	CUresult code;
+
+	_Static_assert(sizeof(box) == sizeof(*params), "members differ");
+	if (params == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&box, params, sizeof(box));
+	code = request_by_params(&box, out);
+	if (params->dstMemoryType != CU_MEMORYTYPE_HOST)
+		out->contexts[0] = params->dstContext;
+	if (params->srcMemoryType != CU_MEMORYTYPE_HOST)
+		out->contexts[1] = params->srcContext;
+	return code;
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+/* Copy, or enter and fail because the parameters are impossible. A call's other
+ * conditions come first. */
+static CUresult
+copy_box(enum sim_entry entry, CUstream stream, CUresult code,
+    const struct request *request)
+{
+	bool waits = entry == E_cuMemcpy2D_v2 ||
+	    entry == E_cuMemcpy2DUnaligned_v2 || entry == E_cuMemcpy3D_v2 ||
+	    entry == E_cuMemcpy3DPeer;
+	CUresult entered;
+
+	if (code == CUDA_SUCCESS)
+		return waits ? copy_now(entry, stream, request) :
+			       copy_async(entry, stream, request);
+	entered = gate_enter(entry);
+	return gate_leave(entered != CUDA_SUCCESS ? entered : code);
+}
+
+CUresult
+cuMemcpy2D_v2(const CUDA_MEMCPY2D *params)
+{
+	struct request request;
+	CUresult code = request_by_2d(params, &request);
+
+	return copy_box(E_cuMemcpy2D_v2, CU_STREAM_LEGACY, code, &request);
+}
+
+CUresult
+cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *params)
+{
+	struct request request;
+	CUresult code = request_by_2d(params, &request);
+
+	return copy_box(E_cuMemcpy2D_v2, CU_STREAM_PER_THREAD, code, &request);
+}
+
+CUresult
+cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *params)
+{
+	struct request request;
+	CUresult code = request_by_2d(params, &request);
+
+	return copy_box(
+	    E_cuMemcpy2DUnaligned_v2, CU_STREAM_LEGACY, code, &request);
+}
+
+CUresult
+cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *params)
+{
+	struct request request;
+	CUresult code = request_by_2d(params, &request);
+
+	return copy_box(
+	    E_cuMemcpy2DUnaligned_v2, CU_STREAM_PER_THREAD, code, &request);
+}
+
+CUresult
+cuMemcpy3D_v2(const CUDA_MEMCPY3D *params)
+{
+	struct request request;
+	CUresult code = request_by_3d(params, &request);
+
+	return copy_box(E_cuMemcpy3D_v2, CU_STREAM_LEGACY, code, &request);
+}
+
+CUresult
+cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *params)
+{
+	struct request request;
+	CUresult code = request_by_3d(params, &request);
+
+	return copy_box(E_cuMemcpy3D_v2, CU_STREAM_PER_THREAD, code, &request);
+}
+
+CUresult
+cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *params)
+{
+	struct request request;
+	CUresult code = request_by_peers(params, &request);
+
+	return copy_box(E_cuMemcpy3DPeer, CU_STREAM_LEGACY, code, &request);
+}
+
+CUresult
+cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *params)
+{
+	struct request request;
+	CUresult code = request_by_peers(params, &request);
+
+	return copy_box(E_cuMemcpy3DPeer, CU_STREAM_PER_THREAD, code, &request);
+}
+
+CUresult
+cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *params, CUstream stream)
+{
+	struct request request;
+	CUresult code = request_by_2d(params, &request);
+
+	return copy_box(E_cuMemcpy2DAsync_v2, stream, code, &request);
+}
+
+CUresult
+cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *params, CUstream stream)
+{
+	struct request request;
+	CUresult code = request_by_3d(params, &request);
+
+	return copy_box(E_cuMemcpy3DAsync_v2, stream, code, &request);
+}
+
+CUresult
+cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *params, CUstream stream)
+{
+	struct request request;
+	CUresult code = request_by_peers(params, &request);
+
+	return copy_box(E_cuMemcpy3DPeerAsync, stream, code, &request);
+}

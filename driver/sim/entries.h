@@ -429,6 +429,38 @@ enum {
 	    (void *to, CUdeviceptr from, size_t size, CUstream stream))        \
 	S(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, CONTEXT_R,            \
 	    (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))  \
+	D(cuMemcpy2D_v2, cuMemcpy2D, 3020, CONTEXT_R,                          \
+	    (const CUDA_MEMCPY2D *params))                                     \
+	D(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020, CONTEXT_R,        \
+	    (const CUDA_MEMCPY2D *params))                                     \
+	D(cuMemcpy3D_v2, cuMemcpy3D, 3020, CONTEXT_R,                          \
+	    (const CUDA_MEMCPY3D *params))                                     \
+	S(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, CONTEXT_R,                \
+	    (const CUDA_MEMCPY2D *params, CUstream stream))                    \
+	S(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, CONTEXT_R,                \
+	    (const CUDA_MEMCPY3D *params, CUstream stream))                    \
+	D(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, CONTEXT_R,                     \
+	    (const CUDA_MEMCPY3D_PEER *params))                                \
+	S(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, CONTEXT_R,           \
+	    (const CUDA_MEMCPY3D_PEER *params, CUstream stream))               \
+	D(cuMemsetD2D8_v2, cuMemsetD2D8, 3020, CONTEXT_R,                      \
+	    (CUdeviceptr to, size_t pitch, unsigned char value, size_t width,  \
+	    size_t height))                                                    \
+	S(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, CONTEXT_R,               \
+	    (CUdeviceptr to, size_t pitch, unsigned char value, size_t width,  \
+	    size_t height, CUstream stream))                                   \
+	D(cuMemsetD2D16_v2, cuMemsetD2D16, 3020, CONTEXT_R,                    \
+	    (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, \
+	    size_t height))                                                    \
+	S(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, CONTEXT_R,             \
+	    (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, \
+	    size_t height, CUstream stream))                                   \
+	D(cuMemsetD2D32_v2, cuMemsetD2D32, 3020, CONTEXT_R,                    \
+	    (CUdeviceptr to, size_t pitch, unsigned int value, size_t width,   \
+	    size_t height))                                                    \
+	S(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, CONTEXT_R,             \
+	    (CUdeviceptr to, size_t pitch, unsigned int value, size_t width,   \
+	    size_t height, CUstream stream))                                   \
 	S(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, CONTEXT_R,               \
 	    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext \
 	    from_context, size_t size, CUstream stream))                       \

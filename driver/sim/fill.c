@@ -141,3 +141,86 @@ cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
 
 	return fill_async(E_cuMemsetD32Async, stream, &fill);
 }
+
+/* ---- rectangles --------------------------------------------------------- */
+
+CUresult
+cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+    size_t height)
+{
+	struct fill fill = { to, width, value, 1, height, pitch };
+
+	return fill_now(E_cuMemsetD2D8_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD2D8_v2_ptds(CUdeviceptr to, size_t pitch, unsigned char value,
+    size_t width, size_t height)
+{
+	struct fill fill = { to, width, value, 1, height, pitch };
+
+	return fill_now(E_cuMemsetD2D8_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value,
+    size_t width, size_t height, CUstream stream)
+{
+	struct fill fill = { to, width, value, 1, height, pitch };
+
+	return fill_async(E_cuMemsetD2D8Async, stream, &fill);
+}
+
+CUresult
+cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value,
+    size_t width, size_t height)
+{
+	struct fill fill = { to, width, value, 2, height, pitch };
+
+	return fill_now(E_cuMemsetD2D16_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD2D16_v2_ptds(CUdeviceptr to, size_t pitch, unsigned short value,
+    size_t width, size_t height)
+{
+	struct fill fill = { to, width, value, 2, height, pitch };
+
+	return fill_now(E_cuMemsetD2D16_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value,
+    size_t width, size_t height, CUstream stream)
+{
+	struct fill fill = { to, width, value, 2, height, pitch };
+
+	return fill_async(E_cuMemsetD2D16Async, stream, &fill);
+}
+
+CUresult
+cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+    size_t height)
+{
+	struct fill fill = { to, width, value, 4, height, pitch };
+
+	return fill_now(E_cuMemsetD2D32_v2, CU_STREAM_LEGACY, &fill);
+}
+
+CUresult
+cuMemsetD2D32_v2_ptds(CUdeviceptr to, size_t pitch, unsigned int value,
+    size_t width, size_t height)
+{
+	struct fill fill = { to, width, value, 4, height, pitch };
+
+	return fill_now(E_cuMemsetD2D32_v2, CU_STREAM_PER_THREAD, &fill);
+}
+
+CUresult
+cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value,
+    size_t width, size_t height, CUstream stream)
+{
+	struct fill fill = { to, width, value, 4, height, pitch };
+
+	return fill_async(E_cuMemsetD2D32Async, stream, &fill);
+}

@@ -297,3 +297,42 @@ cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size,
 	return cuMemPrefetchAsync_v2(
 	    address, size, location, flags, own(stream));
 }
+
+CUresult
+cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *params, CUstream stream)
+{
+	return cuMemcpy2DAsync_v2(params, own(stream));
+}
+
+CUresult
+cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *params, CUstream stream)
+{
+	return cuMemcpy3DAsync_v2(params, own(stream));
+}
+
+CUresult
+cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *params, CUstream stream)
+{
+	return cuMemcpy3DPeerAsync(params, own(stream));
+}
+
+CUresult
+cuMemsetD2D8Async_ptsz(CUdeviceptr to, size_t pitch, unsigned char value,
+    size_t width, size_t height, CUstream stream)
+{
+	return cuMemsetD2D8Async(to, pitch, value, width, height, own(stream));
+}
+
+CUresult
+cuMemsetD2D16Async_ptsz(CUdeviceptr to, size_t pitch, unsigned short value,
+    size_t width, size_t height, CUstream stream)
+{
+	return cuMemsetD2D16Async(to, pitch, value, width, height, own(stream));
+}
+
+CUresult
+cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value,
+    size_t width, size_t height, CUstream stream)
+{
+	return cuMemsetD2D32Async(to, pitch, value, width, height, own(stream));
+}

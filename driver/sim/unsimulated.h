@@ -247,19 +247,12 @@
 	P(cuMemRangeGetAttribute, cuMemRangeGetAttribute, 8000) \
 	P(cuMemRangeGetAttributes, cuMemRangeGetAttributes, 8000) \
 	P(cuMemcpy2D, cuMemcpy2D, 2000) \
-	D(cuMemcpy2D_v2, cuMemcpy2D, 3020) \
 	P(cuMemcpy2DAsync, cuMemcpy2DAsync, 2000) \
-	S(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020) \
 	P(cuMemcpy2DUnaligned, cuMemcpy2DUnaligned, 2000) \
-	D(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020) \
 	P(cuMemcpy3D, cuMemcpy3D, 2000) \
-	D(cuMemcpy3D_v2, cuMemcpy3D, 3020) \
 	P(cuMemcpy3DAsync, cuMemcpy3DAsync, 2000) \
-	S(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020) \
 	S(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080) \
 	S(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000) \
-	D(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000) \
-	S(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000) \
 	P(cuMemcpyAtoA, cuMemcpyAtoA, 2000) \
 	D(cuMemcpyAtoA_v2, cuMemcpyAtoA, 3020) \
 	P(cuMemcpyAtoD, cuMemcpyAtoD, 2000) \
@@ -284,14 +277,8 @@
 	P(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync, 2000) \
 	P(cuMemsetD16, cuMemsetD16, 2000) \
 	P(cuMemsetD2D16, cuMemsetD2D16, 2000) \
-	D(cuMemsetD2D16_v2, cuMemsetD2D16, 3020) \
-	S(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020) \
 	P(cuMemsetD2D32, cuMemsetD2D32, 2000) \
-	D(cuMemsetD2D32_v2, cuMemsetD2D32, 3020) \
-	S(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020) \
 	P(cuMemsetD2D8, cuMemsetD2D8, 2000) \
-	D(cuMemsetD2D8_v2, cuMemsetD2D8, 3020) \
-	S(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020) \
 	P(cuMemsetD32, cuMemsetD32, 2000) \
 	P(cuMemsetD8, cuMemsetD8, 2000) \
 	P(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000) \

@@ -76,34 +76,102 @@ cudaMemcpyAsync_ptsz(void *dst, const void *src, size_t size,
 	return cudaMemcpyAsync(dst, src, size, kind, per_thread(stream));
 }
 
-/* Copies row by row, which is as fast as any other way on the simulated device.
- */
+/* ---- Two dimensions ----------------------------------------------------- */
+
+/* The kinds of memory that a copy of this kind is from and to. */
+static CUmemorytype
+type_from(enum cudaMemcpyKind kind)
+{
+	switch (kind) {
+	case cudaMemcpyHostToHost:
+	case cudaMemcpyHostToDevice:
+		return CU_MEMORYTYPE_HOST;
+	case cudaMemcpyDeviceToHost:
+	case cudaMemcpyDeviceToDevice:
+		return CU_MEMORYTYPE_DEVICE;
+	default:
+		return CU_MEMORYTYPE_UNIFIED;
+	}
+}
+
+static CUmemorytype
+type_to(enum cudaMemcpyKind kind)
+{
+	switch (kind) {
+	case cudaMemcpyHostToHost:
+	case cudaMemcpyDeviceToHost:
+		return CU_MEMORYTYPE_HOST;
+	case cudaMemcpyHostToDevice:
+	case cudaMemcpyDeviceToDevice:
+		return CU_MEMORYTYPE_DEVICE;
+	default:
+		return CU_MEMORYTYPE_UNIFIED;
+	}
+}
+
+/* The host waits for a copy unless it is between devices. */
+static cudaError_t
+finish_copy(cudaError_t error, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	if (error != cudaSuccess || kind == cudaMemcpyDeviceToDevice)
+		return error;
+	return runtime_check(driver.cuStreamSynchronize(stream));
+}
+
 cudaError_t
 cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
     size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
     cudaStream_t stream)
 {
-	cudaError_t error = cudaSuccess;
+	CUDA_MEMCPY2D params = { .srcMemoryType = type_from(kind),
+		.srcHost = src,
+		.srcDevice = address(src),
+		.srcPitch = src_pitch,
+		.dstMemoryType = type_to(kind),
+		.dstHost = dst,
+		.dstDevice = address(dst),
+		.dstPitch = dst_pitch,
+		.WidthInBytes = width,
+		.Height = height };
+	cudaError_t error = runtime_enter();
 
+	if (error != cudaSuccess)
+		return error;
+	if ((unsigned)kind > cudaMemcpyDefault)
+		return runtime_error(cudaErrorInvalidMemcpyDirection);
 	if (width > dst_pitch || width > src_pitch)
 		return runtime_error(cudaErrorInvalidPitchValue);
-	for (size_t i = 0; i < height && error == cudaSuccess; i++)
-		error = cudaMemcpyAsync((char *)dst + i * dst_pitch,
-		    (const char *)src + i * src_pitch, width, kind, stream);
-	return error;
+	return runtime_check(driver.cuMemcpy2DAsync(&params, stream));
+}
+
+cudaError_t
+cudaMemcpy2DAsync_ptsz(void *dst, size_t dst_pitch, const void *src,
+    size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
+    cudaStream_t stream)
+{
+	return cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height,
+	    kind, per_thread(stream));
 }
 
 cudaError_t
 cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
     size_t width, size_t height, enum cudaMemcpyKind kind)
 {
-	cudaError_t error = cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch,
-	    width, height, kind, cudaStreamLegacy);
-
-	if (error != cudaSuccess || kind == cudaMemcpyDeviceToDevice)
-		return error;
-	return cudaStreamSynchronize(cudaStreamLegacy);
+	return finish_copy(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch,
+			       width, height, kind, cudaStreamLegacy),
+	    kind, cudaStreamLegacy);
 }
+
+cudaError_t
+cudaMemcpy2D_ptds(void *dst, size_t dst_pitch, const void *src,
+    size_t src_pitch, size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+	return finish_copy(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch,
+			       width, height, kind, cudaStreamPerThread),
+	    kind, cudaStreamPerThread);
+}
+
+/* ---- Between devices ---------------------------------------------------- */
 
 /* The driver stages copies between devices without access to each other. */
 static cudaError_t
@@ -178,14 +246,22 @@ cudaError_t
 cudaMemset2DAsync(void *ptr, size_t pitch, int value, size_t width,
     size_t height, cudaStream_t stream)
 {
-	cudaError_t error = cudaSuccess;
+	cudaError_t error = runtime_enter();
 
+	if (error != cudaSuccess)
+		return error;
 	if (width > pitch)
 		return runtime_error(cudaErrorInvalidPitchValue);
-	for (size_t i = 0; i < height && error == cudaSuccess; i++)
-		error = cudaMemsetAsync(
-		    (char *)ptr + i * pitch, value, width, stream);
-	return error;
+	return runtime_check(driver.cuMemsetD2D8Async(
+	    address(ptr), pitch, (unsigned char)value, width, height, stream));
+}
+
+cudaError_t
+cudaMemset2DAsync_ptsz(void *ptr, size_t pitch, int value, size_t width,
+    size_t height, cudaStream_t stream)
+{
+	return cudaMemset2DAsync(
+	    ptr, pitch, value, width, height, per_thread(stream));
 }
 
 cudaError_t
@@ -195,7 +271,15 @@ cudaMemset2D(void *ptr, size_t pitch, int value, size_t width, size_t height)
 	    ptr, pitch, value, width, height, cudaStreamLegacy);
 }
 
-/* ---- Three dimensions: slice by slice --------------------------------- */
+cudaError_t
+cudaMemset2D_ptds(
+    void *ptr, size_t pitch, int value, size_t width, size_t height)
+{
+	return cudaMemset2DAsync(
+	    ptr, pitch, value, width, height, cudaStreamPerThread);
+}
+
+/* ---- Three dimensions --------------------------------------------------- */
 
 static size_t
 slice(const struct cudaPitchedPtr *pitched)
@@ -203,30 +287,54 @@ slice(const struct cudaPitchedPtr *pitched)
 	return pitched->pitch * pitched->ysize;
 }
 
-static char *
-start_copy(const struct cudaPitchedPtr *pitched, const struct cudaPos *at)
+CUDA_MEMCPY3D
+box_params(const struct cudaMemcpy3DParms *what)
 {
-	return (char *)pitched->ptr + at->z * slice(pitched) +
-	    at->y * pitched->pitch + at->x;
+	return (CUDA_MEMCPY3D){ .srcXInBytes = what->srcPos.x,
+		.srcY = what->srcPos.y,
+		.srcZ = what->srcPos.z,
+		.srcMemoryType = type_from(what->kind),
+		.srcHost = what->srcPtr.ptr,
+		.srcDevice = address(what->srcPtr.ptr),
+		.srcPitch = what->srcPtr.pitch,
+		.srcHeight = what->srcPtr.ysize,
+		.dstXInBytes = what->dstPos.x,
+		.dstY = what->dstPos.y,
+		.dstZ = what->dstPos.z,
+		.dstMemoryType = type_to(what->kind),
+		.dstHost = what->dstPtr.ptr,
+		.dstDevice = address(what->dstPtr.ptr),
+		.dstPitch = what->dstPtr.pitch,
+		.dstHeight = what->dstPtr.ysize,
+		.WidthInBytes = what->extent.width,
+		.Height = what->extent.height,
+		.Depth = what->extent.depth };
 }
 
 cudaError_t
 cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *what, cudaStream_t stream)
 {
-	cudaError_t error = cudaSuccess;
+	CUDA_MEMCPY3D params;
+	cudaError_t error = runtime_enter();
 
+	if (error != cudaSuccess)
+		return error;
 	if (what == NULL || what->srcArray != NULL || what->dstArray != NULL)
 		return runtime_error(cudaErrorInvalidValue);
-	for (size_t z = 0; z < what->extent.depth && error == cudaSuccess; z++)
-		error =
-		    cudaMemcpy2DAsync(start_copy(&what->dstPtr, &what->dstPos) +
-			    z * slice(&what->dstPtr),
-			what->dstPtr.pitch,
-			start_copy(&what->srcPtr, &what->srcPos) +
-			    z * slice(&what->srcPtr),
-			what->srcPtr.pitch, what->extent.width,
-			what->extent.height, what->kind, stream);
-	return error;
+	if ((unsigned)what->kind > cudaMemcpyDefault)
+		return runtime_error(cudaErrorInvalidMemcpyDirection);
+	params = box_params(what);
+	if (params.WidthInBytes > params.srcPitch ||
+	    params.WidthInBytes > params.dstPitch)
+		return runtime_error(cudaErrorInvalidPitchValue);
+	return runtime_check(driver.cuMemcpy3DAsync(&params, stream));
+}
+
+cudaError_t
+cudaMemcpy3DAsync_ptsz(
+    const struct cudaMemcpy3DParms *what, cudaStream_t stream)
+{
+	return cudaMemcpy3DAsync(what, per_thread(stream));
 }
 
 cudaError_t
@@ -234,9 +342,66 @@ cudaMemcpy3D(const struct cudaMemcpy3DParms *what)
 {
 	cudaError_t error = cudaMemcpy3DAsync(what, cudaStreamLegacy);
 
-	if (error != cudaSuccess || what->kind == cudaMemcpyDeviceToDevice)
+	return error != cudaSuccess ?
+	    error :
+	    finish_copy(error, what->kind, cudaStreamLegacy);
+}
+
+cudaError_t
+cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms *what)
+{
+	cudaError_t error = cudaMemcpy3DAsync(what, cudaStreamPerThread);
+
+	return error != cudaSuccess ?
+	    error :
+	    finish_copy(error, what->kind, cudaStreamPerThread);
+}
+
+cudaError_t
+cudaMemcpy3DPeerAsync(
+    const struct cudaMemcpy3DPeerParms *what, cudaStream_t stream)
+{
+	struct cudaMemcpy3DParms plain;
+	CUDA_MEMCPY3D box;
+	CUDA_MEMCPY3D_PEER params;
+	CUcontext to, from;
+	cudaError_t error;
+
+	if (what == NULL || what->srcArray != NULL || what->dstArray != NULL)
+		return runtime_error(cudaErrorInvalidValue);
+	error = contexts_of(what->dstDevice, what->srcDevice, &to, &from);
+	if (error != cudaSuccess)
 		return error;
-	return cudaStreamSynchronize(cudaStreamLegacy);
+	plain = (struct cudaMemcpy3DParms){ .srcPos = what->srcPos,
+		.srcPtr = what->srcPtr,
+		.dstPos = what->dstPos,
+		.dstPtr = what->dstPtr,
+		.extent = what->extent,
+		.kind = cudaMemcpyDeviceToDevice };
+	box = box_params(&plain);
+	memcpy(&params, &box, sizeof(params));
+	params.dstContext = to;
+	params.srcContext = from;
+	return runtime_check(driver.cuMemcpy3DPeerAsync(&params, stream));
+}
+
+cudaError_t
+cudaMemcpy3DPeerAsync_ptsz(
+    const struct cudaMemcpy3DPeerParms *what, cudaStream_t stream)
+{
+	return cudaMemcpy3DPeerAsync(what, per_thread(stream));
+}
+
+cudaError_t
+cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *what)
+{
+	return cudaMemcpy3DPeerAsync(what, cudaStreamLegacy);
+}
+
+cudaError_t
+cudaMemcpy3DPeer_ptds(const struct cudaMemcpy3DPeerParms *what)
+{
+	return cudaMemcpy3DPeerAsync(what, cudaStreamPerThread);
 }
 
 cudaError_t
@@ -253,7 +418,21 @@ cudaMemset3DAsync(struct cudaPitchedPtr pitched, int value,
 }
 
 cudaError_t
+cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitched, int value,
+    struct cudaExtent extent, cudaStream_t stream)
+{
+	return cudaMemset3DAsync(pitched, value, extent, per_thread(stream));
+}
+
+cudaError_t
 cudaMemset3D(struct cudaPitchedPtr pitched, int value, struct cudaExtent extent)
 {
 	return cudaMemset3DAsync(pitched, value, extent, cudaStreamLegacy);
+}
+
+cudaError_t
+cudaMemset3D_ptds(
+    struct cudaPitchedPtr pitched, int value, struct cudaExtent extent)
+{
+	return cudaMemset3DAsync(pitched, value, extent, cudaStreamPerThread);
 }

@@ -59,11 +59,42 @@
 	  (CUstream stream, unsigned long long *id))                           \
 	X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync", 3020, 0,                     \
 	  (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))    \
+	X(cuMemcpy2DAsync, "cuMemcpy2DAsync", 3020, 0,                         \
+	  (const CUDA_MEMCPY2D *params, CUstream stream))                      \
+	X(cuMemcpy3DAsync, "cuMemcpy3DAsync", 3020, 0,                         \
+	  (const CUDA_MEMCPY3D *params, CUstream stream))                      \
+	X(cuMemcpy3DPeerAsync, "cuMemcpy3DPeerAsync", 4000, 0,                 \
+	  (const CUDA_MEMCPY3D_PEER *params, CUstream stream))                 \
+	X(cuMemsetD2D8Async, "cuMemsetD2D8Async", 3020, 0,                     \
+	  (CUdeviceptr ptr, size_t pitch, unsigned char value, size_t width,   \
+	   size_t height, CUstream stream))                                    \
 	X(cuLaunchHostFunc, "cuLaunchHostFunc", 10000, 0,                      \
 	  (CUstream stream, CUhostFn function, void *user))                    \
 	X(cuStreamAddCallback, "cuStreamAddCallback", 5000, 0,                 \
 	  (CUstream stream, CUstreamCallback callback, void *user,             \
 	   unsigned flags))                                                    \
+	X(cuGraphCreate, "cuGraphCreate", 10000, 0,                            \
+	  (CUgraph *graph, unsigned flags))                                    \
+	X(cuGraphAddEmptyNode, "cuGraphAddEmptyNode", 10000, 0,                \
+	  (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,  \
+	   size_t count))                                                      \
+	X(cuGraphAddMemcpyNode, "cuGraphAddMemcpyNode", 10000, 0,              \
+	  (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,  \
+	   size_t count, const CUDA_MEMCPY3D *params, CUcontext context))      \
+	X(cuGraphAddMemsetNode, "cuGraphAddMemsetNode", 10000, 0,              \
+	  (CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,  \
+	   size_t count, const CUDA_MEMSET_NODE_PARAMS *params,                \
+	   CUcontext context))                                                 \
+	X(cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams",    \
+	  10020, 0,                                                            \
+	  (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params,    \
+	   CUcontext context))                                                 \
+	X(cuGraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams",    \
+	  10020, 0,                                                            \
+	  (CUgraphExec exec, CUgraphNode node,                                 \
+	   const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))          \
+	X(cuGraphExecUpdate, "cuGraphExecUpdate", 12000, 0,                    \
+	  (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))\
 	X(cuGraphUpload, "cuGraphUpload", 11010, 0,                            \
 	  (CUgraphExec exec, CUstream stream))                                 \
 	X(cuMemAllocPitch, "cuMemAllocPitch", 3020, 0,                         \
@@ -146,6 +177,11 @@ unsigned runtime_resets(int device);
 /* The device of the current context, or the chosen one. Call runtime_load()
  * first. */
 cudaError_t runtime_device(int *device);
+
+/* ---- copy.c ------------------------------------------------------------ */
+
+/* The driver's parameters of a copy without arrays. */
+CUDA_MEMCPY3D box_params(const struct cudaMemcpy3DParms *what);
 
 /* ---- variable.c -------------------------------------------------------- */
 

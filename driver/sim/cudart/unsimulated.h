@@ -70,7 +70,6 @@
 	X(cudaGetTextureObjectTextureDesc) \
 	X(cudaGraphAddChildGraphNode) \
 	X(cudaGraphAddDependencies) \
-	X(cudaGraphAddEmptyNode) \
 	X(cudaGraphAddEventRecordNode) \
 	X(cudaGraphAddEventWaitNode) \
 	X(cudaGraphAddExternalSemaphoresSignalNode) \
@@ -79,16 +78,12 @@
 	X(cudaGraphAddKernelNode) \
 	X(cudaGraphAddMemAllocNode) \
 	X(cudaGraphAddMemFreeNode) \
-	X(cudaGraphAddMemcpyNode) \
-	X(cudaGraphAddMemcpyNode1D) \
 	X(cudaGraphAddMemcpyNodeFromSymbol) \
 	X(cudaGraphAddMemcpyNodeToSymbol) \
-	X(cudaGraphAddMemsetNode) \
 	X(cudaGraphAddNode) \
 	X(cudaGraphChildGraphNodeGetGraph) \
 	X(cudaGraphClone) \
 	X(cudaGraphConditionalHandleCreate) \
-	X(cudaGraphCreate) \
 	X(cudaGraphDebugDotPrint) \
 	X(cudaGraphDestroyNode) \
 	X(cudaGraphEventRecordNodeGetEvent) \
@@ -103,13 +98,9 @@
 	X(cudaGraphExecGetFlags) \
 	X(cudaGraphExecHostNodeSetParams) \
 	X(cudaGraphExecKernelNodeSetParams) \
-	X(cudaGraphExecMemcpyNodeSetParams) \
-	X(cudaGraphExecMemcpyNodeSetParams1D) \
 	X(cudaGraphExecMemcpyNodeSetParamsFromSymbol) \
 	X(cudaGraphExecMemcpyNodeSetParamsToSymbol) \
-	X(cudaGraphExecMemsetNodeSetParams) \
 	X(cudaGraphExecNodeSetParams) \
-	X(cudaGraphExecUpdate) \
 	X(cudaGraphExternalSemaphoresSignalNodeGetParams) \
 	X(cudaGraphExternalSemaphoresSignalNodeSetParams) \
 	X(cudaGraphExternalSemaphoresWaitNodeGetParams) \
@@ -195,7 +186,6 @@
 	X(cudaMemSetMemPool) \
 	X(cudaMemcpy2DArrayToArray) \
 	X(cudaMemcpy2DArrayToArray_ptds) \
-	X(cudaMemcpy2DAsync_ptsz) \
 	X(cudaMemcpy2DFromArray) \
 	X(cudaMemcpy2DFromArrayAsync) \
 	X(cudaMemcpy2DFromArrayAsync_ptsz) \
@@ -204,15 +194,8 @@
 	X(cudaMemcpy2DToArrayAsync) \
 	X(cudaMemcpy2DToArrayAsync_ptsz) \
 	X(cudaMemcpy2DToArray_ptds) \
-	X(cudaMemcpy2D_ptds) \
-	X(cudaMemcpy3DAsync_ptsz) \
 	X(cudaMemcpy3DBatchAsync) \
 	X(cudaMemcpy3DBatchAsync_ptsz) \
-	X(cudaMemcpy3DPeer) \
-	X(cudaMemcpy3DPeerAsync) \
-	X(cudaMemcpy3DPeerAsync_ptsz) \
-	X(cudaMemcpy3DPeer_ptds) \
-	X(cudaMemcpy3D_ptds) \
 	X(cudaMemcpyArrayToArray) \
 	X(cudaMemcpyArrayToArray_ptds) \
 	X(cudaMemcpyBatchAsync) \
@@ -221,18 +204,10 @@
 	X(cudaMemcpyFromArrayAsync) \
 	X(cudaMemcpyFromArrayAsync_ptsz) \
 	X(cudaMemcpyFromArray_ptds) \
-	X(cudaMemcpyFromSymbolAsync_ptsz) \
-	X(cudaMemcpyFromSymbol_ptds) \
 	X(cudaMemcpyToArray) \
 	X(cudaMemcpyToArrayAsync) \
 	X(cudaMemcpyToArrayAsync_ptsz) \
 	X(cudaMemcpyToArray_ptds) \
-	X(cudaMemcpyToSymbolAsync_ptsz) \
-	X(cudaMemcpyToSymbol_ptds) \
-	X(cudaMemset2DAsync_ptsz) \
-	X(cudaMemset2D_ptds) \
-	X(cudaMemset3DAsync_ptsz) \
-	X(cudaMemset3D_ptds) \
 	X(cudaMipmappedArrayGetMemoryRequirements) \
 	X(cudaMipmappedArrayGetSparseProperties) \
 	X(cudaOccupancyAvailableDynamicSMemPerBlock) \

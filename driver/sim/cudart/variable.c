@@ -329,3 +329,41 @@ cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t size,
 	    error :
 	    cudaMemcpyAsync(dst, where, size, kind, stream);
 }
+
+cudaError_t
+cudaMemcpyToSymbol_ptds(const void *symbol, const void *src, size_t size,
+    size_t offset, enum cudaMemcpyKind kind)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, true, &where);
+
+	return error != cudaSuccess ? error :
+				      cudaMemcpy_ptds(where, src, size, kind);
+}
+
+cudaError_t
+cudaMemcpyFromSymbol_ptds(void *dst, const void *symbol, size_t size,
+    size_t offset, enum cudaMemcpyKind kind)
+{
+	void *where = NULL;
+	cudaError_t error = find_part(symbol, size, offset, false, &where);
+
+	return error != cudaSuccess ? error :
+				      cudaMemcpy_ptds(dst, where, size, kind);
+}
+
+cudaError_t
+cudaMemcpyToSymbolAsync_ptsz(const void *symbol, const void *src, size_t size,
+    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	return cudaMemcpyToSymbolAsync(
+	    symbol, src, size, offset, kind, per_thread(stream));
+}
+
+cudaError_t
+cudaMemcpyFromSymbolAsync_ptsz(void *dst, const void *symbol, size_t size,
+    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+	return cudaMemcpyFromSymbolAsync(
+	    dst, symbol, size, offset, kind, per_thread(stream));
+}

@@ -29,12 +29,16 @@ struct runtime_toolkit {
 	X(cudaLimitMallocHeapSize) X(cudaLimitPersistingL2CacheSize)           \
 	X(cudaMemoryTypeManaged) X(cudaMemLocationTypeHost)                    \
 	X(cudaMemcpyDefault) X(cudaMemPoolAttrUsedMemHigh)                     \
-	X(cudaHostAllocWriteCombined) X(cudaEventInterprocess)
+	X(cudaHostAllocWriteCombined) X(cudaEventInterprocess)                 \
+	X(cudaGraphExecUpdateErrorParametersChanged)                           \
+	X(cudaErrorGraphExecUpdateFailure)
 
 #define RUNTIME_SIZES(X)                                                       \
 	X(struct cudaDeviceProp) X(struct cudaPointerAttributes)               \
 	X(struct cudaMemPoolProps) X(struct cudaMemLocation)                   \
 	X(struct cudaMemcpy3DParms) X(struct cudaPitchedPtr)                   \
+	X(struct cudaMemcpy3DPeerParms) X(struct cudaMemsetParams)             \
+	X(cudaGraphExecUpdateResultInfo)                                       \
 	X(cudaIpcMemHandle_t) X(cudaIpcEventHandle_t)                          \
 	X(struct cudaMemAccessDesc)
 

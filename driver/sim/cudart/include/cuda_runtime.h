@@ -92,6 +92,10 @@
 	X(cudaErrorStreamCaptureWrongThread, 908,                              \
 	    "attempt to terminate a thread-local capture sequence from "       \
 	    "another thread")                                                  \
+	X(cudaErrorGraphExecUpdateFailure, 910,                                \
+	    "the graph update was not performed because it included "          \
+	    "changes which violated constraints specific to "                  \
+	    "instantiated graph update")                                       \
 	X(cudaErrorUnknown, 999, "unknown error")
 
 enum cudaError {
@@ -299,6 +303,46 @@ struct cudaMemcpy3DParms {
 	enum cudaMemcpyKind kind;
 };
 
+struct cudaMemcpy3DPeerParms {
+	cudaArray_t srcArray;
+	struct cudaPos srcPos;
+	struct cudaPitchedPtr srcPtr;
+	int srcDevice;
+	cudaArray_t dstArray;
+	struct cudaPos dstPos;
+	struct cudaPitchedPtr dstPtr;
+	int dstDevice;
+	struct cudaExtent extent;
+};
+
+/* One row is one-dimensional; the pitch is then not used. */
+struct cudaMemsetParams {
+	void *dst;
+	size_t pitch;
+	unsigned int value;
+	unsigned int elementSize; /* bytes: 1, 2 or 4 */
+	size_t width;             /* in elements */
+	size_t height;
+};
+
+enum cudaGraphExecUpdateResult {
+	cudaGraphExecUpdateSuccess = 0,
+	cudaGraphExecUpdateError = 1,
+	cudaGraphExecUpdateErrorTopologyChanged = 2,
+	cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+	cudaGraphExecUpdateErrorFunctionChanged = 4,
+	cudaGraphExecUpdateErrorParametersChanged = 5,
+	cudaGraphExecUpdateErrorNotSupported = 6,
+	cudaGraphExecUpdateErrorUnsupportedFunctionChange = 7,
+	cudaGraphExecUpdateErrorAttributesChanged = 8
+};
+
+typedef struct {
+	enum cudaGraphExecUpdateResult result;
+	cudaGraphNode_t errorNode;
+	cudaGraphNode_t errorFromNode;
+} cudaGraphExecUpdateResultInfo;
+
 static inline struct cudaExtent
 make_cudaExtent(size_t width, size_t height, size_t depth)
 {
@@ -486,6 +530,10 @@ CUDARTAPI cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch,
 CUDARTAPI cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *what);
 CUDARTAPI cudaError_t cudaMemcpy3DAsync(
     const struct cudaMemcpy3DParms *what, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy3DPeer(
+    const struct cudaMemcpy3DPeerParms *what);
+CUDARTAPI cudaError_t cudaMemcpy3DPeerAsync(
+    const struct cudaMemcpy3DPeerParms *what, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemcpyPeer(
     void *dst, int dst_device, const void *src, int src_device, size_t size);
 CUDARTAPI cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device,
@@ -579,6 +627,27 @@ CUDARTAPI cudaError_t cudaStreamEndCapture(
     cudaStream_t stream, cudaGraph_t *graph);
 CUDARTAPI cudaError_t cudaStreamIsCapturing(
     cudaStream_t stream, enum cudaStreamCaptureStatus *status);
+CUDARTAPI cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags);
+CUDARTAPI cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node,
+    cudaGraph_t graph, const cudaGraphNode_t *dependencies, size_t count);
+CUDARTAPI cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node,
+    cudaGraph_t graph, const cudaGraphNode_t *dependencies, size_t count,
+    const struct cudaMemcpy3DParms *what);
+CUDARTAPI cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node,
+    cudaGraph_t graph, const cudaGraphNode_t *dependencies, size_t count,
+    void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node,
+    cudaGraph_t graph, const cudaGraphNode_t *dependencies, size_t count,
+    const struct cudaMemsetParams *what);
+CUDARTAPI cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec,
+    cudaGraphNode_t node, const struct cudaMemcpy3DParms *what);
+CUDARTAPI cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
+    cudaGraphNode_t node, void *dst, const void *src, size_t size,
+    enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
+    cudaGraphNode_t node, const struct cudaMemsetParams *what);
+CUDARTAPI cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec,
+    cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info);
 CUDARTAPI cudaError_t cudaGraphInstantiate(
     cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
 CUDARTAPI cudaError_t cudaGraphInstantiateWithFlags(
@@ -679,7 +748,21 @@ CUDARTAPI cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid,
 #define cudaMallocFromPoolAsync cudaMallocFromPoolAsync_ptsz
 #define cudaMemcpy cudaMemcpy_ptds
 #define cudaMemcpyAsync cudaMemcpyAsync_ptsz
+#define cudaMemcpy2D cudaMemcpy2D_ptds
+#define cudaMemcpy2DAsync cudaMemcpy2DAsync_ptsz
+#define cudaMemcpy3D cudaMemcpy3D_ptds
+#define cudaMemcpy3DAsync cudaMemcpy3DAsync_ptsz
+#define cudaMemcpy3DPeer cudaMemcpy3DPeer_ptds
+#define cudaMemcpy3DPeerAsync cudaMemcpy3DPeerAsync_ptsz
+#define cudaMemcpyFromSymbol cudaMemcpyFromSymbol_ptds
+#define cudaMemcpyFromSymbolAsync cudaMemcpyFromSymbolAsync_ptsz
+#define cudaMemcpyToSymbol cudaMemcpyToSymbol_ptds
+#define cudaMemcpyToSymbolAsync cudaMemcpyToSymbolAsync_ptsz
 #define cudaMemset cudaMemset_ptds
+#define cudaMemset2D cudaMemset2D_ptds
+#define cudaMemset2DAsync cudaMemset2DAsync_ptsz
+#define cudaMemset3D cudaMemset3D_ptds
+#define cudaMemset3DAsync cudaMemset3DAsync_ptsz
 #define cudaMemsetAsync cudaMemsetAsync_ptsz
 #define cudaStreamBeginCapture cudaStreamBeginCapture_ptsz
 #define cudaStreamEndCapture cudaStreamEndCapture_ptsz
@@ -706,7 +789,38 @@ CUDARTAPI cudaError_t cudaMemcpy_ptds(
     void *dst, const void *src, size_t size, enum cudaMemcpyKind kind);
 CUDARTAPI cudaError_t cudaMemcpyAsync_ptsz(void *dst, const void *src,
     size_t size, enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy2D_ptds(void *dst, size_t dst_pitch,
+    const void *src, size_t src_pitch, size_t width, size_t height,
+    enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpy2DAsync_ptsz(void *dst, size_t dst_pitch,
+    const void *src, size_t src_pitch, size_t width, size_t height,
+    enum cudaMemcpyKind kind, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms *what);
+CUDARTAPI cudaError_t cudaMemcpy3DAsync_ptsz(
+    const struct cudaMemcpy3DParms *what, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpy3DPeer_ptds(
+    const struct cudaMemcpy3DPeerParms *what);
+CUDARTAPI cudaError_t cudaMemcpy3DPeerAsync_ptsz(
+    const struct cudaMemcpy3DPeerParms *what, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpyToSymbol_ptds(const void *symbol,
+    const void *src, size_t size, size_t offset, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyFromSymbol_ptds(void *dst, const void *symbol,
+    size_t size, size_t offset, enum cudaMemcpyKind kind);
+CUDARTAPI cudaError_t cudaMemcpyToSymbolAsync_ptsz(const void *symbol,
+    const void *src, size_t size, size_t offset, enum cudaMemcpyKind kind,
+    cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemcpyFromSymbolAsync_ptsz(void *dst,
+    const void *symbol, size_t size, size_t offset, enum cudaMemcpyKind kind,
+    cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemset_ptds(void *ptr, int value, size_t size);
+CUDARTAPI cudaError_t cudaMemset2D_ptds(
+    void *ptr, size_t pitch, int value, size_t width, size_t height);
+CUDARTAPI cudaError_t cudaMemset2DAsync_ptsz(void *ptr, size_t pitch, int value,
+    size_t width, size_t height, cudaStream_t stream);
+CUDARTAPI cudaError_t cudaMemset3D_ptds(
+    struct cudaPitchedPtr pitched, int value, struct cudaExtent extent);
+CUDARTAPI cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitched,
+    int value, struct cudaExtent extent, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaMemsetAsync_ptsz(
     void *ptr, int value, size_t size, cudaStream_t stream);
 CUDARTAPI cudaError_t cudaStreamBeginCapture_ptsz(
