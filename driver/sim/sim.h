@@ -590,6 +590,7 @@ struct range {
 	bool freed;        /* the free has happened on the stream */
 	bool graph_memory; /* memory of a graph's node */
 	bool graph_live;   /* launched, and not released since */
+	bool sync_memops;  /* as cuPointerSetAttribute() has set it */
 	struct use *uses;
 	size_t n_uses, uses_capacity;
 	struct range *next_idle; /* list of its pool */

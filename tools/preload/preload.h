@@ -17,6 +17,7 @@
  *	retry.c     calls for which the driver itself needs memory
  *	access.c    other devices' access to weir's memory
  *	address.c   questions about pointers
+ *	named.c     other calls that name memory by its address
  *	ipc.c       memory that other processes may open
  *	lifetime.c  streams and captures that begin and end
  *	events.c    the order that the program makes between streams
