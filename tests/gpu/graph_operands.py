@@ -225,10 +225,14 @@ def set_node(executable, node, params):
 
 
 def set_all(executable, params):
+    """Update all, as from a graph made anew; the code, 1 if none is made."""
     graph, node, result = c_void_p(), c_void_p(), Result()
     call("cuGraphCreate", byref(graph), c_uint(0))
-    add(graph, node, params)
-    code = cuda.cuGraphExecUpdate_v2(executable, graph, byref(result))
+    try:
+        add(graph, node, params)
+        code = cuda.cuGraphExecUpdate_v2(executable, graph, byref(result))
+    except Failure:
+        code = 1
     call("cuGraphDestroy", graph)
     return code
 
