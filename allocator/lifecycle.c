@@ -201,3 +201,18 @@ allocator_forget_device(int device)
 	event_forget(context);
 	stream_forget(context);
 }
+
+bool
+allocator_maps(int device)
+{
+	const struct options *options;
+	const struct driver *driver;
+	int supported = 0;
+
+	return options_get(&options) == WEIR_OK &&
+	    options->expandable_segments && driver_get(&driver) == WEIR_OK &&
+	    driver->cuDeviceGetAttribute(&supported,
+		CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+		device) == CUDA_SUCCESS &&
+	    supported != 0;
+}

@@ -281,17 +281,17 @@ unmap_again(struct arena *arena)
 }
 
 static enum weir_status
-map_again(struct handle *handle, int device)
+map_again(struct handle *handle, const struct arena *arena)
 {
 	enum weir_status status = WEIR_OK;
 
 	handle->to = handle->addr;
 	if (handle->id == 0 && !handle->mapped)
-		status = handle_create(handle, device);
+		status = handle_create(handle, arena->device);
 	if (status == WEIR_OK && !handle->mapped)
 		status = handle_map(handle);
 	if (status == WEIR_OK)
-		status = handles_open(device, handle->addr, handle->size);
+		status = handles_open_in(arena, handle->addr, handle->size);
 	return status;
 }
 
@@ -307,7 +307,7 @@ bring_back(struct arena *arena)
 		copies_begin(copies);
 	for (struct handle *h = handles_first(arena);
 	     h != NULL && status == WEIR_OK; h = handles_next(h)) {
-		status = map_again(h, arena->device);
+		status = map_again(h, arena);
 		if (status == WEIR_OK && copies != NULL)
 			status = copies_queue(copies, h);
 	}

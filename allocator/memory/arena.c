@@ -4,6 +4,7 @@
  */
 #include "allocator/memory/arena.h"
 
+#include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/source.h"
@@ -14,6 +15,14 @@
 /* ---- Arenas ------------------------------------------------------------ */
 
 static _Atomic(struct arena *) arenas[DEVICES_MAX];
+
+atomic_bool arena_keeps_apart;
+
+void
+allocator_keep_apart(void)
+{
+	atomic_store(&arena_keeps_apart, true);
+}
 
 struct arena *
 arena_peek(int device)

@@ -47,6 +47,9 @@ void addresses_drop(CUdeviceptr addr, size_t size);
 void handles_release_again(struct arena *arena);
 /* Make mapped memory readable and writable by its device and its peers. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+/* Do so with memory of an arena, which may have more users. */
+enum weir_status handles_open_in(
+    const struct arena *arena, CUdeviceptr addr, size_t size);
 /* Allow a peer to read and write mapped memory, or withdraw its access. A
  * withdrawal is tried once more if the driver refuses. */
 enum weir_status handles_set_peer(

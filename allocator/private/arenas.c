@@ -14,6 +14,8 @@
 #include "allocator/private/arenas.h"
 
 #include "allocator/cache/tcache.h"
+#include "allocator/allocator.h"
+#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
@@ -113,12 +115,29 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	arena->total_bytes =
 	    traits->is_page_locked ? os_memory_bytes() : main->total_bytes;
 	arena->forgotten = forgotten;
+	for (int i = 0; i < DEVICES_MAX / 64; i++)
+		atomic_store(&arena->users[i], 0);
 	if (status != WEIR_OK)
 		arena->in_use = false;
 	lock_leave(&arena->lock);
 	if (status == WEIR_OK)
 		*out = arena;
 	return status;
+}
+
+enum weir_status
+allocator_make_arena(int device, struct arena **out)
+{
+	struct arena *main;
+	enum weir_status status = arena_get(device, &main);
+
+	return status == WEIR_OK ? arena_make(main, NULL, 0, out) : status;
+}
+
+void
+allocator_drop_arena(struct arena *arena)
+{
+	arena_drop(arena);
 }
 
 /* ---- Owners ------------------------------------------------------------ */

@@ -369,6 +369,10 @@ struct mempool *mempool_serving(
 /* Is it a device's default pool, whose blocks need no record? */
 bool mempool_is_default(const struct mempool *pool);
 
+/* The arena of a pool's own, or NULL for weir's memory of the device. */
+struct arena;
+struct arena *mempool_arena(const struct mempool *pool);
+
 /* Prepare an allocation from a pool: make a record for it, or NULL for a
  * default pool. False if there is no memory for the record. */
 bool mempool_prepare(struct mempool *pool, struct mempool_block **out);
