@@ -14,8 +14,6 @@
 #include "allocator/private/arenas.h"
 
 #include "allocator/cache/tcache.h"
-#include "allocator/allocator.h"
-#include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
@@ -123,21 +121,6 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	if (status == WEIR_OK)
 		*out = arena;
 	return status;
-}
-
-enum weir_status
-allocator_make_arena(int device, struct arena **out)
-{
-	struct arena *main;
-	enum weir_status status = arena_get(device, &main);
-
-	return status == WEIR_OK ? arena_make(main, NULL, 0, out) : status;
-}
-
-void
-allocator_drop_arena(struct arena *arena)
-{
-	arena_drop(arena);
 }
 
 /* ---- Owners ------------------------------------------------------------ */
