@@ -342,12 +342,14 @@ change_all(const struct kind *kind)
 {
 	enum { SIZE = 4 << 20 };
 	static unsigned words[SIZE / sizeof(unsigned)];
-	address block = kind->take(SIZE);
-	address other = kind->take(SIZE);
+	address block;
+	address other;
 	unsigned wrong = 0;
 
 	printf("%s\n", kind->name);
+	block = kind->take(SIZE);
 	MUST(cuda.fill(block, 7, SIZE / sizeof(unsigned), NULL));
+	other = kind->take(SIZE);
 	change("live", block, SIZE);
 	if (kind->take == take_host)
 		change_host("live", other);
