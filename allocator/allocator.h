@@ -21,6 +21,21 @@ enum weir_status allocator_malloc_in(
  * mappings and address reservations, which outlive a context. */
 void allocator_forget_device(int device);
 
+/* From now on memory of cuMemAlloc serves device-scope requests only. Else it
+ * serves streams, too, while it is free. */
+void allocator_keep_apart(void);
+
+/* Make an arena of a device whose memory is kept apart, with one owner; let
+ * another device use its memory, present and future; end its ownership. A
+ * device that is forgotten takes its arenas along. */
+enum weir_status allocator_make_arena(int device, struct arena **out);
+enum weir_status allocator_open_arena(struct arena *arena, int peer);
+void allocator_drop_arena(struct arena *arena);
+
+/* Does memory of streams come in expandable segments on the device? False,
+ * too, if the driver does not say. Needs no context. */
+bool allocator_maps(int device);
+
 /* True if an address lies in a range that weir has from the driver, in use,
  * cached or unmapped. The driver must not be asked to free it. */
 bool allocator_owns(CUdeviceptr addr);

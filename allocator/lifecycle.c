@@ -13,6 +13,7 @@
 #include "allocator/memory/forget.h"
 #include "allocator/observe/guard.h"
 #include "allocator/observe/startup.h"
+#include "allocator/private/arenas.h"
 #include "allocator/request/thread_end.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -200,4 +201,34 @@ allocator_forget_device(int device)
 		return;
 	event_forget(context);
 	stream_forget(context);
+}
+
+bool
+allocator_maps(int device)
+{
+	const struct options *options;
+	const struct driver *driver;
+	int supported = 0;
+
+	return options_get(&options) == WEIR_OK &&
+	    options->expandable_segments && driver_get(&driver) == WEIR_OK &&
+	    driver->cuDeviceGetAttribute(&supported,
+		CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+		device) == CUDA_SUCCESS &&
+	    supported != 0;
+}
+
+enum weir_status
+allocator_make_arena(int device, struct arena **out)
+{
+	struct arena *main;
+	enum weir_status status = arena_get(device, &main);
+
+	return status == WEIR_OK ? arena_make(main, NULL, 0, out) : status;
+}
+
+void
+allocator_drop_arena(struct arena *arena)
+{
+	arena_drop(arena);
 }

@@ -291,7 +291,7 @@ map_again(struct handle *handle, const struct arena *arena)
 	if (status == WEIR_OK && !handle->mapped)
 		status = handle_map(handle);
 	if (status == WEIR_OK)
-		status = handles_open(arena, handle->addr, handle->size);
+		status = handles_open_in(arena, handle->addr, handle->size);
 	return status;
 }
 

@@ -65,7 +65,7 @@ mapping_open(struct ipc_mapping *mapping, int device)
 		return status_set(WEIR_EINVAL,
 		    "there are %zu bytes, and %zu were spoken of",
 		    mapping->mapped, mapping->whole);
-	return handles_open_for(device, mapping->addr, mapping->whole);
+	return handles_open(device, mapping->addr, mapping->whole);
 }
 
 void

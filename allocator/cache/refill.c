@@ -126,11 +126,12 @@ fill_from_pool(struct bin *bin, struct pool *pool,
     const struct options *options, size_t rounded, unsigned count)
 {
 	struct block **end = bin->top + count;
+	bool plain = heap_is_device_scope(pool->owner);
 
 	status_mute();
 	while (bin->top < end) {
 		size_t left = (size_t)(end - bin->top);
-		struct block *block = pool_find(pool, options, rounded, false);
+		struct block *block = pool_find(pool, options, rounded, plain);
 		if (block == NULL)
 			break;
 		size_t fit = block->run / rounded;

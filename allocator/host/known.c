@@ -66,7 +66,7 @@ try_handle(const struct arena *arena)
 		return false;
 	if (handle_create(&handle, arena) == WEIR_OK &&
 	    handle_map(&handle) == WEIR_OK)
-		done = handles_open(arena, handle.to, handle.size) == WEIR_OK;
+		done = handles_open_in(arena, handle.to, handle.size) == WEIR_OK;
 	if (handle.mapped)
 		addresses_drop_mapping(handle.to, handle.size);
 	if (handle.id != 0)

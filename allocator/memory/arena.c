@@ -4,6 +4,7 @@
  */
 #include "allocator/memory/arena.h"
 
+#include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/pin.h"
@@ -15,6 +16,14 @@
 /* ---- Arenas ------------------------------------------------------------ */
 
 static _Atomic(struct arena *) arenas[DEVICES_MAX];
+
+atomic_bool arena_keeps_apart;
+
+void
+allocator_keep_apart(void)
+{
+	atomic_store(&arena_keeps_apart, true);
+}
 
 struct arena *
 arena_peek(int device)

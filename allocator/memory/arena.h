@@ -59,18 +59,27 @@ heap_is_device_scope(const struct stream_heap *heap)
 	return heap == heap->arena->any_heap && heap->arena->traits.has_streams;
 }
 
+/* Is memory of cuMemAlloc kept from streams that have mapped memory?
+ * segment.c, Note [One kind of memory]. */
+extern atomic_bool arena_keeps_apart;
+
+/* Do the streams of the arena get their memory in expandable segments? */
+static inline bool
+arena_maps(const struct arena *arena, const struct options *options)
+{
+	return options->expandable_segments && arena->traits.can_map &&
+	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
+}
+
 /* Does the heap get its memory in expandable segments? Then its free memory,
  * of any kind, can be mapped where a request needs it. */
 static inline bool
 heap_maps(const struct stream_heap *heap, const struct options *options)
 {
-	const struct arena *arena = heap->arena;
-
-	if (!arena->traits.has_streams)
-		return arena->traits.can_map;
-	return options->expandable_segments && arena->traits.can_map &&
-	    heap != arena->any_heap &&
-	    (arena_flags(arena) & ARENA_NO_SPLIT) == 0;
+	if (!heap->arena->traits.has_streams)
+		return heap->arena->traits.can_map;
+	return heap != heap->arena->any_heap &&
+	    arena_maps(heap->arena, options);
 }
 
 /*

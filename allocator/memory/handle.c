@@ -271,15 +271,23 @@ is_peer(int device, int peer)
 	return (atomic_load(&peers[device][peer / 64]) >> peer % 64 & 1) != 0;
 }
 
-/* List devices that may use the memory of a device, from *next on; returns how
- * many. */
+static bool
+is_user(const struct arena *arena, int peer)
+{
+	return arena != NULL &&
+	    (atomic_load(&arena->users[peer / 64]) >> peer % 64 & 1) != 0;
+}
+
+/* List devices that may use the memory of a device, or of an arena of it, from
+ * *next on; returns how many. */
 static size_t
-list_access(int device, int *next, CUmemAccessDesc access[ACCESS_MAX])
+list_access(int device, const struct arena *arena, int *next,
+    CUmemAccessDesc access[ACCESS_MAX])
 {
 	size_t n = 0;
 
 	for (int i = *next; i < DEVICES_MAX && n < ACCESS_MAX; *next = ++i)
-		if (i == device || is_peer(device, i))
+		if (i == device || is_peer(device, i) || is_user(arena, i))
 			access[n++] = (CUmemAccessDesc){
 				.location = { .type =
 						  CU_MEM_LOCATION_TYPE_DEVICE,
@@ -325,27 +333,34 @@ open_host(CUdeviceptr addr, size_t size)
 	    (unsigned long long)addr, size);
 }
 
-enum weir_status
-handles_open(const struct arena *arena, CUdeviceptr addr, size_t size)
-{
-	return arena->traits.is_page_locked ?
-	    open_host(addr, size) :
-	    handles_open_for(arena->device, addr, size);
-}
-
-enum weir_status
-handles_open_for(int device, CUdeviceptr addr, size_t size)
+static enum weir_status
+open_mapped(
+    int device, const struct arena *arena, CUdeviceptr addr, size_t size)
 {
 	CUmemAccessDesc access[ACCESS_MAX];
 	CUresult code = CUDA_SUCCESS;
 	size_t n;
 
 	for (int next = 0; code == CUDA_SUCCESS &&
-	     (n = list_access(device, &next, access)) > 0;)
+	     (n = list_access(device, arena, &next, access)) > 0;)
 		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
 	return driver_status(code,
 	    "cuMemSetAccess(%#llx, %zu bytes, device %d)",
 	    (unsigned long long)addr, size, device);
+}
+
+enum weir_status
+handles_open(int device, CUdeviceptr addr, size_t size)
+{
+	return open_mapped(device, NULL, addr, size);
+}
+
+enum weir_status
+handles_open_in(const struct arena *arena, CUdeviceptr addr, size_t size)
+{
+	return arena->traits.is_page_locked ?
+	    open_host(addr, size) :
+	    open_mapped(arena->device, arena, addr, size);
 }
 
 enum weir_status
@@ -503,4 +518,26 @@ handles_take(struct segment *segment, CUdeviceptr addr, size_t size)
 		taken = handle;
 	}
 	return taken;
+}
+
+enum weir_status
+allocator_open_arena(struct arena *arena, int peer)
+{
+	uint64_t bit = (uint64_t)1 << peer % 64;
+	enum weir_status status = check_peers(arena->device, peer);
+	if (status != WEIR_OK || arena->device == peer)
+		return status;
+	lock_enter(&peers_lock);
+	if (!is_peer(arena->device, peer) && !is_user(arena, peer)) {
+		atomic_fetch_or(&arena->users[peer / 64], bit);
+		status = set_arena_peer(arena, peer, true);
+		if (status != WEIR_OK) {
+			atomic_fetch_and(&arena->users[peer / 64], ~bit);
+			status_mute();
+			(void)set_arena_peer(arena, peer, false);
+			status_unmute();
+		}
+	}
+	lock_leave(&peers_lock);
+	return status;
 }

@@ -56,13 +56,12 @@ void addresses_drop(CUdeviceptr addr, size_t size);
 /* Release the handles in arena->unreleased again; under the lock. If the
  * context is gone, they are dropped. */
 void handles_release_again(struct arena *arena);
-/* Make mapped memory of an arena readable and writable: by its device and its
- * peers, or, if it is page-locked memory, by the host and all devices. */
-enum weir_status handles_open(
+/* Make mapped memory of a device readable and writable by it and its peers. */
+enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
+/* Do so with memory of an arena, which may have more users. Page-locked memory
+ * is opened to the host and all devices. */
+enum weir_status handles_open_in(
     const struct arena *arena, CUdeviceptr addr, size_t size);
-/* Make other memory of a device, which is mapped, readable and writable by the
- * device and its peers. */
-enum weir_status handles_open_for(int device, CUdeviceptr addr, size_t size);
 /* Allow a peer to read and write mapped memory, or withdraw its access. A
  * withdrawal is tried once more if the driver refuses. */
 enum weir_status handles_set_peer(

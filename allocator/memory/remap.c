@@ -153,7 +153,7 @@ map_all(struct remap_plan *plan)
 	if (status == WEIR_OK)
 		status = map_handles(plan->moved);
 	for (size_t i = 0; i < plan->part_count && status == WEIR_OK; i++)
-		status = handles_open(
+		status = handles_open_in(
 		    arena, plan->parts[i].block->addr, plan->parts[i].size);
 	if (status == WEIR_OK)
 		return WEIR_OK;

@@ -7,6 +7,16 @@
  * processes and peers reach in ways that mapped memory does not have. Therefore
  * it is in driver segments. So is all memory if the option expandable_segments
  * is off or the device cannot map memory.
+ *
+ * Note [One kind of memory]
+ *
+ * The driver tells mapped memory, which has no context, from memory of
+ * cuMemAlloc. A graph's copy node that was made for one kind refuses the other
+ * later. A device-scope request always gets memory of driver segments. A
+ * request of a stream gets mapped memory or free memory of driver segments,
+ * whichever is there. A program that does not know weir takes the memory of a
+ * memory pool to be one kind, so for the preload streams get no memory of
+ * driver segments while memory can be mapped (arena_keeps_apart).
  */
 #include "allocator/memory/segment.h"
 

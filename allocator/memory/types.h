@@ -294,7 +294,10 @@ struct arena {
 	/* Constant. */
 	struct traits traits; /* a copy */
 	int device;
-	CUcontext context;  /* the primary context */
+	CUcontext context; /* the primary context */
+	/* Bits by device: those that may use this arena's memory, beside those
+	 * that may use all memory of the device. Set under handle.c's lock. */
+	_Atomic(uint64_t) users[DEVICES_MAX / 64];
 	size_t granularity; /* bytes of the smallest mapping */
 	size_t total_bytes; /* of the device, or of the host */
 	int node;           /* of page-locked memory that is mapped: NUMA */

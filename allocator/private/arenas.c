@@ -115,6 +115,8 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	arena->total_bytes =
 	    traits->is_page_locked ? os_memory_bytes() : main->total_bytes;
 	arena->forgotten = forgotten;
+	for (int i = 0; i < DEVICES_MAX / 64; i++)
+		atomic_store(&arena->users[i], 0);
 	if (status != WEIR_OK)
 		arena->in_use = false;
 	lock_leave(&arena->lock);

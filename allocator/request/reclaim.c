@@ -205,7 +205,7 @@ free_done(struct arena *arena, struct list *done, bool keep)
 		if (arena->waiting.in_captures)
 			block_free(block);
 		else if (!keep || block->pool->owner != arena->any_heap ||
-		    !tcache_keep_complete(block))
+		    block->segment->expandable || !tcache_keep_complete(block))
 			block_free_since(block);
 		any = true;
 	}

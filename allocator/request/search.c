@@ -199,7 +199,9 @@ search_find_span(struct request *r,
 		.to = &best,
 		.most = SIZE_MAX };
 
-	spans_find(&search);
+	/* Rows lie in expandable segments. */
+	if (!heap_is_device_scope(r->heap))
+		spans_find(&search);
 	*span = best.span;
 	return best.span.first != NULL;
 }
@@ -279,8 +281,8 @@ search_find_place(struct request *r,
 	struct block *b = r->place != 0 ? lookup_floor(r->place) : NULL;
 
 	if (b == NULL || b->arena != r->heap->arena || !is_good(r, b) ||
-	    !b->segment->expandable || b->pool->kind != r->kind ||
-	    b->addr + b->size <= r->place)
+	    heap_is_device_scope(r->heap) || !b->segment->expandable ||
+	    b->pool->kind != r->kind || b->addr + b->size <= r->place)
 		return false;
 	span->first = b;
 	while (b->addr + b->size < end) {

@@ -305,6 +305,9 @@ enum {
 	P(cuPointerGetAttributes, cuPointerGetAttributes, 7000, INIT,          \
 	    (unsigned int n, CUpointer_attribute *attributes, void **data,     \
 	    CUdeviceptr address))                                              \
+	P(cuPointerSetAttribute, cuPointerSetAttribute, 6000, CONTEXT,         \
+	    (const void *value, CUpointer_attribute attribute, CUdeviceptr     \
+	    address))                                                          \
 	P(cuMemAddressReserve, cuMemAddressReserve, 10020, INIT_R,             \
 	    (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr  \
 	    hint, unsigned long long flags))                                   \

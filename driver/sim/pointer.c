@@ -118,7 +118,7 @@ attribute_get(const struct range *range, uint64_t address,
 		*out = answer_u64(address);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*out = answer_flag(false);
+		*out = answer_flag(range->sync_memops);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		*out = answer_flag(range->kind == RANGE_MANAGED);
@@ -200,6 +200,23 @@ cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
 		if (code == CUDA_SUCCESS)
 			memcpy(data[i], &answer.u64, answer.size);
 	}
+	return gate_leave(code);
+}
+
+/* The attribute is kept; copies and fills do not wait for it. */
+CUresult
+cuPointerSetAttribute(
+    const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	CUresult code = gate_enter(E_cuPointerSetAttribute);
+	struct range *range = memory_find(address);
+
+	if (code == CUDA_SUCCESS &&
+	    (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+		range == NULL || range->released))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		range->sync_memops = *(const unsigned char *)value != 0;
 	return gate_leave(code);
 }
 

@@ -391,6 +391,7 @@ alloc_on(
 		return code;
 	range->context = NULL;
 	range->released = false;
+	range->sync_memops = false;
 	range->can_read = pool->can_read;
 	range->can_write = pool->can_write;
 	range->chunk->live++;

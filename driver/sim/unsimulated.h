@@ -312,7 +312,6 @@
 	P(cuParamSetf, cuParamSetf, 2000) \
 	P(cuParamSeti, cuParamSeti, 2000) \
 	P(cuParamSetv, cuParamSetv, 2000) \
-	P(cuPointerSetAttribute, cuPointerSetAttribute, 6000) \
 	P(cuProfilerInitialize, cuProfilerInitialize, 4000) \
 	P(cuProfilerStart, cuProfilerStart, 4000) \
 	P(cuProfilerStop, cuProfilerStop, 4000) \

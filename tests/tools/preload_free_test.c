@@ -150,6 +150,31 @@ TEST(another_device_reaches_all_memory_of_a_pool_it_may_use)
 			    .machine = "devices:2" });
 }
 
+/* A graph's copy node that was made for memory with a context refuses mapped
+ * memory later, and so does one for memory that other devices may use. */
+TEST(memory_of_a_pool_or_a_call_replaces_all_of_it_in_a_graph)
+{
+	static const char *const arguments[] = { NULL, "late" };
+
+	if (!start_simulated())
+		SKIP("this machine may have one GPU");
+	for (int i = 0; i < 2; i++) {
+		struct start how = { .program = "driver_graph_memory",
+			.argument = arguments[i],
+			.preload = true,
+			.machine = "devices:2" };
+		struct command_result result = start(&how);
+
+		EXPECT_EQ(result.status, 0);
+		EXPECT_STR_HAS(result.out, "opened pool: 0 refused");
+		EXPECT_STR_HAS(result.out, "wrong words: 0\n");
+		command_free(&result);
+		serves_as((struct start){ .program = "driver_graph_memory",
+		    .argument = arguments[i],
+		    .machine = "devices:2" });
+	}
+}
+
 /* The simulated driver waits for the context that has the memory, and reports
  * work of other contexts on it as a fault. weir waits for those as well. */
 TEST(memory_waits_for_the_work_of_other_contexts)

@@ -6,13 +6,15 @@
  * it maps on the pool's device to the other device (weir_peer_access()). This
  * is more than the program asked for, is never undone, and does no harm.
  *
- * A device can reach the driver's own allocations on another device only by
- * peer access between the primary contexts. So weir enables that as well, as
+ * Where memory cannot be mapped (WEIR_CONF=expandable_segments:False), pools
+ * are served from allocations of the driver, which a device reaches only by
+ * peer access between the primary contexts. Then weir enables that as well, as
  * soon as both contexts exist. The program must not notice: its questions about
  * peer access are answered from its own requests.
  */
 #include <stdatomic.h>
 
+#include "allocator/allocator.h"
 #include "base/log.h"
 #include "tools/preload/preload.h"
 
@@ -142,6 +144,8 @@ access_grant(int device, int user)
 		    user, device, weir_last_error());
 		return false;
 	}
+	if (allocator_maps(device))
+		return true;
 	atomic_fetch_or(&users[device], bit_of(user));
 	open_peer_memory(user, device);
 	return true;

@@ -88,7 +88,9 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 struct identity {
 	struct identity *next;
 	CUdeviceptr base;
+	size_t size;
 	int device;
+	bool sync; /* SYNC_MEMOPS, as the program set it */
 	uint64_t id;
 };
 
@@ -112,32 +114,125 @@ identity_at(CUdeviceptr base)
 	return at;
 }
 
+/* The identity of an allocation, made if need be; NULL if there is no memory
+ * for it. The caller holds the lock. */
+static struct identity *
+identity_get(const struct place *place)
+{
+	static uint64_t given;
+	struct identity **at = identity_at(place->base);
+
+	if (*at != NULL)
+		return *at;
+	*at = meta_alloc(sizeof(**at));
+	if (*at == NULL)
+		return NULL;
+	**at = (struct identity){ .base = place->base,
+		.size = place->size,
+		.device = place->device,
+		.id = first_id + given++ };
+	atomic_fetch_add(&address_identities, 1);
+	return *at;
+}
+
 /* The number of an allocation; `of_range` if there is no memory to store one.
  */
 static uint64_t
 identity_of(const struct place *place, uint64_t of_range)
 {
-	static uint64_t given;
 	struct identity *identity;
-	struct identity **at;
-	uint64_t id = of_range;
+	uint64_t id;
 
 	pthread_mutex_lock(&identity_lock);
-	at = identity_at(place->base);
-	identity = *at;
-	if (identity == NULL) {
-		identity = meta_alloc(sizeof(*identity));
-		if (identity == NULL)
-			goto leave;
-		*identity = (struct identity){ NULL, place->base, place->device,
-			first_id + given++ };
-		*at = identity;
-		atomic_fetch_add(&address_identities, 1);
-	}
-	id = identity->id;
-leave:
+	identity = identity_get(place);
+	id = identity != NULL ? identity->id : of_range;
 	pthread_mutex_unlock(&identity_lock);
 	return id;
+}
+
+/* ---- Synchronous operations -------------------------------------------- */
+
+/*
+ * SYNC_MEMOPS makes copies and fills of an allocation synchronous. The driver
+ * keeps it for a whole range, so neighbours become synchronous, too, which does
+ * no harm. The program learns what it has set for the allocation, and the
+ * ranges lose it when no live allocation in them has it.
+ */
+
+static bool
+sync_is_set(const struct place *place)
+{
+	struct identity *identity;
+	bool set;
+
+	pthread_mutex_lock(&identity_lock);
+	identity = *identity_at(place->base);
+	set = identity != NULL && identity->sync;
+	pthread_mutex_unlock(&identity_lock);
+	return set;
+}
+
+static bool
+sync_note(const struct place *place, bool set)
+{
+	struct identity *identity;
+
+	pthread_mutex_lock(&identity_lock);
+	identity = set ? identity_get(place) : *identity_at(place->base);
+	if (identity != NULL)
+		identity->sync = set;
+	pthread_mutex_unlock(&identity_lock);
+	return identity != NULL || !set;
+}
+
+/* Does a live allocation with the attribute lie in these addresses? */
+static bool
+sync_is_needed(CUdeviceptr start, size_t size)
+{
+	bool needed = false;
+
+	pthread_mutex_lock(&identity_lock);
+	for (int i = 0; i < IDENTITY_BUCKETS && !needed; i++)
+		for (struct identity *d = identities[i]; d != NULL; d = d->next)
+			needed |= d->sync && d->base < start + size &&
+			    start < d->base + d->size;
+	pthread_mutex_unlock(&identity_lock);
+	return needed;
+}
+
+/* Set the attribute of all the driver's ranges under an allocation; or take it
+ * back where no allocation needs it. */
+static CUresult
+sync_set_ranges(CUdeviceptr base, size_t length, bool set)
+{
+	CUresult code = CUDA_SUCCESS;
+	CUdeviceptr start;
+	size_t size;
+
+	for (CUdeviceptr at = base; at < base + length && code == CUDA_SUCCESS;
+	     at = start + size) {
+		int value = set;
+
+		code = REAL(cuMemGetAddressRange_v2)(&start, &size, at);
+		if (code == CUDA_SUCCESS &&
+		    (set || !sync_is_needed(start, size)))
+			code = REAL(cuPointerSetAttribute)(
+			    &value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
+	}
+	return code;
+}
+
+static CUresult
+sync_set(const struct place *place, bool set)
+{
+	CUresult code;
+
+	if (!set)
+		(void)sync_note(place, false);
+	code = sync_set_ranges(place->base, place->size, set);
+	if (set && code == CUDA_SUCCESS && !sync_note(place, true))
+		code = CUDA_ERROR_OUT_OF_MEMORY;
+	return code;
 }
 
 void
@@ -154,8 +249,11 @@ address_forget_identity(CUdeviceptr base)
 		atomic_fetch_sub(&address_identities, 1);
 	}
 	pthread_mutex_unlock(&identity_lock);
-	if (identity != NULL)
-		meta_free(identity, sizeof(*identity));
+	if (identity == NULL)
+		return;
+	if (identity->sync)
+		(void)sync_set_ranges(identity->base, identity->size, false);
+	meta_free(identity, sizeof(*identity));
 }
 
 void
@@ -188,12 +286,19 @@ correct(int attribute, void *data, const struct place *place)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		*(CUdeviceptr *)data = place->base;
 		return;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*(size_t *)data = place->size;
 		return;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		if (place->device >= 0)
+			*(bool *)data = sync_is_set(place);
+		return;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		if (place->device >= 0)
 			*(uint64_t *)data =
 			    identity_of(place, *(uint64_t *)data);
@@ -255,15 +360,21 @@ cuPointerGetAttributes(
 	return code;
 }
 
-/* The program did not map the memory, so there is no handle for it to retain.
- */
 CUresult
-cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr ptr)
 {
 	struct place place;
 
-	report_call(HOOK_cuMemRetainAllocationHandle);
-	if (address_find((CUdeviceptr)(uintptr_t)address, &place) != OTHERS)
+	report_call(HOOK_cuPointerSetAttribute);
+	switch (address_find(ptr, &place)) {
+	case UNUSED:
 		return CUDA_ERROR_INVALID_VALUE;
-	return REAL(cuMemRetainAllocationHandle)(handle, address);
+	case LIVE:
+		break;
+	default:
+		return REAL(cuPointerSetAttribute)(value, attribute, ptr);
+	}
+	if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+		return REAL(cuPointerSetAttribute)(value, attribute, ptr);
+	return sync_set(&place, *(const unsigned char *)value != 0);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocator/allocator.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "driver/driver.h"
@@ -144,6 +145,7 @@ static __attribute__((constructor)) void
 prepare(void)
 {
 	driver_set_finder(real_for_weir);
+	allocator_keep_apart();
 }
 
 static enum state

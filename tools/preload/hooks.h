@@ -130,8 +130,43 @@ enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 	    (void *data, int attribute, CUdeviceptr ptr))                      \
 	X(cuPointerGetAttributes, "cuPointerGetAttributes", 7000, HOOK_BOTH,   \
 	    (unsigned count, int *attributes, void **data, CUdeviceptr ptr))   \
+	X(cuPointerSetAttribute, "cuPointerSetAttribute", 6000, HOOK_BOTH,     \
+	    (const void *value, int attribute, CUdeviceptr ptr))               \
+	X(cuMemHostGetFlags, "cuMemHostGetFlags", 2030, HOOK_BOTH,             \
+	    (unsigned *flags, void *ptr))                                      \
+	X(cuMemHostGetDevicePointer_v2, "cuMemHostGetDevicePointer", 3020,     \
+	    HOOK_BOTH, (CUdeviceptr * out, void *ptr, unsigned flags))         \
+	X(cuMemHostRegister, "cuMemHostRegister", 4000, HOOK_BOTH,             \
+	    (void *ptr, size_t bytes, unsigned flags))                         \
+	X(cuMemHostRegister_v2, "cuMemHostRegister", 6050, HOOK_BOTH,          \
+	    (void *ptr, size_t bytes, unsigned flags))                         \
+	X(cuMemHostUnregister, "cuMemHostUnregister", 4000, HOOK_BOTH,         \
+	    (void *ptr))                                                       \
+	X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange",      \
+	    11070, HOOK_BOTH,                                                  \
+	    (void *handle, CUdeviceptr ptr, size_t bytes, int type,            \
+		unsigned long long flags))                                     \
 	X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000,   \
-	    HOOK_BOTH, (CUmemGenericAllocationHandle * handle, void *address)) \
+	    HOOK_BOTH, (CUmemGenericAllocationHandle * handle, void *ptr))     \
+	X(cuMemMap, "cuMemMap", 10020, HOOK_BOTH,                              \
+	    (CUdeviceptr ptr, size_t bytes, size_t offset,                     \
+		CUmemGenericAllocationHandle handle,                           \
+		unsigned long long flags))                                     \
+	X(cuMemUnmap, "cuMemUnmap", 10020, HOOK_BOTH,                          \
+	    (CUdeviceptr ptr, size_t bytes))                                   \
+	X(cuMemAddressFree, "cuMemAddressFree", 10020, HOOK_BOTH,              \
+	    (CUdeviceptr ptr, size_t bytes))                                   \
+	X(cuMemSetAccess, "cuMemSetAccess", 10020, HOOK_BOTH,                  \
+	    (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *access,     \
+		size_t count))                                                 \
+	X(cuMemGetAccess, "cuMemGetAccess", 10020, HOOK_BOTH,                  \
+	    (unsigned long long *flags, const CUmemLocation *location,         \
+		CUdeviceptr ptr))                                              \
+	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, HOOK_BOTH,        \
+	    (CUmemGenericAllocationHandle group, size_t offset,                \
+		CUdeviceptr ptr, size_t bytes, unsigned long long flags))      \
+	X(cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020, HOOK_BOTH,  \
+	    (void *data, CUdeviceptr ptr))                                     \
 	X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, HOOK_BOTH,             \
 	    (CUipcMemHandle * handle, CUdeviceptr ptr))                        \
 	X(cuIpcOpenMemHandle, "cuIpcOpenMemHandle", 4010, HOOK_BOTH,           \

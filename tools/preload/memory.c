@@ -63,6 +63,21 @@ memory_other_stream(void)
 
 /* ---- Allocate ---------------------------------------------------------- */
 
+static void *
+allocate_of(const struct request *request)
+{
+	struct arena *arena =
+	    request->pool != NULL ? mempool_arena(request->pool) : NULL;
+	void *memory = NULL;
+
+	if (arena == NULL)
+		return weir_malloc_on(
+		    request->device, request->bytes, request->stream);
+	(void)allocator_malloc_in(
+	    arena, request->bytes, request->stream, &memory);
+	return memory;
+}
+
 bool
 memory_allocate(const struct request *request, CUdeviceptr *out, CUresult *code)
 {
@@ -73,8 +88,7 @@ memory_allocate(const struct request *request, CUdeviceptr *out, CUresult *code)
 	if (request->pool != NULL && !mempool_prepare(request->pool, &block))
 		return false;
 	gate_enter_weir();
-	memory =
-	    weir_malloc_on(request->device, request->bytes, request->stream);
+	memory = allocate_of(request);
 	status = memory == NULL ? weir_last_status() : WEIR_OK;
 	gate_leave_weir();
 	if (memory == NULL) {

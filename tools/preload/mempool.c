@@ -12,6 +12,15 @@
  * driver when the program restricts its reuse, or gives another device access
  * and weir cannot open its own memory to that device.
  *
+ * Note [Opened pools]
+ *
+ * A graph's copy node that was made for memory of one device refuses memory
+ * that more devices may use, and the reverse. So opening a pool must not change
+ * the memory of others. A pool that is opened before the program allocates from
+ * it gets an arena of its own, and only that is opened. If the program has
+ * allocated from it already, or if it is a default pool, all memory of the
+ * device that is in no such arena is opened (access.c).
+ *
  * The release threshold applies only if the program has set it. The driver's
  * default, 0, would release everything at each synchronisation. Programs use
  * weir to avoid this cost.
@@ -19,6 +28,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "allocator/allocator.h"
+#include "base/log.h"
 #include "base/meta.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
@@ -37,6 +48,9 @@ struct mempool {
 	/* Bits by device: devices that may use this pool but not weir's memory.
 	 */
 	atomic_ulong peers;
+	/* Of a pool that other devices may use: Note [Opened pools]. */
+	_Atomic(struct arena *) arena;
+	atomic_ulong users; /* bits by device: those of the arena */
 	atomic_bool threshold_set;
 	_Atomic uint64_t threshold;
 	_Atomic uint64_t used;
@@ -171,6 +185,12 @@ pool_device(const struct mempool *pool)
 	if (pool >= defaults && pool < defaults + DEVICES)
 		return (int)(pool - defaults);
 	return pool->device;
+}
+
+struct arena *
+mempool_arena(const struct mempool *pool)
+{
+	return atomic_load_explicit(&pool->arena, memory_order_acquire);
 }
 
 bool
@@ -429,6 +449,18 @@ cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 	return code;
 }
 
+static void
+drop_arena_of(struct mempool *pool)
+{
+	struct arena *arena = atomic_exchange(&pool->arena, NULL);
+
+	if (arena == NULL)
+		return;
+	gate_enter_weir();
+	allocator_drop_arena(arena);
+	gate_leave_weir();
+}
+
 /* The program has destroyed a pool: nothing more is allocated from it, and its
  * blocks live on. */
 static void
@@ -439,6 +471,9 @@ drop_pool(CUmemoryPool handle)
 	struct mempool *pool;
 	struct mempool *its;
 
+	pool = find_served(handle);
+	if (pool != NULL)
+		drop_arena_of(pool);
 	pthread_mutex_lock(&lock);
 	while (*at != NULL && (*at)->handle != handle)
 		at = &(*at)->next;
@@ -533,6 +568,10 @@ mempool_device_ends(int device)
 	for (int i = 0; i < POOL_BUCKETS; i++)
 		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
 			if (p->device == device) {
+				/* The driver's pool is open still. */
+				if (atomic_exchange(&p->arena, NULL) != NULL)
+					atomic_fetch_or(
+					    &p->peers, atomic_load(&p->users));
 				atomic_store(&p->used, 0);
 				atomic_store(&p->held, 0);
 			}
@@ -771,6 +810,44 @@ cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value)
 
 /* ---- Access ------------------------------------------------------------ */
 
+/* The arena of a pool that is about to be opened, made if need be; NULL if its
+ * memory is that of the device: Note [Opened pools]. */
+static struct arena *
+opened_arena(struct mempool *pool)
+{
+	struct arena *arena = mempool_arena(pool);
+	size_t used;
+
+	if (arena != NULL || mempool_is_default(pool) ||
+	    !allocator_maps(pool->device))
+		return arena;
+	pthread_mutex_lock(&lock);
+	used = pool->blocks;
+	pthread_mutex_unlock(&lock);
+	if (used > 0 || allocator_make_arena(pool->device, &arena) != WEIR_OK)
+		return NULL;
+	atomic_store(&pool->arena, arena);
+	return arena;
+}
+
+/* Let a device use a pool's memory. False: weir cannot. */
+static bool
+open_to(struct mempool *pool, int user)
+{
+	struct arena *arena = opened_arena(pool);
+
+	if (arena == NULL)
+		return access_grant(pool_device(pool), user);
+	if (allocator_open_arena(arena, user) != WEIR_OK) {
+		log_write(LOG_WARN,
+		    "device %d gets no access to a pool of device %d: %s", user,
+		    pool->device, weir_last_error());
+		return false;
+	}
+	atomic_fetch_or(&pool->users, 1ul << user);
+	return true;
+}
+
 CUresult
 cuMemPoolSetAccess(
     CUmemoryPool handle, const CUmemAccessDesc *access, size_t count)
@@ -796,8 +873,7 @@ cuMemPoolSetAccess(
 			continue;
 		}
 		gate_enter_weir();
-		bool granted =
-		    access_grant(pool_device(pool), one->location.id);
+		bool granted = open_to(pool, one->location.id);
 		gate_leave_weir();
 		if (granted)
 			continue;

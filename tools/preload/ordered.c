@@ -166,7 +166,8 @@ allocate_named(enum hook_id id, CUdeviceptr *out, size_t bytes,
 		return false;
 	request.device = known->device;
 	request.pool = mempool_serving(known->device, handle, false);
-	if (request.pool == NULL || !mempool_prepare(request.pool, &block))
+	if (request.pool == NULL || mempool_arena(request.pool) != NULL ||
+	    !mempool_prepare(request.pool, &block))
 		return false;
 	ptr = (CUdeviceptr)(uintptr_t)allocator_malloc_cached(
 	    known->device, bytes, stream, NULL);

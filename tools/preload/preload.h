@@ -17,6 +17,7 @@
  *	retry.c     calls for which the driver itself needs memory
  *	access.c    other devices' access to weir's memory
  *	address.c   questions about pointers
+ *	named.c     other calls that name memory by its address
  *	ipc.c       memory that other processes may open
  *	lifetime.c  streams and captures that begin and end
  *	events.c    the order that the program makes between streams
@@ -367,6 +368,10 @@ struct mempool *mempool_serving(
 
 /* Is it a device's default pool, whose blocks need no record? */
 bool mempool_is_default(const struct mempool *pool);
+
+/* The arena of a pool's own, or NULL for weir's memory of the device. */
+struct arena;
+struct arena *mempool_arena(const struct mempool *pool);
 
 /* Prepare an allocation from a pool: make a record for it, or NULL for a
  * default pool. False if there is no memory for the record. */
