@@ -256,6 +256,17 @@ work_synchronize(struct work_host *host, const struct work_stream *stream)
 }
 
 void
+work_await(struct work_host *host, const struct work_stream *stream)
+{
+	work_synchronize(host, stream);
+	host->now_us += WAIT_US;
+	add_workload_row(host->workload,
+	    (struct row){ .action = 'h',
+		.stream = stream->number,
+		.time_us = host->now_us });
+}
+
+void
 work_end(struct work_host *host, const struct work_stream *stream)
 {
 	host->now_us += WAIT_US;

@@ -103,8 +103,10 @@ void work_wait(struct work_host *host, struct work_stream *stream,
  * streams are those of the `n` numbers from `first_stream` on that have
  * allocated. */
 void work_round(struct work_host *host, unsigned first_stream, unsigned n);
-/* Let the host wait for the stream. */
+/* Let the host wait for the stream. work_await() also writes this as a row, so
+ * that a host that is played late waits as well. */
 void work_synchronize(struct work_host *host, const struct work_stream *stream);
+void work_await(struct work_host *host, const struct work_stream *stream);
 /* Destroy the stream. A new stream may then have its number. */
 void work_end(struct work_host *host, const struct work_stream *stream);
 

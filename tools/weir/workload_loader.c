@@ -93,6 +93,8 @@ load_step(struct work_agent *agent)
 	copy_batch(l, batch, copies);
 	train_with(l, copies);
 	load_batch(l, batch);
+	/* The program reads the loss. */
+	work_await(l->host, &l->compute);
 }
 
 struct work_agent *

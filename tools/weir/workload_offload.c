@@ -184,7 +184,7 @@ offload_step(struct work_agent *agent)
 	work_free(o->host, &o->latest);
 	add_gradients(o);
 	/* The program reads the loss. */
-	work_synchronize(o->host, &o->compute);
+	work_await(o->host, &o->compute);
 }
 
 struct work_agent *
