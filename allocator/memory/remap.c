@@ -299,8 +299,9 @@ map_hidden(struct remap_plan *plan)
 		show_again(plan);
 		return status;
 	}
+	pay_for_calls(
+	    plan, arena, began_ns); /* before the bytes count as held */
 	commit_remap(plan);
-	pay_for_calls(plan, arena, began_ns);
 	return WEIR_OK;
 }
 
