@@ -25,8 +25,7 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 }
 
 void
-pin_time_took(
-    struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
+pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 {
 	if (!arena->traits.is_page_locked || bytes == 0)
 		return;
