@@ -25,12 +25,11 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 }
 
 void
-pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes)
+pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 {
 	if (!arena->traits.is_page_locked || bytes == 0)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;
-	size_t held = arena->stats.reserved_bytes.all.current + bytes;
 	size_t first =
 	    held > arena->most_pinned ? held - arena->most_pinned : 0;
 

@@ -20,9 +20,10 @@
 uint64_t pin_time_now(const struct arena *arena);
 
 /* Account for calls since `began`, under the arena's lock: that pinned `bytes`,
- * which are not counted as held yet; that gave memory back; or that only mapped
+ * with which `held` are held; that gave memory back; or that only mapped
  * memory elsewhere. */
-void pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes);
+void pin_time_took(
+    struct arena *arena, uint64_t began_ns, size_t bytes, size_t held);
 void pin_time_gave(struct arena *arena, uint64_t began_ns);
 void pin_time_moved(struct arena *arena, uint64_t ns);
 

@@ -241,7 +241,8 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 	uint64_t mapped_ns = pin_time_now(arena) - began_ns - plan->create_ns;
 	uint64_t moved_ns =
 	    (uint64_t)((double)mapped_ns * (double)plan->moved_bytes / bytes);
-	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes);
+	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes,
+	    arena->stats.reserved_bytes.all.current);
 	pin_time_moved(arena, moved_ns);
 }
 

@@ -198,7 +198,8 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 	}
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK)
-		pin_time_took(arena, began_ns, size);
+		pin_time_took(arena, began_ns, size,
+		    arena->stats.reserved_bytes.all.current + size);
 	return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,11 @@ check_trace(const struct trace *trace)
 		    row->block >= trace->block_count)
 			abort();
 		if (row->block != TRACE_NO_BLOCK && row->action != 'c' &&
-		    row->stream >= trace->stream_count)
+		    row->action != 'C' && row->stream >= trace->stream_count)
+			abort();
+		if (row->block != TRACE_NO_BLOCK &&
+		    trace->blocks[row->block].pinned !=
+			(strchr("ARFC", row->action) != NULL))
 			abort();
 		if (row->action == 'w' &&
 		    (row->stream >= trace->stream_count ||

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <weir/host.h>
 #include <weir/stream.h>
 #include <weir/weir.h>
 
@@ -37,7 +38,8 @@ struct played_stream {
 struct played {
 	void *address;             /* NULL: not allocated */
 	uint64_t size;             /* bytes requested */
-	struct played_stream *own; /* its stream; NULL if that has ended */
+	struct played_stream *own; /* its stream; NULL if that has ended, and
+				      for page-locked memory */
 	void *mark; /* event after the last write, if other streams use it */
 };
 
@@ -53,6 +55,8 @@ struct player {
 	uint64_t random;
 	uint64_t behind_ns; /* rows are played so much later than their time */
 	uint64_t live_bytes;
+	uint64_t pinned_live_bytes;
+	uint64_t early_pinned_calls;
 	uint64_t device_allocs; /* at the latest query of the driver's count */
 	uint64_t early_map_calls; /* in the first tenth of the rows */
 };
@@ -158,6 +162,9 @@ report_work(const struct player *player, weir_stream stream)
  * the block's own may free it only after all uses, so each use of such a block
  * waits for the one before.
  *
+ * Page-locked memory belongs to the host, which writes its pattern and verifies
+ * it at the free; streams verify it at their records.
+ *
  * With --check alone, each stream writes to the blocks that it uses, so that
  * the simulated device finds memory that has a new owner too soon.
  */
@@ -204,6 +211,8 @@ use_last(struct player *player, uint32_t i)
 	struct stage_block pattern = pattern_of(player, i);
 	struct played_stream *own = player->blocks[i].own;
 
+	if (player->choices->touch && player->trace->blocks[i].pinned)
+		stage_host_verify(player->stage, &pattern);
 	return !player->choices->touch || own == NULL ||
 	    (stage_verify(player->stage, own->handle, &pattern, NULL, false) &&
 		report_work(player, own->handle));
@@ -291,15 +300,47 @@ play_alloc(struct player *player, const struct trace_row *row)
 	return use_first(player, row->block) && observe(player);
 }
 
+/* Allocate page-locked memory. */
+static bool
+play_host_alloc(struct player *player, const struct trace_row *row)
+{
+	struct played *block = &player->blocks[row->block];
+	struct stage_block pattern;
+
+	player->figures->pinned_allocs++;
+	*block = (struct played){ .size = row->size,
+		.address = weir_host_malloc_on(0, row->size, 0) };
+	if (block->address == NULL && weir_last_status() != WEIR_EHOSTMEM) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	if (block->address == NULL) {
+		player->figures->ooms++;
+		return true;
+	}
+	player->pinned_live_bytes += row->size;
+	raise_peak(&player->figures->pinned_peak_live_bytes,
+	    player->pinned_live_bytes);
+	pattern = pattern_of(player, row->block);
+	if (player->choices->touch)
+		stage_host_write(player->stage, &pattern);
+	return true;
+}
+
 /* Use the block on `stream` once the stream's waits are over, and record the
  * use. */
 static bool
 play_use(struct player *player, uint32_t block, weir_stream stream)
 {
+	void *address = player->blocks[block].address;
+	enum weir_status status;
+
 	if (!use_elsewhere(player, block, stream))
 		return false;
-	if (weir_record_stream(player->blocks[block].address, stream) ==
-	    WEIR_OK)
+	status = player->trace->blocks[block].pinned ?
+	    weir_host_record(address, stream) :
+	    weir_record_stream(address, stream);
+	if (status == WEIR_OK)
 		return true;
 	complain("%s", weir_last_error());
 	return false;
@@ -386,6 +427,28 @@ play_free(struct player *player, const struct trace_row *row)
 }
 
 static bool
+play_host_free(struct player *player, const struct trace_row *row)
+{
+	struct played *block = &player->blocks[row->block];
+
+	if (block->address == NULL)
+		return true;
+	if (player->trace->blocks[row->block].unnamed_use &&
+	    !play_unnamed_use(player, row))
+		return false;
+	if (!use_last(player, row->block))
+		return false;
+	if (weir_host_free(block->address) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	stage_unmark(player->stage, &block->mark);
+	block->address = NULL;
+	player->pinned_live_bytes -= block->size;
+	return true;
+}
+
+static bool
 play_wait(struct player *player, const struct trace_row *row)
 {
 	weir_stream stream = player_stream(player, row->stream);
@@ -461,9 +524,14 @@ play_row(struct player *player, const struct trace_row *row)
 	case 'a':
 		return play_alloc(player, row);
 	case 'r':
+	case 'R':
 		return play_record(player, row);
 	case 'f':
 		return play_free(player, row);
+	case 'A':
+		return play_host_alloc(player, row);
+	case 'F':
+		return play_host_free(player, row);
 	case 'w':
 		return play_wait(player, row);
 	case 'k':
@@ -480,18 +548,40 @@ play_row(struct player *player, const struct trace_row *row)
 	}
 }
 
+static bool
+host_stats(struct weir_stats *stats)
+{
+	*stats = (struct weir_stats){ .struct_size = sizeof(*stats) };
+	if (weir_host_stats(0, stats) == WEIR_OK)
+		return true;
+	complain("%s", weir_last_error());
+	return false;
+}
+
+/* The driver calls that took, gave back and mapped page-locked memory. */
+static uint64_t
+pinned_calls(const struct weir_stats *stats)
+{
+	return stats->num_device_alloc + stats->num_device_free +
+	    stats->num_map_calls + stats->num_unmap_calls;
+}
+
 /* Note the counts of the first tenth of the rows, in which pools grow and
  * programs get their addresses. */
 static bool
 end_early_part(struct player *player)
 {
 	struct weir_stats stats = { .struct_size = sizeof(stats) };
+	struct weir_stats host;
 
 	if (weir_stats(0, &stats) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return false;
 	}
+	if (!host_stats(&host))
+		return false;
 	player->early_map_calls = stats.num_map_calls;
+	player->early_pinned_calls = pinned_calls(&host);
 	rounds_reset(player->rounds);
 	return true;
 }
@@ -591,6 +681,26 @@ prepare_playback(struct player *player)
 	return true;
 }
 
+/* Read the figures of page-locked memory. */
+static bool
+collect_pinned(struct player *player)
+{
+	struct figures *figures = player->figures;
+	struct weir_stats stats;
+
+	figures->has_pinned = player->trace->has_pinned;
+	if (!host_stats(&stats))
+		return false;
+	figures->pinned_peak_held_bytes = stats.reserved_bytes.all.peak;
+	figures->pinned_driver_calls = pinned_calls(&stats);
+	figures->pinned_driver_calls_late =
+	    figures->pinned_driver_calls - player->early_pinned_calls;
+	figures->pin_us = stats.pin_ns / 1000;
+	figures->unpin_us = stats.unpin_ns / 1000;
+	figures->pin_delay_us = stats.pin_delay_ns / 1000;
+	return true;
+}
+
 static bool
 collect(struct player *player)
 {
@@ -623,7 +733,7 @@ collect(struct player *player)
 	figures->moved_allocs = rounds.changed;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
-	return true;
+	return collect_pinned(player);
 }
 
 /* Wait until all work has ended, and read the duration and the delays. */
@@ -647,8 +757,7 @@ alloc_row(const struct trace *trace, uint32_t block)
 {
 	size_t i = 0;
 
-	while (i < trace->row_count &&
-	    (trace->rows[i].action != 'a' || trace->rows[i].block != block))
+	while (i < trace->row_count && trace->rows[i].block != block)
 		i++;
 	return i + 1;
 }
@@ -673,12 +782,26 @@ report_mismatches(struct player *player)
 	return true;
 }
 
+/* Complain if memory is still held that a trim should have given back. */
+static void
+expect_all_back(
+    struct player *player, const struct weir_stats *stats, const char *what)
+{
+	if (stats->reserved_bytes.all.current == 0)
+		return;
+	player->figures->faults++;
+	complain("%s: %" PRIu64
+		 " bytes%s are still held after all was freed and trimmed",
+	    player->trace->name, stats->reserved_bytes.all.current, what);
+}
+
 /* Free the blocks that are still allocated. With --check, check that all memory
  * goes back to the driver. */
 static bool
 clean_up(struct player *player)
 {
 	struct weir_stats stats = { .struct_size = sizeof(stats) };
+	struct weir_stats host = { .struct_size = sizeof(host) };
 	bool good = true;
 
 	for (size_t i = 0; i < player->trace->block_count; i++) {
@@ -692,7 +815,9 @@ clean_up(struct player *player)
 	}
 	if (weir_device_synchronize(0) != WEIR_OK ||
 	    weir_trim(0, 0, NULL) != WEIR_OK ||
-	    weir_stats(0, &stats) != WEIR_OK)
+	    weir_host_trim(0, 0, NULL) != WEIR_OK ||
+	    weir_stats(0, &stats) != WEIR_OK ||
+	    weir_host_stats(0, &host) != WEIR_OK)
 		good = false;
 	if (!good) {
 		complain("%s", weir_last_error());
@@ -700,12 +825,8 @@ clean_up(struct player *player)
 	}
 	if (!player->choices->check)
 		return true;
-	if (stats.reserved_bytes.all.current != 0) {
-		player->figures->faults++;
-		complain("%s: %" PRIu64 " bytes are still held after all was "
-			 "freed and trimmed",
-		    player->trace->name, stats.reserved_bytes.all.current);
-	}
+	expect_all_back(player, &stats, "");
+	expect_all_back(player, &host, " of page-locked memory");
 	check_arena(player, player->trace->row_count);
 	return true;
 }

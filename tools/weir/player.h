@@ -26,7 +26,7 @@ struct play_choices {
 /* The figures of a playback. Peaks are in bytes. */
 struct figures {
 	uint64_t events;            /* rows that were played */
-	uint64_t allocs;            /* rows that allocated */
+	uint64_t allocs;            /* rows that allocated of the device */
 	uint64_t peak_live_bytes;   /* requested and not yet freed */
 	uint64_t peak_active_bytes; /* blocks of callers and pending ones */
 	uint64_t peak_pending_bytes;
@@ -57,6 +57,17 @@ struct figures {
 	bool repeats;
 	uint64_t repeated_allocs;
 	uint64_t moved_allocs;
+	/* Page-locked host memory, with the counts and times of
+	 * weir_host_stats(). */
+	bool has_pinned;
+	uint64_t pinned_allocs;
+	uint64_t pinned_peak_live_bytes;
+	uint64_t pinned_peak_held_bytes;
+	uint64_t pinned_driver_calls;
+	uint64_t pinned_driver_calls_late; /* after the first tenth */
+	uint64_t pin_us;
+	uint64_t unpin_us;
+	uint64_t pin_delay_us;
 	uint64_t mismatches; /* words of blocks that another owner changed */
 	uint64_t faults; /* found by weir_check() and the simulated device */
 	double seconds;  /* of host time */

@@ -151,6 +151,21 @@ static const struct column effort[] = {
 	{ "seconds", "seconds", add_seconds },
 };
 
+/* Page-locked memory, of the traces that have some. */
+static const struct column pinned[] = {
+	{ "page-locked", "name", add_text_cell },
+	{ "allocs", "pinned_allocs", add_count },
+	{ "peak live", "pinned_peak_live_bytes", add_bytes },
+	{ "peak held", "pinned_peak_held_bytes", add_bytes },
+	{ "efficiency", "pinned_efficiency", add_percent },
+	{ "driver calls", "pinned_driver_calls", add_count },
+	{ "late", "pinned_driver_calls_late", add_count },
+	{ "pinning", "pin_us", add_ms },
+	{ "giving back", "unpin_us", add_ms },
+	{ "delay", "pin_delay_us", add_ms },
+	{ "of the time", "pin_delay_share", add_percent },
+};
+
 /* Figures for which the tables are too narrow. */
 static const struct column details[] = {
 	{ "peak active", "peak_active_bytes", add_bytes },
@@ -265,6 +280,29 @@ print_served(const json_t *figures, bool alone)
 	    dearest, costliest, sizeof(costliest) / sizeof(costliest[0]));
 }
 
+/* Print the figures of page-locked memory. */
+static bool
+print_pinned(const json_t *all)
+{
+	json_t *some = json_array();
+	json_t *one;
+	size_t i;
+	bool printed = true;
+
+	json_array_foreach(all, i, one)
+	{
+		if (json_object_get(one, "pinned_allocs") != NULL)
+			json_array_append(some, one);
+	}
+	if (json_array_size(some) > 0) {
+		putchar('\n');
+		printed = print_rows(
+		    some, pinned, sizeof(pinned) / sizeof(pinned[0]));
+	}
+	json_decref(some);
+	return printed;
+}
+
 bool
 replay_print(const json_t *all)
 {
@@ -282,7 +320,7 @@ replay_print(const json_t *all)
 	if (!print_rows(all, memory, MEMORY - (fitted ? 0 : FIT_COLUMNS)))
 		return false;
 	putchar('\n');
-	if (!print_rows(all, effort, EFFORT) ||
+	if (!print_rows(all, effort, EFFORT) || !print_pinned(all) ||
 	    (alone && !print_details(first)))
 		return false;
 	json_array_foreach(all, i, one)

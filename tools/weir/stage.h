@@ -95,6 +95,11 @@ bool stage_write(struct stage *stage, weir_stream stream,
 bool stage_verify(struct stage *stage, weir_stream stream,
     const struct stage_block *block, void *mark, bool again);
 
+/* Write the pattern of a block of page-locked memory with the host, and count
+ * the words that differ from it. */
+void stage_host_write(struct stage *stage, const struct stage_block *block);
+void stage_host_verify(struct stage *stage, const struct stage_block *block);
+
 /* Wait for all checks. *words is the number of words that differed, and *number
  * the number of the first such block. */
 bool stage_mismatches(struct stage *stage, uint64_t *words, uint32_t *number);

@@ -223,7 +223,7 @@ static bool
 read_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
-	static const char actions[13] = "arfcwkhenSsmu";
+	static const char actions[17] = "arfcARFCwkhenSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
@@ -252,7 +252,7 @@ read_row(struct reader *reader, const char *line, size_t length)
 		    "a size of %" PRIu64 " bytes; more than 1 EiB", row.size);
 	if (row.action == 'k' && row.size > UINT64_MAX / 1000)
 		return fail_at(reader, reader->line, "bad size");
-	if (row.action == 'a' && row.size == 0)
+	if (toupper(row.action) == 'A' && row.size == 0)
 		return fail_at(
 		    reader, reader->line, "an allocation of 0 bytes");
 	if (row.action == 'w' && row.size > stream)
@@ -347,10 +347,11 @@ make_tables(struct reader *reader)
 	for (size_t i = 0; i < trace->row_count; i++) {
 		const struct trace_row *row = &trace->rows[i];
 
-		blocks += row->action == 'a';
-		trace->has_records |= row->action == 'r';
+		blocks += row->action == 'a' || row->action == 'A';
+		trace->has_pinned |= row->action == 'A';
+		trace->has_records |= row->action == 'r' || row->action == 'R';
 		trace->has_work |= row->action == 'k';
-		if (strchr("arfwkhen", row->action) != NULL &&
+		if (strchr("arfARFwkhen", row->action) != NULL &&
 		    row->stream >= trace->stream_count)
 			trace->stream_count = row->stream + 1u;
 		if (row->action == 'w' && row->size >= trace->stream_count)
@@ -386,6 +387,7 @@ link_alloc(struct reader *reader, size_t i, struct place *place)
 		trace->blocks[place->completes].used_until_us = row->time_us;
 	row->block = (uint32_t)trace->block_count++;
 	trace->blocks[row->block].stream = row->stream;
+	trace->blocks[row->block].pinned = row->action == 'A';
 	*place = (struct place){
 		.addr = reader->addrs[i],
 		.live = row->block,
@@ -402,7 +404,7 @@ link_free_row(struct reader *reader, size_t i, struct place *place)
 	struct trace_row *row = &trace->rows[i];
 
 	row->block = place->live;
-	trace->blocks[row->block].freed_elsewhere =
+	trace->blocks[row->block].freed_elsewhere = row->action == 'f' &&
 	    row->stream != trace->blocks[row->block].stream;
 	place->completes = place->live;
 	place->free_row = (uint32_t)i;
@@ -433,37 +435,53 @@ link_completion(struct reader *reader, size_t i, struct place *place)
 	return true;
 }
 
+/* True if a row and its block are both of the device or both page-locked;
+ * otherwise an error. */
+static bool
+same_memory(struct reader *reader, size_t i, uint32_t block)
+{
+	const struct trace *trace = reader->trace;
+	char action = trace->rows[i].action;
+	bool pinned = trace->blocks[block].pinned;
+
+	if (pinned == (isupper((unsigned char)action) != 0))
+		return true;
+	return fail_at(reader, reader->lines[i],
+	    "'%c' of address %" PRIx64 ", which is %s", action,
+	    reader->addrs[i],
+	    pinned ? "page-locked host memory" : "memory of the device");
+}
+
 static bool
 link_row(struct reader *reader, size_t i)
 {
 	struct trace *trace = reader->trace;
 	struct trace_row *row = &trace->rows[i];
 	struct place *place;
-	bool live;
+	uint32_t block;
 
-	if (strchr("arfc", row->action) == NULL)
+	if (strchr("arfcARFC", row->action) == NULL)
 		return true;
 	place = address_place(reader, reader->addrs[i]);
-	live = place->line != 0 && place->live != TRACE_NO_BLOCK;
-	if (row->action == 'a')
+	if (toupper(row->action) == 'A')
 		return link_alloc(reader, i, place);
-	if (row->action == 'c') {
-		if (place->line != 0 && place->completes != TRACE_NO_BLOCK)
-			return link_completion(reader, i, place);
+	block = toupper(row->action) == 'C' ? place->completes : place->live;
+	if (place->line == 0 || block == TRACE_NO_BLOCK)
 		return fail_at(reader, reader->lines[i],
-		    "'c' of address %" PRIx64 ", which was not freed",
-		    reader->addrs[i]);
-	}
-	if (!live)
-		return fail_at(reader, reader->lines[i],
-		    "'%c' of address %" PRIx64 ", which is not allocated",
-		    row->action, reader->addrs[i]);
-	if (row->action == 'f')
+		    "'%c' of address %" PRIx64 ", which %s", row->action,
+		    reader->addrs[i],
+		    toupper(row->action) == 'C' ? "was not freed" :
+						  "is not allocated");
+	if (!same_memory(reader, i, block))
+		return false;
+	if (toupper(row->action) == 'C')
+		return link_completion(reader, i, place);
+	if (toupper(row->action) == 'F')
 		return link_free_row(reader, i, place);
-	row->block = place->live;
-	trace->blocks[row->block].recorded = true;
+	row->block = block;
+	trace->blocks[block].recorded = true;
 	/* A block that is never freed is used until the end. */
-	trace->blocks[row->block].used_until_us = trace->end_us;
+	trace->blocks[block].used_until_us = trace->end_us;
 	return true;
 }
 

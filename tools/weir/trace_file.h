@@ -25,16 +25,19 @@
  *	                   are for a new stream
  *	n  next round      the allocations of `stream` from here on repeat those
  *	                   since its `n` before; for comparisons of addresses
+ *	A R F C            as a, r, f and c, of page-locked host memory, which
+ *	                   belongs to no stream: `stream` of an A or F does
+ *	                   not count
  *	S s m u            the recorded allocator allocated, freed, mapped or
  *	                   unmapped a segment; such rows are checked only
  *
  * The end of a block's use (struct trace_block) follows from these rules:
  *
- * - A block with an `r` row is used until its `c`, or until the end of the
- *   trace if it has no `c`.
- * - A trace without any `r` row has no record of such uses. A block of it whose
- *   `c` is later than its `f`, with other rows between them, was used by a
- *   stream that the trace does not name.
+ * - A block with an `r` or `R` row is used until its completion (`c`, `C`), or
+ *until the end of the trace if it has no completion.
+ * - A trace without any `r` or `R` row has no record of such uses. A block of
+ *it whose `c` is later than its `f`, with other rows between them, was used by
+ *a stream that the trace does not name.
  * - Every other block is used until its `f`.
  * - In a trace with `k` rows, these rows keep the streams busy, and the time of
  *   a `c` is a prediction only.
@@ -68,7 +71,8 @@ struct trace_row {
 struct trace_block {
 	uint64_t used_until_us; /* 0 if only its own stream used it */
 	uint16_t stream;        /* of its `a` row */
-	bool recorded;          /* it has `r` rows */
+	bool pinned;            /* page-locked host memory */
+	bool recorded;          /* it has `r` or `R` rows */
 	bool freed_elsewhere;   /* its `f` row has another stream */
 	bool unnamed_use; /* a stream used it that the trace does not name */
 };
@@ -79,9 +83,11 @@ struct trace {
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
-	/* The highest number in rows a, r, f, w, k, e and n, plus 1. */
+	/* The highest number in rows a, r, f, A, R, F, w, k, h, e and n, plus
+	 * 1. */
 	unsigned stream_count;
-	bool has_records; /* there are `r` rows */
+	bool has_records; /* there are `r` or `R` rows */
+	bool has_pinned;  /* there are `A` rows */
 	bool has_work;    /* there are `k` rows */
 	uint64_t end_us;  /* time of the last row */
 	/* The most bytes that the recorded allocator held; 0: the file does not

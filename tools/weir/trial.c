@@ -24,6 +24,13 @@ add_trial_number(json_t *object, const char *key, uint64_t number)
 	json_object_set_new(object, key, json_integer((json_int_t)number));
 }
 
+/* The share `part` of `whole`; 0 of nothing. */
+static double
+share_of(uint64_t part, uint64_t whole)
+{
+	return whole == 0 ? 0 : (double)part / (double)whole;
+}
+
 /* Add the counters in the order of the manual. */
 static void
 add_counters(json_t *object, const struct figures *figures)
@@ -57,13 +64,42 @@ add_counters(json_t *object, const struct figures *figures)
 	add_trial_number(object, "duration_us", figures->duration_us);
 }
 
+/* Add the figures of page-locked memory, if the trace has any. */
+static void
+add_pinned(json_t *object, const struct figures *figures)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{ "pinned_allocs", figures->pinned_allocs },
+		{ "pinned_peak_live_bytes", figures->pinned_peak_live_bytes },
+		{ "pinned_peak_held_bytes", figures->pinned_peak_held_bytes },
+		{ "pinned_driver_calls", figures->pinned_driver_calls },
+		{ "pinned_driver_calls_late",
+		    figures->pinned_driver_calls_late },
+		{ "pin_us", figures->pin_us },
+		{ "unpin_us", figures->unpin_us },
+		{ "pin_delay_us", figures->pin_delay_us },
+	};
+
+	if (!figures->has_pinned)
+		return;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		add_trial_number(object, numbers[i].key, numbers[i].value);
+	json_object_set_new(object, "pinned_efficiency",
+	    json_real(share_of(figures->pinned_peak_live_bytes,
+		figures->pinned_peak_held_bytes)));
+	json_object_set_new(object, "pin_delay_share",
+	    json_real(share_of(figures->pin_delay_us, figures->duration_us)));
+}
+
 static json_t *
 figures_json(const struct trace *trace, const struct trial_choices *choices,
     const struct figures *figures)
 {
-	double efficiency = figures->peak_held_bytes == 0 ?
-	    0 :
-	    (double)figures->peak_live_bytes / (double)figures->peak_held_bytes;
+	double efficiency =
+	    share_of(figures->peak_live_bytes, figures->peak_held_bytes);
 	json_t *object = json_object();
 
 	json_object_set_new(object, "name", json_string(trace->name));
@@ -79,6 +115,7 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 	    object, "peak_held_driver_bytes", figures->peak_held_driver_bytes);
 	json_object_set_new(object, "efficiency", json_real(efficiency));
 	add_counters(object, figures);
+	add_pinned(object, figures);
 	json_object_set_new(object, "seconds", json_real(figures->seconds));
 	json_object_set_new(
 	    object, "simulated", json_boolean(figures->simulated));

@@ -5,6 +5,7 @@
  * All rows are sorted by time at the end. Rows of the same time keep the order
  * in which they were made.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,32 +133,51 @@ work_chance(struct work_host *host, uint64_t n)
 
 /* ---- Actions of the host --------------------------------------------- */
 
+/* An action on a block: that of the device, or its capital letter for
+ * page-locked memory. */
+static char
+action_on(const struct work_block *block, char action)
+{
+	return block->pinned ? (char)toupper(action) : action;
+}
+
 static void
 add_block_event(
     struct work_host *host, char action, const struct work_block *block)
 {
 	add_workload_row(host->workload,
-	    (struct row){ .action = action,
+	    (struct row){ .action = action_on(block, action),
 		.address = block->address,
 		.size = block->size,
 		.stream = block->own->number,
 		.time_us = host->now_us });
 }
 
+static struct work_block
+new_block(struct work_host *host, struct work_block block)
+{
+	block.address = host->workload->next_address;
+	host->workload->next_address += (block.size + 511) / 512 * 512;
+	host->now_us += ALLOC_US;
+	add_block_event(host, 'a', &block);
+	return block;
+}
+
 struct work_block
 work_alloc(
     struct work_host *host, const struct work_stream *stream, uint64_t size)
 {
-	struct workload *workload = host->workload;
-	struct work_block block = {
-		.address = workload->next_address, .size = size, .own = stream
-	};
+	host->workload->allocating |= UINT64_C(1) << stream->number;
+	return new_block(
+	    host, (struct work_block){ .size = size, .own = stream });
+}
 
-	workload->allocating |= UINT64_C(1) << stream->number;
-	workload->next_address += (size + 511) / 512 * 512;
-	host->now_us += ALLOC_US;
-	add_block_event(host, 'a', &block);
-	return block;
+struct work_block
+work_pin(
+    struct work_host *host, const struct work_stream *stream, uint64_t size)
+{
+	return new_block(host,
+	    (struct work_block){ .size = size, .own = stream, .pinned = true });
 }
 
 void
@@ -169,14 +189,14 @@ work_free(struct work_host *host, const struct work_block *block)
 	host->now_us = done_us;
 	row.time_us = host->now_us;
 	for (unsigned i = 0; i < block->n_uses; i++) {
-		row.action = 'r';
+		row.action = action_on(block, 'r');
 		row.stream = block->uses[i].stream;
 		add_workload_row(host->workload, row);
 		if (block->uses[i].done_us > done_us)
 			done_us = block->uses[i].done_us;
 	}
 	add_block_event(host, 'f', block);
-	row.action = 'c';
+	row.action = action_on(block, 'c');
 	row.stream = block->own->number;
 	row.time_us = done_us;
 	add_workload_row(host->workload, row);
@@ -236,6 +256,17 @@ work_synchronize(struct work_host *host, const struct work_stream *stream)
 }
 
 void
+work_await(struct work_host *host, const struct work_stream *stream)
+{
+	work_synchronize(host, stream);
+	host->now_us += WAIT_US;
+	add_workload_row(host->workload,
+	    (struct row){ .action = 'h',
+		.stream = stream->number,
+		.time_us = host->now_us });
+}
+
+void
 work_end(struct work_host *host, const struct work_stream *stream)
 {
 	host->now_us += WAIT_US;
@@ -272,26 +303,32 @@ by_time(const void *left, const void *right)
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
-/* Count all allocations, and find the peak of live bytes. */
-static void
-count_live(const struct workload *workload, size_t *allocs, uint64_t *peak)
-{
-	uint64_t live = 0;
+/* The allocations of one kind of memory, and the peak of its live bytes. */
+struct live_sums {
+	size_t allocs;
+	uint64_t live;
+	uint64_t peak;
+};
 
-	*allocs = 0;
-	*peak = 0;
+/* Sum up the rows that allocate and free by these actions. */
+static struct live_sums
+count_live(const struct workload *workload, char allocs, char frees)
+{
+	struct live_sums sums = { 0 };
+
 	for (size_t i = 0; i < workload->count; i++) {
 		const struct row *row = &workload->rows[i];
 
-		if (row->action == 'a') {
-			++*allocs;
-			live += row->size;
-		} else if (row->action == 'f') {
-			live -= row->size;
+		if (row->action == allocs) {
+			sums.allocs++;
+			sums.live += row->size;
+		} else if (row->action == frees) {
+			sums.live -= row->size;
 		}
-		if (live > *peak)
-			*peak = live;
+		if (sums.live > sums.peak)
+			sums.peak = sums.live;
 	}
+	return sums;
 }
 
 /* Sort the rows. From SORT_SHOWN rows on this takes a second or more. */
@@ -330,18 +367,24 @@ write_workload_rows(const struct workload *workload, FILE *out)
 bool
 workload_write(struct workload *workload, const char *name, FILE *out)
 {
-	size_t allocs;
-	uint64_t peak;
+	struct live_sums device;
+	struct live_sums pinned;
 
 	if (workload->incomplete)
 		return false;
 	sort_rows(workload);
-	count_live(workload, &allocs, &peak);
+	device = count_live(workload, 'a', 'f');
+	pinned = count_live(workload, 'A', 'F');
 	fprintf(out,
 	    "# {\"name\": \"%s\", \"peak_alloc\": %" PRIu64
-	    ", \"allocs\": %zu, \"rows\": %zu}\n"
-	    "action,addr,size,stream,time_us\n",
-	    name, peak, allocs, workload->count);
+	    ", \"allocs\": %zu, \"rows\": %zu",
+	    name, device.peak, device.allocs, workload->count);
+	if (pinned.allocs > 0)
+		fprintf(out,
+		    ", \"pinned_peak_alloc\": %" PRIu64
+		    ", \"pinned_allocs\": %zu",
+		    pinned.peak, pinned.allocs);
+	fputs("}\naction,addr,size,stream,time_us\n", out);
 	write_workload_rows(workload, out);
 	return true;
 }

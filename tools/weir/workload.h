@@ -7,7 +7,8 @@
  * stream is done, and the work that the stream waits for is done. The host
  * queues as fast as it can, and waits when it is more than a few milliseconds
  * ahead of the device. A block that another stream uses has an `r` row at its
- * free, and a `c` row when that use is over.
+ * free, and a `c` row when that use is over. Page-locked memory has R, F and C
+ * rows in the same places.
  *
  * Each thread of the program is a host with a clock of its own. A stream and a
  * block belong to one host. All choices follow from the seed.
@@ -46,8 +47,9 @@ struct work_stream {
 
 struct work_block {
 	uint64_t address;
-	uint64_t size; /* bytes */
-	const struct work_stream *own;
+	uint64_t size;                 /* bytes */
+	const struct work_stream *own; /* page-locked: the first to use it */
+	bool pinned;                   /* page-locked host memory */
 	struct {
 		unsigned stream;
 		uint64_t done_us;
@@ -83,7 +85,11 @@ bool work_chance(struct work_host *host, uint64_t n);
 
 struct work_block work_alloc(
     struct work_host *host, const struct work_stream *stream, uint64_t size);
-/* Free a block. Uses by its own stream need no call of work_use(). */
+/* Allocate page-locked host memory that `stream` is to use first. */
+struct work_block work_pin(
+    struct work_host *host, const struct work_stream *stream, uint64_t size);
+/* Free a block. Uses of device memory by its own stream need no call of
+ * work_use(). */
 void work_free(struct work_host *host, const struct work_block *block);
 /* Queue work of a duration. */
 void work_launch(
@@ -97,8 +103,10 @@ void work_wait(struct work_host *host, struct work_stream *stream,
  * streams are those of the `n` numbers from `first_stream` on that have
  * allocated. */
 void work_round(struct work_host *host, unsigned first_stream, unsigned n);
-/* Let the host wait for the stream. */
+/* Let the host wait for the stream. work_await() also writes this as a row, so
+ * that a host that is played late waits as well. */
 void work_synchronize(struct work_host *host, const struct work_stream *stream);
+void work_await(struct work_host *host, const struct work_stream *stream);
 /* Destroy the stream. A new stream may then have its number. */
 void work_end(struct work_host *host, const struct work_stream *stream);
 
@@ -122,7 +130,7 @@ enum work_training {
 	WORK_ALONE = 8,   /* none of these: one stream */
 };
 
-/* An agent that trains a model. It takes 4 stream numbers. These three
+/* An agent that trains a model. It takes 4 stream numbers. These five
  * functions return NULL without memory. */
 struct work_agent *work_trainer(
     struct workload *workload, unsigned training, unsigned first_stream);
@@ -134,6 +142,14 @@ struct work_agent *work_server(
  * numbers. */
 struct work_agent *work_pipeline(
     struct workload *workload, unsigned first_stream);
+/* An agent that trains a model, and keeps in page-locked memory what the
+ * backward pass needs of the forward pass. It takes 2 stream numbers. */
+struct work_agent *work_offloader(
+    struct workload *workload, unsigned first_stream);
+/* An agent that loads batches into page-locked memory and trains with them. It
+ * takes 2 stream numbers. */
+struct work_agent *work_loader(
+    struct workload *workload, unsigned first_stream);
 
 /* A kind of program. */
 struct workload_kind {
@@ -142,6 +158,8 @@ struct workload_kind {
 	unsigned training; /* bits of enum work_training; 0: no trainer */
 	unsigned servers;
 	unsigned pipelines;
+	unsigned offloaders;
+	unsigned loaders;
 };
 
 /* The kind with a name, or at an index from 0; NULL if there is none. */

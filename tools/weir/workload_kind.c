@@ -14,17 +14,31 @@ enum {
 };
 
 static const struct workload_kind kinds[] = {
-	{ "serve", "four threads, each with a stream and temporary ones", 0, 4,
-	    0 },
-	{ "pipeline", "a loader and four stages, each on its own stream", 0, 0,
-	    1 },
-	{ "prefetch", "training; parameters are gathered a layer ahead",
-	    WORK_GATHER, 0, 0 },
-	{ "reduce", "training; gradients are reduced on another stream",
-	    WORK_REDUCE, 0, 0 },
-	{ "mixed", "training with both and offloading, beside two of serve",
-	    WORK_GATHER | WORK_REDUCE | WORK_OFFLOAD, 2, 0 },
-	{ "train", "training on one stream", WORK_ALONE, 0, 0 },
+	{ .name = "serve",
+	    .help = "four threads, each with a stream and temporary ones",
+	    .servers = 4 },
+	{ .name = "pipeline",
+	    .help = "a loader and four stages, each on its own stream",
+	    .pipelines = 1 },
+	{ .name = "prefetch",
+	    .help = "training; parameters are gathered a layer ahead",
+	    .training = WORK_GATHER },
+	{ .name = "reduce",
+	    .help = "training; gradients are reduced on another stream",
+	    .training = WORK_REDUCE },
+	{ .name = "mixed",
+	    .help = "training with both and offloading, beside two of serve",
+	    .training = WORK_GATHER | WORK_REDUCE | WORK_OFFLOAD,
+	    .servers = 2 },
+	{ .name = "train",
+	    .help = "training on one stream",
+	    .training = WORK_ALONE },
+	{ .name = "offload",
+	    .help = "training; page-locked memory keeps the activations",
+	    .offloaders = 1 },
+	{ .name = "loader",
+	    .help = "training; batches are loaded into page-locked memory",
+	    .loaders = 1 },
 };
 
 const struct workload_kind *
@@ -56,6 +70,10 @@ make_agents(struct workload *workload, const struct workload_kind *kind,
 		agents[n] = work_server(workload, (unsigned)n * STREAMS);
 	for (unsigned i = 0; i < kind->pipelines; i++, n++)
 		agents[n] = work_pipeline(workload, (unsigned)n * STREAMS);
+	for (unsigned i = 0; i < kind->offloaders; i++, n++)
+		agents[n] = work_offloader(workload, (unsigned)n * STREAMS);
+	for (unsigned i = 0; i < kind->loaders; i++, n++)
+		agents[n] = work_loader(workload, (unsigned)n * STREAMS);
 	return n;
 }
 

@@ -57,13 +57,13 @@ kind_name(size_t i)
 TEST(every_kind_is_there)
 {
 	static const char *const names[] = { "serve", "pipeline", "prefetch",
-		"reduce", "mixed", "train" };
+		"reduce", "mixed", "train", "offload", "loader" };
 
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < 8; i++) {
 		EXPECT_NOT_NULL(workload_kind(names[i]));
 		EXPECT_STR_EQ(kind_name(i), names[i]);
 	}
-	EXPECT_NULL(workload_kind_at(6));
+	EXPECT_NULL(workload_kind_at(8));
 	EXPECT_NULL(workload_kind("sere"));
 }
 
@@ -90,33 +90,42 @@ TEST(a_seed_gives_one_trace_and_another_gives_another)
 struct state {
 	unsigned char *freed; /* by block; 0: not allocated yet */
 	unsigned char ended[TRACE_STREAMS_MAX];
-	uint64_t live;
-	uint64_t peak;
-	size_t allocs;
+	struct {
+		uint64_t live;
+		uint64_t peak;
+		size_t allocs;
+	} sums[2]; /* of the device, page-locked */
 };
 
 static void
 follow(const struct trace *trace, const struct trace_row *row, struct state *s)
 {
+	unsigned kind = row->action < 'a';
+
 	switch (row->action) {
 	case 'a':
+	case 'A':
 		EXPECT_EQ(s->freed[row->block], 0);
+		EXPECT_EQ(trace->blocks[row->block].pinned, kind);
 		s->freed[row->block] = 1;
-		s->allocs++;
-		s->live += row->size;
+		s->sums[kind].allocs++;
+		s->sums[kind].live += row->size;
 		s->ended[row->stream] = 0;
 		break;
 	case 'r':
+	case 'R':
 		EXPECT_EQ(s->freed[row->block], 1);
 		EXPECT_EQ(s->ended[row->stream], 0);
 		EXPECT(trace->blocks[row->block].recorded);
 		break;
 	case 'f':
+	case 'F':
 		EXPECT_EQ(s->freed[row->block], 1);
 		s->freed[row->block] = 2;
-		s->live -= row->size;
+		s->sums[kind].live -= row->size;
 		break;
 	case 'c':
+	case 'C':
 		EXPECT_EQ(s->freed[row->block], 2);
 		s->freed[row->block] = 3;
 		break;
@@ -125,11 +134,11 @@ follow(const struct trace *trace, const struct trace_row *row, struct state *s)
 		s->ended[row->stream] = 1;
 		break;
 	default:
-		EXPECT(row->action == 'w' || row->action == 'k');
+		EXPECT_NOT_NULL(strchr("wkh", row->action));
 		s->ended[row->stream] = 0;
 	}
-	if (s->live > s->peak)
-		s->peak = s->live;
+	if (s->sums[kind].live > s->sums[kind].peak)
+		s->sums[kind].peak = s->sums[kind].live;
 }
 
 /* Every free follows its allocation and precedes its completion. Time does not
@@ -139,6 +148,7 @@ expect_sound(const struct trace *trace, const char *text)
 {
 	struct state s = { .freed = calloc(1, trace->block_count) };
 	char comment[200];
+	int used;
 	uint64_t time_us = 0;
 
 	for (size_t i = 0; i < trace->row_count; i++) {
@@ -150,10 +160,16 @@ expect_sound(const struct trace *trace, const char *text)
 	}
 	for (size_t i = 0; i < trace->block_count; i++)
 		EXPECT(s.freed[i] == 1 || s.freed[i] == 3);
-	snprintf(comment, sizeof(comment),
+	used = snprintf(comment, sizeof(comment),
 	    "# {\"name\": \"%s\", \"peak_alloc\": %ju, \"allocs\": %zu, "
-	    "\"rows\": %zu}\n",
-	    trace->name, (uintmax_t)s.peak, s.allocs, trace->row_count);
+	    "\"rows\": %zu",
+	    trace->name, (uintmax_t)s.sums[0].peak, s.sums[0].allocs,
+	    trace->row_count);
+	snprintf(comment + used, sizeof(comment) - (size_t)used,
+	    trace->has_pinned ? ", \"pinned_peak_alloc\": %ju, "
+				"\"pinned_allocs\": %zu}\n" :
+				"}\n",
+	    (uintmax_t)s.sums[1].peak, s.sums[1].allocs);
 	EXPECT_EQ(strncmp(text, comment, strlen(comment)), 0);
 	free(s.freed);
 }
@@ -176,6 +192,105 @@ TEST(every_trace_holds_together)
 		trace_drop(&trace);
 		command_free(&result);
 	}
+}
+
+/* The most bytes of page-locked memory that are live, and how many blocks. */
+static uint64_t
+pinned_peak(const struct trace *trace, size_t *blocks)
+{
+	uint64_t *sizes = calloc(trace->block_count, sizeof(uint64_t));
+	uint64_t live = 0;
+	uint64_t peak = 0;
+	size_t count = 0;
+
+	*blocks = 0;
+	for (size_t i = 0; i < trace->row_count; i++) {
+		const struct trace_row *row = &trace->rows[i];
+
+		if (row->action == 'A') {
+			sizes[row->block] = row->size;
+			live += row->size;
+			count++;
+		} else if (row->action == 'F') {
+			live -= sizes[row->block];
+			count--;
+		}
+		if (count > *blocks)
+			*blocks = count;
+		if (live > peak)
+			peak = live;
+	}
+	free(sizes);
+	return peak;
+}
+
+/* 12 layers save five blocks each, and the last is the first to come back. */
+TEST(offload_copies_saved_blocks_back_in_reverse_order)
+{
+	uint32_t stack[60];
+	size_t depth = 0;
+	size_t full = 0;
+	struct trace trace;
+
+	generated("offload", &trace);
+	for (size_t i = 0; i < trace.row_count; i++) {
+		const struct trace_row *row = &trace.rows[i];
+
+		if (row->action == 'A') {
+			EXPECT_LT(depth, 60);
+			stack[depth++] = row->block;
+			full += depth == 60;
+		} else if (row->action == 'F') {
+			EXPECT_GT(depth, 0);
+			EXPECT_EQ(stack[depth - 1], row->block);
+			depth--;
+		}
+	}
+	EXPECT_EQ(depth, 0);
+	EXPECT_GT(full, 5);
+	trace_drop(&trace);
+}
+
+TEST(offload_has_another_batch_in_each_step)
+{
+	uint64_t inputs[2] = { 0 };
+	size_t blocks;
+	size_t saved = 0;
+	struct trace trace;
+
+	generated("offload", &trace);
+	for (size_t i = 0; i < trace.row_count; i++)
+		if (trace.rows[i].action == 'A' && saved++ % 60 == 0) {
+			inputs[0] = inputs[1];
+			inputs[1] = trace.rows[i].size;
+			EXPECT_NE(inputs[0], inputs[1]);
+			EXPECT_EQ(inputs[1] % (4096 * 2), 0);
+		}
+	EXPECT_GT(pinned_peak(&trace, &blocks), UINT64_C(4) << 30);
+	EXPECT_LT(pinned_peak(&trace, &blocks), UINT64_C(8) << 30);
+	EXPECT_EQ(blocks, 60);
+	trace_drop(&trace);
+}
+
+TEST(loader_keeps_sixteen_batches_of_four_parts)
+{
+	unsigned sides[5] = { 0 };
+	size_t blocks;
+	struct trace trace;
+
+	generated("loader", &trace);
+	EXPECT_LT(pinned_peak(&trace, &blocks), UINT64_C(1) << 30);
+	EXPECT_EQ(blocks, 64);
+	for (size_t i = 0; i < trace.row_count; i++)
+		for (unsigned k = 0; k < 5; k++) {
+			uint64_t side = 160 + 32 * k;
+
+			sides[k] += trace.rows[i].action == 'A' &&
+			    trace.rows[i].size == 256 * 3 * side * side;
+		}
+	for (unsigned k = 0; k < 5; k++)
+		EXPECT_GT(sides[k], 5);
+	trace_drop(&trace);
 }
 
 TEST(uses_elsewhere_outlast_the_free_as_the_host_runs_ahead)

@@ -330,6 +330,66 @@ TEST(rows_that_contradict_each_other_are_damage)
 	    ":5: 'c' of address 1f, which was not freed");
 }
 
+TEST(rows_of_page_locked_memory_are_read)
+{
+	struct trace trace;
+
+	read_good(HEADER "A,1f,4096,0,1\n"
+			 "a,2f,512,0,2\n"
+			 "R,1f,4096,3,5\n"
+			 "F,1f,4096,2,6\n"
+			 "C,1f,4096,0,9\n"
+			 "A,1f,64,0,10\n",
+	    &trace);
+	EXPECT(trace.has_pinned);
+	EXPECT(trace.has_records);
+	EXPECT_EQ(trace.block_count, 3);
+	EXPECT(trace.blocks[0].pinned);
+	EXPECT(trace.blocks[0].recorded);
+	EXPECT_EQ(trace.blocks[0].used_until_us, 9);
+	/* The host frees it, on no stream. */
+	EXPECT(!trace.blocks[0].freed_elsewhere);
+	EXPECT(!trace.blocks[1].pinned);
+	EXPECT(trace.blocks[2].pinned);
+	EXPECT_EQ(trace.rows[3].block, 0);
+	EXPECT_EQ(trace.rows[5].block, 2);
+	EXPECT_EQ(trace.stream_count, 4);
+	trace_drop(&trace);
+}
+
+TEST(rows_of_page_locked_memory_are_checked_as_those_of_the_device)
+{
+	expect_bad(HEADER "A,1f,0,0,3\n", ":2: an allocation of 0 bytes");
+	expect_bad(HEADER "A,1f,8,1024,3\n",
+	    ":2: stream 1024; at most 1023 are expected");
+	expect_bad(HEADER "F,1f,8,0,3\n",
+	    ":2: 'F' of address 1f, which is not allocated");
+	expect_bad(HEADER "R,1f,8,0,3\n",
+	    ":2: 'R' of address 1f, which is not allocated");
+	expect_bad(HEADER "A,1f,8,0,3\nC,1f,8,0,3\n",
+	    ":3: 'C' of address 1f, which was not freed");
+	expect_bad(HEADER "A,1f,8,0,3\nA,1f,8,0,3\n",
+	    ":3: address 1f is in use since line 2");
+}
+
+TEST(memory_is_of_the_device_or_page_locked_from_its_first_row_to_its_last)
+{
+	expect_bad(HEADER "A,1f,8,0,3\nf,1f,8,0,3\n",
+	    ":3: 'f' of address 1f, which is page-locked host memory");
+	expect_bad(HEADER "A,1f,8,0,3\nr,1f,8,0,3\n",
+	    ":3: 'r' of address 1f, which is page-locked host memory");
+	expect_bad(HEADER "A,1f,8,0,3\na,1f,8,0,3\n",
+	    ":3: address 1f is in use since line 2");
+	expect_bad(HEADER "a,1f,8,0,3\nF,1f,8,0,3\n",
+	    ":3: 'F' of address 1f, which is memory of the device");
+	expect_bad(HEADER "a,1f,8,0,3\nR,1f,8,0,3\n",
+	    ":3: 'R' of address 1f, which is memory of the device");
+	expect_bad(HEADER "a,1f,8,0,3\nf,1f,8,0,3\nC,1f,8,0,3\n",
+	    ":4: 'C' of address 1f, which is memory of the device");
+	expect_bad(HEADER "A,1f,8,0,3\nF,1f,8,0,3\nc,1f,8,0,3\n",
+	    ":4: 'c' of address 1f, which is page-locked host memory");
+}
+
 TEST(zero_bytes_in_a_row_are_damage)
 {
 	static const char text[] = HEADER "a,1,2\0,0,3\n";
