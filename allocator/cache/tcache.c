@@ -220,9 +220,8 @@ rounded_in(const struct cache *cache, size_t size)
 {
 	if (cache->rounding != NULL)
 		return size_class(cache->rounding, size);
-	return size > cache->small_max ?
-	    round_up(size, cache->arena->page) :
-	    size_of_granule(cache->granule, size);
+	return size > cache->small_max ? round_up(size, cache->arena->page) :
+					 size_of_granule(cache->granule, size);
 }
 
 static inline struct block *

@@ -4,8 +4,6 @@
  */
 #include "allocator/host/known.h"
 
-#include <weir/host.h>
-
 #include "allocator/cache/types.h"
 #include "allocator/host/pages.h"
 #include "allocator/memory/handle.h"
@@ -14,31 +12,6 @@
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
 static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
-
-/* ---- Kinds ------------------------------------------------------------- */
-
-unsigned
-host_kind(enum host_source source, unsigned flags, bool coarse)
-{
-	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
-		source = HOST_DRIVER;
-	if (!coarse)
-		return (unsigned)source + (source == HOST_DRIVER ? flags : 0);
-	return HOST_COARSE + HOST_COARSE_PLAIN * (unsigned)source + flags;
-}
-
-struct host_kind
-host_kind_facts(unsigned kind)
-{
-	struct host_kind facts = { .coarse = kind >= HOST_COARSE };
-	unsigned step = facts.coarse ? HOST_COARSE_PLAIN : 1;
-	unsigned n = facts.coarse ? kind - HOST_COARSE : kind;
-	unsigned source = n / step < HOST_DRIVER ? n / step : HOST_DRIVER;
-
-	facts.source = (enum host_source)source;
-	facts.flags = n - source * step;
-	return facts;
-}
 
 /* ---- Does the driver have handles of page-locked memory? --------------- */
 
@@ -66,7 +39,8 @@ try_handle(const struct arena *arena)
 		return false;
 	if (handle_create(&handle, arena) == WEIR_OK &&
 	    handle_map(&handle) == WEIR_OK)
-		done = handles_open_in(arena, handle.to, handle.size) == WEIR_OK;
+		done =
+		    handles_open_in(arena, handle.to, handle.size) == WEIR_OK;
 	if (handle.mapped)
 		addresses_drop_mapping(handle.to, handle.size);
 	if (handle.id != 0)

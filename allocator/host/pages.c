@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "allocator/host/known.h"
+#include "allocator/host/kinds.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -112,9 +112,9 @@ size_of_granule(size_t granule, size_t n)
  * Bytes of a new segment of page-locked memory that is not mapped. A segment
  * for small blocks has a power of two of bytes, from 256 KiB to 2 MiB: at least
  * eight times the block, so that a block that does not fit wastes at most an
- * eighth, and otherwise at most a thirty-second of the bytes held. A segment for
- * large blocks has a power of two as well, up to 64 MiB, and at most an eighth
- * of the bytes held; or the size of the request, if that is more.
+ * eighth, and otherwise at most a thirty-second of the bytes held. A segment
+ * for large blocks has a power of two as well, up to 64 MiB, and at most an
+ * eighth of the bytes held; or the size of the request, if that is more.
  *
  * @param held bytes of the segments for blocks of this kind
  */

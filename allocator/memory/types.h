@@ -343,7 +343,7 @@ struct arena {
 	struct nearby starts; /* leaf of the latest start that was named */
 	unsigned jobs;        /* under way, with the lock released at times */
 	size_t promised; /* bytes that jobs are allocating from the driver */
-	uint64_t tries;      /* requests that came to waiting so far */
+	uint64_t tries;  /* requests that came to waiting so far */
 	uint64_t served; /* requests so far, and blocks that caches got ahead */
 	uint64_t looked; /* `served` when all caches were last walked */
 	uint64_t polled; /* `served` when streams were last polled */

@@ -103,8 +103,7 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	lock_enter(&arena->lock);
 	arena->source = source != NULL ? *source : source_driver;
 	arena->own_source = source != NULL && source != &source_driver;
-	arena->page =
-	    traits->is_page_locked ? os_page_size() : WEIR_GRANULE;
+	arena->page = traits->is_page_locked ? os_page_size() : WEIR_GRANULE;
 	arena->granule =
 	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
 	atomic_store(&arena->flags, flags);

@@ -582,9 +582,9 @@ struct range {
 	struct page *page;   /* the page of a small allocation */
 	struct chunk *chunk; /* the chunk of a pooled block */
 	struct pool *pool;
-	bool sync_memops;  /* as cuPointerSetAttribute() has set it */
-	bool released; /* a call has freed it */
-	bool freed;    /* the free has happened on the stream */
+	bool sync_memops; /* as cuPointerSetAttribute() has set it */
+	bool released;    /* a call has freed it */
+	bool freed;       /* the free has happened on the stream */
 	/* Memory of a graph's node. A launch allocates it (graph_live), and a
 	 * free or another launch frees it. It outlives its graph: the nodes
 	 * that allocate and free it, its being live, and the queued operations

@@ -200,8 +200,8 @@ WEIR_API enum weir_status weir_host_trim(
 /**
  * The statistics of page-locked memory allocated on behalf of a device; none of
  * it is in weir_stats(). Names have the same meaning as there, with the system
- * in the driver's place; small is up to 256 KiB. Memory registered by the caller
- * is not counted. A device with no such memory reads as all zeros.
+ * in the driver's place; small is up to 256 KiB. Memory registered by the
+ * caller is not counted. A device with no such memory reads as all zeros.
  *
  * @param device  a device, or WEIR_DEVICE_CURRENT
  * @param out     its struct_size is set by the caller

@@ -7,6 +7,7 @@
 
 #include "allocator/allocator.h"
 #include "base/meta.h"
+#include "driver/driver.h"
 #include "tools/preload/preload.h"
 
 /* The rest of the size class does not belong to the allocation. */
@@ -280,6 +281,19 @@ address_device_ends(int device)
 
 /* ---- Attributes -------------------------------------------------------- */
 
+/* Mapped memory of no stream is page-locked. The driver's own belongs to the
+ * context and device that it was allocated in. */
+static void
+correct_host(int attribute, void *data, const struct place *place)
+{
+	if (!place->mapped)
+		return;
+	if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
+		*(CUcontext *)data = driver_context_peek(place->device);
+	else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)data = place->device;
+}
+
 /* Replace an attribute of the driver's range by the allocation's. */
 static void
 correct(int attribute, void *data, const struct place *place)
@@ -306,8 +320,10 @@ correct(int attribute, void *data, const struct place *place)
 	default:
 		break;
 	}
-	if (!place->ordered)
+	if (!place->ordered) {
+		correct_host(attribute, data, place);
 		return;
+	}
 	if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
 		*(CUmemoryPool *)data =
 		    mempool_handle_of(place->base, place->device);

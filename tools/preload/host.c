@@ -2,11 +2,11 @@
  * Page-locked host memory: cuMemHostAlloc(), cuMemAllocHost() and
  * cuMemFreeHost().
  *
- * weir allocates it by cuMemHostAlloc() with the program's flags, so the
- * driver's answers about it (flags, device pointers) are right. The program
- * does not say which streams use it. So a freed block waits for all work that
- * was submitted before the free, like device-scope memory. cuMemFreeHost()
- * itself waits as Note [What a free waits for] says of cuMemFree().
+ * It comes from handles of the driver, which do not know the program's flags,
+ * or is registered: named.c answers for them. The program does not say which
+ * streams use it. So a freed block waits for all work that was submitted before
+ * the free, like device-scope memory. cuMemFreeHost() itself waits as Note
+ * [What a free waits for] says of cuMemFree().
  */
 #include <weir/host.h>
 

@@ -17,6 +17,7 @@
  * managed memory for all of weir's. tests/tools/preload_named_test.c has the
  * decision for each entry of the driver.
  */
+#include "allocator/allocator.h"
 #include "tools/preload/preload.h"
 
 enum { HOST_PAGE = 4096 };
@@ -40,9 +41,25 @@ is_unused(CUdeviceptr ptr)
 CUresult
 cuMemHostGetFlags(unsigned *flags, void *ptr)
 {
+	struct allocator_block block;
+	struct place place;
+
 	report_call(HOOK_cuMemHostGetFlags);
-	return is_unused(address_of(ptr)) ? CUDA_ERROR_INVALID_VALUE :
-					    REAL(cuMemHostGetFlags)(flags, ptr);
+	switch (address_find(address_of(ptr), &place)) {
+	case UNUSED:
+		return CUDA_ERROR_INVALID_VALUE;
+	case LIVE:
+		if (flags != NULL &&
+		    allocator_find((void *)(uintptr_t)place.base, &block) &&
+		    block.host) {
+			*flags = block.host_flags | CU_MEMHOSTALLOC_DEVICEMAP;
+			return CUDA_SUCCESS;
+		}
+		break;
+	default:
+		break;
+	}
+	return REAL(cuMemHostGetFlags)(flags, ptr);
 }
 
 CUresult

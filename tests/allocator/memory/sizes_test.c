@@ -295,8 +295,8 @@ TEST(a_large_host_segment_is_an_eighth_of_held_memory_or_the_request)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		EXPECT_EQ(size_host_segment(POOL_LARGE, rows[i].request,
-			      rows[i].held),
+		EXPECT_EQ(size_host_segment(
+			      POOL_LARGE, rows[i].request, rows[i].held),
 		    rows[i].segment);
 }
 

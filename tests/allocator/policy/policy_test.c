@@ -250,10 +250,9 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		EXPECT_EQ(
-		    policy_pay(rows[i].paid * 1000, rows[i].now * 1000,
-			policy_moves_ns(rows[i].handles),
-			rows[i].delay_percent),
+		EXPECT_EQ(policy_pay(rows[i].paid * 1000, rows[i].now * 1000,
+			      policy_moves_ns(rows[i].handles),
+			      rows[i].delay_percent),
 		    rows[i].expected * 1000);
 }
 

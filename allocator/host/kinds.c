@@ -1,0 +1,29 @@
+/*
+ * The kinds of page-locked memory, numbered.
+ */
+#include "allocator/host/kinds.h"
+
+#include <weir/host.h>
+
+unsigned
+host_kind(enum host_source source, unsigned flags, bool coarse)
+{
+	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
+		source = HOST_DRIVER;
+	if (!coarse)
+		return (unsigned)source + (source == HOST_DRIVER ? flags : 0);
+	return HOST_COARSE + HOST_COARSE_PLAIN * (unsigned)source + flags;
+}
+
+struct host_kind
+host_kind_facts(unsigned kind)
+{
+	struct host_kind facts = { .coarse = kind >= HOST_COARSE };
+	unsigned step = facts.coarse ? HOST_COARSE_PLAIN : 1;
+	unsigned n = facts.coarse ? kind - HOST_COARSE : kind;
+	unsigned source = n / step < HOST_DRIVER ? n / step : HOST_DRIVER;
+
+	facts.source = (enum host_source)source;
+	facts.flags = n - source * step;
+	return facts;
+}
