@@ -686,106 +686,104 @@ TEST(keys_are_listed_without_those_of_weir)
 	EXPECT_NULL(weir_loaded_key(NULL, 0));
 	weir_loaded_drop(loaded);
 	unlink(path);
-	/* ---- Streams
-	 * ------------------------------------------------------------ */
+}
 
-	TEST(a_view_with_gaps_is_saved_after_the_work_of_other_streams)
-	{
-		enum { ROWS = 64, COLUMNS = 128 };
-		const char *path = temporary();
-		weir_stream a = new_stream(), b = new_stream();
-		struct weir_tensor *whole =
-		    tensor_stream_on(a, WEIR_UINT8, SHAPE(ROWS, COLUMNS));
-		static char got[ROWS * COLUMNS];
-		struct weir_tensor *view;
-		struct weir_loaded *loaded;
-		struct weir_place host = place_of(WEIR_MEMORY_HOST, 0, NULL);
-		struct weir_load_options options = {
-			.struct_size = sizeof(options), .place = &host
-		};
+/* ---- Streams ------------------------------------------------------------ */
 
-		fill(tensor_info(whole).data, ROWS * COLUMNS, 1, a);
-		finish(a);
-		EXPECT_OK(weir_tensor_narrow(whole, 1, 0, COLUMNS / 2, &view));
-		busy(b, LATE_MS);
-		fill(tensor_info(whole).data, ROWS * COLUMNS, 2, b);
-		EXPECT_OK(weir_tensor_record(whole, b));
+TEST(a_view_with_gaps_is_saved_after_the_work_of_other_streams)
+{
+	enum { ROWS = 64, COLUMNS = 128 };
+	const char *path = temporary();
+	weir_stream a = new_stream(), b = new_stream();
+	struct weir_tensor *whole =
+	    tensor_stream_on(a, WEIR_UINT8, SHAPE(ROWS, COLUMNS));
+	static char got[ROWS * COLUMNS];
+	struct weir_tensor *view;
+	struct weir_loaded *loaded;
+	struct weir_place host = place_of(WEIR_MEMORY_HOST, 0, NULL);
+	struct weir_load_options options = { .struct_size = sizeof(options),
+		.place = &host };
+
+	fill(tensor_info(whole).data, ROWS * COLUMNS, 1, a);
+	finish(a);
+	EXPECT_OK(weir_tensor_narrow(whole, 1, 0, COLUMNS / 2, &view));
+	busy(b, LATE_MS);
+	fill(tensor_info(whole).data, ROWS * COLUMNS, 2, b);
+	EXPECT_OK(weir_tensor_record(whole, b));
+	EXPECT_OK(
+	    weir_save(path, &(struct weir_named){ "view", view }, 1, NULL));
+	EXPECT_OK(weir_load(path, &options, &loaded));
+	tensor_get(loaded_as(loaded, "view"), got);
+	for (size_t i = 0; i < (size_t)ROWS * COLUMNS / 2; i++)
+		EXPECT_EQ(got[i], 2);
+	weir_loaded_drop(loaded);
+	weir_tensor_destroy(view);
+	weir_tensor_destroy(whole);
+	unlink(path);
+	expect_healthy();
+}
+
+TEST(page_locked_memory_is_saved_after_the_work_of_streams)
+{
+	enum { BYTES = 3000 };
+	const char *path = temporary();
+	weir_stream a = new_stream();
+	struct weir_tensor *from =
+	    tensor_stream_on(a, WEIR_UINT8, SHAPE(BYTES));
+	struct weir_tensor *to =
+	    tensor_on(WEIR_MEMORY_PINNED, WEIR_UINT8, SHAPE(BYTES));
+	static char bytes[BYTES], got[BYTES];
+	struct weir_loaded *loaded;
+
+	tensor_put(to, bytes);
+	memset(bytes, 7, sizeof(bytes));
+	tensor_put(from, bytes);
+	busy(a, LATE_MS);
+	EXPECT_OK(weir_tensor_copy(to, from, a, WEIR_COPY_NON_BLOCKING));
+	EXPECT_OK(weir_save(path, &(struct weir_named){ "to", to }, 1, NULL));
+	EXPECT_OK(weir_load(path, NULL, &loaded));
+	tensor_get(loaded_as(loaded, "to"), got);
+	EXPECT_MEM_EQ(got, bytes, BYTES);
+	weir_loaded_drop(loaded);
+	weir_tensor_destroy(from);
+	weir_tensor_destroy(to);
+	unlink(path);
+	expect_healthy();
+}
+
+/* Streams of the pool are the program's as well: it may capture one. */
+TEST(files_are_copied_on_no_stream_that_a_program_borrowed)
+{
+	enum { BYTES = 3000 };
+	const char *path = temporary();
+	weir_stream borrowed = NULL, other;
+	static char bytes[BYTES], got[BYTES];
+	struct weir_tensor *tensor =
+	    tensor_stream_on(new_stream(), WEIR_UINT8, SHAPE(BYTES));
+	struct weir_loaded *loaded;
+	struct weir_graph *graph;
+	size_t nodes = 1;
+
+	memset(bytes, 7, sizeof(bytes));
+	tensor_put(tensor, bytes);
+	EXPECT_OK(weir_stream_from_pool(0, 0, &borrowed));
+	EXPECT_OK(weir_graph_create(0, &graph));
+	EXPECT_OK(weir_graph_capture_begin(
+	    graph, borrowed, NULL, WEIR_CAPTURE_RELAXED));
+	for (int i = 0; i < WEIR_STREAM_POOL_SIZE; i++) {
 		EXPECT_OK(weir_save(
-		    path, &(struct weir_named){ "view", view }, 1, NULL));
-		EXPECT_OK(weir_load(path, &options, &loaded));
-		tensor_get(loaded_as(loaded, "view"), got);
-		for (size_t i = 0; i < (size_t)ROWS * COLUMNS / 2; i++)
-			EXPECT_EQ(got[i], 2);
-		weir_loaded_drop(loaded);
-		weir_tensor_destroy(view);
-		weir_tensor_destroy(whole);
-		unlink(path);
-		expect_healthy();
-	}
-
-	TEST(page_locked_memory_is_saved_after_the_work_of_streams)
-	{
-		enum { BYTES = 3000 };
-		const char *path = temporary();
-		weir_stream a = new_stream();
-		struct weir_tensor *from =
-		    tensor_stream_on(a, WEIR_UINT8, SHAPE(BYTES));
-		struct weir_tensor *to =
-		    tensor_on(WEIR_MEMORY_PINNED, WEIR_UINT8, SHAPE(BYTES));
-		static char bytes[BYTES], got[BYTES];
-		struct weir_loaded *loaded;
-
-		tensor_put(to, bytes);
-		memset(bytes, 7, sizeof(bytes));
-		tensor_put(from, bytes);
-		busy(a, LATE_MS);
-		EXPECT_OK(
-		    weir_tensor_copy(to, from, a, WEIR_COPY_NON_BLOCKING));
-		EXPECT_OK(
-		    weir_save(path, &(struct weir_named){ "to", to }, 1, NULL));
+		    path, &(struct weir_named){ "tensor", tensor }, 1, NULL));
 		EXPECT_OK(weir_load(path, NULL, &loaded));
-		tensor_get(loaded_as(loaded, "to"), got);
+		tensor_get(loaded_as(loaded, "tensor"), got);
 		EXPECT_MEM_EQ(got, bytes, BYTES);
 		weir_loaded_drop(loaded);
-		weir_tensor_destroy(from);
-		weir_tensor_destroy(to);
-		unlink(path);
-		expect_healthy();
+		EXPECT_OK(weir_stream_from_pool(0, 0, &other));
 	}
-
-	/* Streams of the pool are the program's as well: it may capture one. */
-	TEST(files_are_copied_on_no_stream_that_a_program_borrowed)
-	{
-		enum { BYTES = 3000 };
-		const char *path = temporary();
-		weir_stream borrowed = NULL, other;
-		static char bytes[BYTES], got[BYTES];
-		struct weir_tensor *tensor =
-		    tensor_stream_on(new_stream(), WEIR_UINT8, SHAPE(BYTES));
-		struct weir_loaded *loaded;
-		struct weir_graph *graph;
-		size_t nodes = 1;
-
-		memset(bytes, 7, sizeof(bytes));
-		tensor_put(tensor, bytes);
-		EXPECT_OK(weir_stream_from_pool(0, 0, &borrowed));
-		EXPECT_OK(weir_graph_create(0, &graph));
-		EXPECT_OK(weir_graph_capture_begin(
-		    graph, borrowed, NULL, WEIR_CAPTURE_RELAXED));
-		for (int i = 0; i < WEIR_STREAM_POOL_SIZE; i++) {
-			EXPECT_OK(weir_save(path,
-			    &(struct weir_named){ "tensor", tensor }, 1, NULL));
-			EXPECT_OK(weir_load(path, NULL, &loaded));
-			tensor_get(loaded_as(loaded, "tensor"), got);
-			EXPECT_MEM_EQ(got, bytes, BYTES);
-			weir_loaded_drop(loaded);
-			EXPECT_OK(weir_stream_from_pool(0, 0, &other));
-		}
-		EXPECT_OK(weir_graph_capture_end(graph));
-		EXPECT_OK(weir_graph_nodes(graph, &nodes));
-		EXPECT_EQ(nodes, 0);
-		weir_graph_destroy(graph);
-		weir_tensor_destroy(tensor);
-		unlink(path);
-		expect_healthy();
-	}
+	EXPECT_OK(weir_graph_capture_end(graph));
+	EXPECT_OK(weir_graph_nodes(graph, &nodes));
+	EXPECT_EQ(nodes, 0);
+	weir_graph_destroy(graph);
+	weir_tensor_destroy(tensor);
+	unlink(path);
+	expect_healthy();
+}
