@@ -1,7 +1,8 @@
 /*
  * Messages on stderr, or to the program's own function. A line is built on the
  * stack and written by one write(2), so lines of several threads and processes
- * do not mix (up to PIPE_BUF bytes); longer lines are cut.
+ * do not mix (up to PIPE_BUF bytes); longer lines are cut. The program does not
+ * notice it (quiet.h, Note [Quiet writing]).
  *
  * A message may be written while any lock is held, so the function is read
  * without a lock: `turn` is odd while the function is being changed, and a
@@ -17,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/lock.h"
+#include "base/quiet.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -134,8 +135,7 @@ write_line_in(char *line, size_t size, const struct sink *sink,
 	}
 	length += strlen(line + length);
 	line[length++] = '\n';
-	while (write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
-		continue;
+	quiet_stderr(line, length);
 }
 
 /* A thread's stack may have only 16 KiB; without memory the line is cut. */

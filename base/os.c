@@ -9,6 +9,8 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <fenv.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <locale.h>
@@ -264,6 +266,22 @@ plain_locale(void)
 }
 
 void
+os_plain_begin(struct os_plain *plain)
+{
+	/* Without traps, and with the default rounding. */
+	feholdexcept(&plain->floating);
+	fesetround(FE_TONEAREST);
+	plain->locale = uselocale(plain_locale());
+}
+
+void
+os_plain_end(const struct os_plain *plain)
+{
+	uselocale(plain->locale);
+	fesetenv(&plain->floating);
+}
+
+void
 os_format_real(double value, int digits, char *text, size_t size)
 {
 	locale_t before = uselocale(plain_locale());
@@ -331,6 +349,20 @@ os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 	bool started = pthread_create(thread, NULL, run, argument) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return started;
+}
+
+int
+os_fd_up(int fd)
+{
+	int up;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	up = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (up < 0)
+		return fd;
+	close(fd);
+	return up;
 }
 
 bool

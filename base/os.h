@@ -5,6 +5,8 @@
 #ifndef BASE_OS_H
 #define BASE_OS_H
 
+#include <fenv.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -78,6 +80,11 @@ bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
  * opened another file with its number. */
 bool os_is_eventfd(int fd);
 
+/* Move a descriptor that stays open away from 0, 1 and 2: a program that has
+ * closed these reads and writes them, or opens files to take their place.
+ * Returns its number; -1 stays -1. */
+int os_fd_up(int fd);
+
 /* The number of processors that the calling thread may use; at least 1. */
 unsigned os_processors(void);
 
@@ -94,6 +101,15 @@ void os_time_skip(uint64_t ns);
 /* For tests: set the clock to its start, as when the machine has just been
  * started, and let it advance only by os_time_skip(). False ends this. */
 void os_time_stop(bool stopped);
+
+/* From begin to end, this thread formats numbers in C's form, and computes with
+ * the default rounding and without traps. */
+struct os_plain {
+	locale_t locale;
+	fenv_t floating;
+};
+void os_plain_begin(struct os_plain *plain);
+void os_plain_end(const struct os_plain *plain);
 
 /* Format and read numbers in C's form, with a point, whatever the program's
  * language is. `digits` is that of "%.6g"; the end is strtod()'s. */

@@ -300,8 +300,8 @@ greet_peer(void)
 	struct ipc_reply reply;
 	struct peer *guest = guest_to_leave();
 	struct peer *peer;
-	int fd = accept4(
-	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = os_fd_up(accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	int pidfd = -1;
 	pid_t pid;
 
@@ -465,7 +465,8 @@ listen_at(uint64_t *nonce)
 	if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
 		return -1;
 	size = ipc_socket_address((int32_t)os_process_id(), *nonce, &address);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = os_fd_up(
+	    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd >= 0 &&
 	    (bind(fd, (struct sockaddr *)&address, size) != 0 ||
 		listen(fd, WAITING) != 0)) {
@@ -502,7 +503,7 @@ answer_start(uint64_t *nonce)
 	process = os_process_id();
 	os_watch_fork();
 	atomic_store(&listener, listen_at(&own));
-	atomic_store(&wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	atomic_store(&wake, os_fd_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 	if (atomic_load(&listener) < 0 || atomic_load(&wake) < 0 ||
 	    pthread_atfork(NULL, NULL, close_answering) != 0 ||
 	    !os_thread_start(&thread, run_answering, NULL)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/quiet.h"
 
 static const char ticket_magic[8] = "weirIPC\2";
 static const char file_magic[8] = "weirREC\2";
@@ -88,15 +89,22 @@ records_of(const struct ipc_file *file)
 static int
 sealed_memory(void)
 {
-	int fd = memfd_create("weir-ipc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd =
+	    os_fd_up(memfd_create("weir-ipc", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
-	if (fd >= 0 &&
-	    (ftruncate(fd, FILE_BYTES) != 0 ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0)) {
-		close(fd);
+	struct quiet quiet;
+	bool failed;
+
+	if (fd < 0)
 		return -1;
-	}
-	return fd;
+	quiet_begin(&quiet);
+	failed = ftruncate(fd, FILE_BYTES) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0;
+	quiet_end(&quiet);
+	if (!failed)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 /* Forbid further mappings and writes. Old kernels do not support this seal, and

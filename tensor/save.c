@@ -14,6 +14,7 @@
 
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/quiet.h"
 #include "base/status.h"
 #include "tensor/header.h"
 #include "tensor/tensor.h"
@@ -561,18 +562,8 @@ save_failed(const struct saving *s, const char *what)
 static enum weir_status
 write_text(const struct saving *s, int file)
 {
-	size_t at = 0;
-
-	while (at < s->text_at) {
-		ssize_t n = write(file, s->text + at, s->text_at - at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return save_failed(s, "writing the header");
-		at += (size_t)n;
-	}
-	return WEIR_OK;
+	errno = quiet_write(file, s->text, s->text_at);
+	return errno == 0 ? WEIR_OK : save_failed(s, "writing the header");
 }
 
 static enum weir_status

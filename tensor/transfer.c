@@ -14,6 +14,7 @@
 #include <weir/stream.h>
 
 #include "base/os.h"
+#include "base/quiet.h"
 #include "base/status.h"
 #include "streams/drain.h"
 #include "tensor/tensor.h"
@@ -70,12 +71,24 @@ file_failed(const struct transfer *t, size_t bytes, uint64_t at, int error)
 	return status_errno(WEIR_EFILE, error);
 }
 
+static ssize_t
+write_quietly(int file, const char *memory, size_t bytes, uint64_t at)
+{
+	struct quiet quiet;
+	ssize_t n;
+
+	quiet_begin(&quiet);
+	n = pwrite(file, memory, bytes, (off_t)at);
+	quiet_end(&quiet);
+	return n;
+}
+
 static enum weir_status
 file_all(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
 {
 	while (bytes > 0) {
 		ssize_t n = t->to_file ?
-		    pwrite(t->file, memory, bytes, (off_t)at) :
+		    write_quietly(t->file, memory, bytes, at) :
 		    pread(t->file, memory, bytes, (off_t)at);
 
 		if (n < 0 && errno == EINTR)

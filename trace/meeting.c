@@ -93,8 +93,8 @@ meeting_folder(unsigned which, bool make, int *fd)
 		return WEIR_ENOTSUP;
 	if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
 		return fail_meeting("cannot be made", path);
-	int folder =
-	    open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int folder = os_fd_up(
+	    open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	if (folder < 0 && errno == ENOENT)
 		return WEIR_ENOTSUP;
 	if (folder < 0)
@@ -154,7 +154,8 @@ socket_address(int folder, pid_t pid)
 static int
 new_socket(int flags)
 {
-	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+	return os_fd_up(
+	    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
 }
 
 /* Refuse a name at which a process listens. If none does, a socket that was

@@ -15,6 +15,7 @@
 
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/quiet.h"
 #include "base/status.h"
 
 /* The files of out_open() that are not complete. More of them at a time than
@@ -158,17 +159,8 @@ out_onto(int fd, struct out **out)
 static void
 write_bytes(struct out *out, const unsigned char *bytes, size_t n)
 {
-	while (n > 0 && out->error == 0) {
-		ssize_t done = write(out->fd, bytes, n);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0) {
-			out->error = done < 0 ? errno : EIO;
-			break;
-		}
-		bytes += done;
-		n -= (size_t)done;
-	}
+	if (n > 0 && out->error == 0)
+		out->error = quiet_write(out->fd, bytes, n);
 }
 
 void

@@ -327,8 +327,8 @@ find_place(void)
 static void
 greet(void)
 {
-	int fd = accept4(
-	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = os_fd_up(accept4(
+	    atomic_load(&listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 	int i;
 
 	/* Without descriptors the watcher stays in the queue; asking again at
@@ -659,7 +659,7 @@ agent_begin(const struct options *options)
 	process = os_process_id();
 	for (int i = 0; i < CLIENTS; i++)
 		atomic_store(&clients[i], -1);
-	atomic_store(&wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	atomic_store(&wake, os_fd_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 	if (atomic_load(&wake) >= 0 && options->watch)
 		open_socket();
 	if (atomic_load(&wake) < 0 ||

@@ -1,6 +1,7 @@
 /* Pages, forks, thread ids and their end, time, bytes as text. */
 #include "base/os.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -415,4 +416,23 @@ TEST(the_stack_that_is_left_is_that_of_the_thread)
 	left = os_stack_left();
 	EXPECT_LE(left, limit.rlim_cur);
 	EXPECT_LE(stack_below(1000), left - (256 << 10));
+}
+
+TEST(a_descriptor_is_moved_away_from_those_of_stdio)
+{
+	int ends[2];
+	int kept = dup(STDIN_FILENO);
+
+	close(STDIN_FILENO);
+	EXPECT_EQ(pipe(ends), 0);
+	EXPECT_EQ(ends[0], STDIN_FILENO);
+	ends[0] = os_fd_up(ends[0]);
+	EXPECT_GT(ends[0], STDERR_FILENO);
+	EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), -1);
+	EXPECT_EQ(write(ends[1], "a", 1), 1);
+	EXPECT_EQ(read(ends[0], &(char){ 0 }, 1), 1);
+	EXPECT_EQ(os_fd_up(ends[0]), ends[0]);
+	EXPECT_EQ(os_fd_up(-1), -1);
+	if (kept >= 0)
+		dup2(kept, STDIN_FILENO);
 }

@@ -71,14 +71,14 @@ add_device(struct report *report, const struct weir_stats *stats)
 	report->ooms += stats->num_ooms;
 }
 
-void
+bool
 library_report(struct report *report)
 {
 	read_stats *read = find_stats();
 
 	/* The driver is loaded, or there would be no report. */
 	if (read == NULL || count_all(read) <= report->allocations_served)
-		return;
+		return false;
 	bool mixed = report->allocations_served > 0;
 	forget_numbers(report);
 	for (int i = 0; i < LEDGER_DEVICES; i++) {
@@ -90,4 +90,5 @@ library_report(struct report *report)
 	}
 	report->library = !mixed;
 	report->serving = report->serving || report->library;
+	return true;
 }

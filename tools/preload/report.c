@@ -41,6 +41,23 @@ static PRELOAD_THREAD uint64_t calls_before;
 /* Where the report is written; NULL if none is wanted. */
 static char *destination;
 
+/* The destination as a path that does not depend on the folder, which the
+ * program may change. NULL without memory. */
+static char *
+fixed_destination(const char *value)
+{
+	bool relative = strcmp(value, "-") != 0 && *value != '/';
+	char *folder = relative ? getcwd(NULL, 0) : NULL;
+	char *fixed = NULL;
+
+	if (folder == NULL)
+		return strdup(value);
+	if (asprintf(&fixed, "%s/%s", folder, value) < 0)
+		fixed = NULL;
+	free(folder);
+	return fixed;
+}
+
 static void
 read_destination(void)
 {
@@ -48,7 +65,7 @@ read_destination(void)
 
 	if (value == NULL || *value == '\0')
 		return;
-	destination = strdup(value);
+	destination = fixed_destination(value);
 	/* A child begins with empty counters, so it reports only its own calls.
 	 */
 	pthread_atfork(NULL, NULL, tally_forget_all);
@@ -297,25 +314,32 @@ report_device_ends(int device)
 
 /* ---- Writing ----------------------------------------------------------- */
 
-/* Reads memory only, and makes no driver call: the driver may have ended. */
+/* Reads memory only, and makes no driver call: the driver may have ended. Makes
+ * no system call either if `weir run` writes the report: the program may have
+ * forbidden itself any. */
 __attribute__((destructor)) static void
 write_report(void)
 {
 	static struct report report;
 	struct ledger_process *process = tally_process();
+	bool own = false;
 
 	if (os_forked() || !report_wanted())
 		return;
 	publish_all();
+	ledger_set(&process->barriers, (int64_t)watch_barriers());
 	bool called = ledger_report(tally_ledger(), process, &report);
 	/* A program may have called weir directly, and no hook. */
 	if (called || driver_peek() != NULL)
-		library_report(&report);
+		own = library_report(&report);
 	if (!called && !report.library)
 		return;
+	if (!own && !sites_wanted() && tally_is_promised(destination)) {
+		atomic_store(&process->ended, true);
+		return;
+	}
 	report.program = program_invocation_name;
 	report.pid = getpid();
-	report.barriers = watch_barriers();
 	report.describe = sites_describe;
 	report.leaks = sites_leaks();
 	report.top = sites_top();

@@ -16,6 +16,7 @@ PRELOAD_THREAD struct tally *tally_of_thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool begun;
 static struct ledger *ledger;
+static pid_t own_pid;
 static struct ledger_process lonely; /* used while there is no ledger */
 static struct ledger_process *process = &lonely;
 
@@ -29,6 +30,13 @@ struct ledger *
 tally_ledger(void)
 {
 	return ledger;
+}
+
+bool
+tally_is_promised(const char *destination)
+{
+	return process != &lonely &&
+	    ledger_is_promised(ledger, own_pid, destination);
 }
 
 /* ---- Threads ----------------------------------------------------------- */
@@ -91,10 +99,11 @@ begin_process(void)
 	uint32_t slot = 0;
 
 	begun = true;
+	own_pid = getpid();
 	if (ledger == NULL)
 		ledger = ledger_open(getenv(LEDGER_VARIABLE));
 	if (ledger != NULL)
-		slot = ledger_acquire_process(ledger, getpid());
+		slot = ledger_acquire_process(ledger, own_pid);
 	if (slot != 0) {
 		struct ledger_process *made = ledger_process(ledger, slot);
 

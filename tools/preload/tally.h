@@ -46,9 +46,14 @@ struct ledger_process *tally_process(void);
 /* The ledger that has the record; NULL if none has. */
 struct ledger *tally_ledger(void);
 
+/* Will another process write this process's report to this destination? Makes
+ * no system call. */
+bool tally_is_promised(const char *destination);
+
 /* Replace the report's numbers by those of the libweir that the program is
- * linked with, if that library served the program (library.c). */
-void library_report(struct report *report);
+ * linked with, if that library served the program (library.c). False: they
+ * stay. */
+bool library_report(struct report *report);
 
 /* The calling thread's counters, or NULL. */
 extern PRELOAD_THREAD struct tally *tally_of_thread;

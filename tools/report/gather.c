@@ -216,6 +216,7 @@ ledger_report(struct ledger *ledger, const struct ledger_process *process,
 	gather_streams(report, process, &sum);
 	gather_memory(report, process, &sum);
 	gather_arenas(report, process);
+	report->barriers = at_least_none(ledger_now(&process->barriers));
 	return anything_seen(report);
 }
 

@@ -25,6 +25,8 @@ struct ledger {
 	char version[32];
 	uint64_t slot_bytes;
 	uint64_t n_slots;
+	_Atomic(pid_t) promised;             /* see ledger_promise(); 0: none */
+	char destination[4096];              /* of the promised report */
 	_Atomic uint32_t next;               /* begin of the next search */
 	_Atomic(pid_t) owners[LEDGER_SLOTS]; /* 0: free */
 	_Atomic uint32_t kinds[LEDGER_SLOTS];
@@ -125,6 +127,28 @@ ledger_open(const char *path)
 			begin_ledger(ledger);
 	}
 	return ledger;
+}
+
+/* ---- The promise ------------------------------------------------------- */
+
+void
+ledger_promise(struct ledger *ledger, pid_t pid, const char *destination)
+{
+	size_t length = strlen(destination);
+
+	if (length >= sizeof(ledger->destination))
+		return;
+	memcpy(ledger->destination, destination, length + 1);
+	atomic_store(&ledger->promised, pid);
+}
+
+bool
+ledger_is_promised(
+    const struct ledger *ledger, pid_t pid, const char *destination)
+{
+	return atomic_load(&ledger->promised) == pid &&
+	    strncmp(ledger->destination, destination,
+		sizeof(ledger->destination)) == 0;
 }
 
 /* ---- Slots ------------------------------------------------------------- */

@@ -100,7 +100,10 @@ struct ledger_process {
 	char program[256]; /* its name, cut */
 	ledger_flag serving;
 	ledger_flag reported;     /* the process has written its report */
+	ledger_flag ended;        /* it ran its exit handlers, and leaves the
+				     report to `weir run` */
 	_Atomic uint32_t threads; /* the slot of the first; 0: none */
+	ledger_count barriers;    /* report.h */
 	ledger_count devices;     /* number of devices with allocations */
 	ledger_count peaks[LEDGER_PEAKS];
 	/* The program's memory of a device when the device was reset. */
@@ -149,6 +152,16 @@ pid_t ledger_owner(const struct ledger *ledger, uint32_t slot);
  * they were reset. The limits of the sum have no meaning. */
 void ledger_sum(struct ledger *ledger, const struct ledger_process *process,
     struct tally *sum);
+
+/*
+ * The process that made the ledger promises to write the report of one process
+ * after its end, to this destination. That process then writes nothing at its
+ * end, when it may be short of rights, of files, of room on its disk and of
+ * readers of its stderr.
+ */
+void ledger_promise(struct ledger *ledger, pid_t pid, const char *destination);
+bool ledger_is_promised(
+    const struct ledger *ledger, pid_t pid, const char *destination);
 
 /* Make the report of a process from its counters. This is all but its name and
  * its sites. False if the process made no call that is counted. */

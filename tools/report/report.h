@@ -101,6 +101,10 @@ void report_write_text(FILE *file, const struct report *report, bool colour);
 enum weir_status report_write(
     const char *destination, const struct report *report);
 
+/* Let the processes that this one starts find its stderr, for the case that
+ * they lose their own (base/quiet.h). False without memory. */
+bool report_lend_stderr(void);
+
 /* ---- Sites ------------------------------------------------------------- */
 
 /* A stack of calls that allocated, with the sums of its allocations. */

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+#include "base/quiet.h"
 #include "base/status.h"
 #include "tools/report/report.h"
 #include "trace/out.h"
@@ -47,27 +50,67 @@ fail_path(const char *path, int error)
 	    strerror_r(error, text, sizeof(text)));
 }
 
-/* Write the report to a descriptor, and close it. */
-static enum weir_status
-write_to(int fd, const char *path, const struct report *report)
+/* The text of a report. `bytes` is NULL without memory. */
+struct text {
+	char *bytes;
+	size_t n;
+};
+
+/* Write the report in memory. The program's locale, its rounding and its traps
+ * of floating point change nothing in it. */
+static struct text
+text_of_report(const struct report *report, bool json)
 {
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-	int error = errno;
+	struct text text = { NULL, 0 };
+	struct os_plain plain;
+	FILE *file = open_memstream(&text.bytes, &text.n);
 	bool failed;
 
-	if (file == NULL) {
-		if (fd >= 0)
-			close(fd);
-		return fail_path(path, error);
+	if (file == NULL)
+		return (struct text){ NULL, 0 };
+	os_plain_begin(&plain);
+	if (json)
+		report_write_json(file, report);
+	else
+		report_write_text(file, report, colour_wanted());
+	os_plain_end(&plain);
+	failed = ferror(file) != 0;
+	if (fclose(file) != 0 || failed) {
+		free(text.bytes);
+		text.bytes = NULL;
 	}
-	report_write_json(file, report);
-	failed = fflush(file) != 0 || ferror(file) != 0;
-	error = errno;
-	if (fclose(file) != 0 && !failed) {
-		failed = true;
-		error = errno;
+	return text;
+}
+
+/* Open a pipe or a device. A pipe without a reader gets some time, but does not
+ * stop the program. */
+static int
+open_special(const char *path)
+{
+	enum { STEP_MS = 10 };
+	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+	int fd = -1;
+
+	for (int ms = 0; ms < QUIET_WAIT_MS; ms += STEP_MS) {
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		if (fd >= 0 || errno != ENXIO)
+			break;
+		nanosleep(&step, NULL);
 	}
-	return failed ? fail_path(path, error) : WEIR_OK;
+	return fd;
+}
+
+static enum weir_status
+write_special(const char *path, const struct text *text)
+{
+	int fd = open_special(path);
+	int error;
+
+	if (fd < 0)
+		return fail_path(path, errno);
+	error = quiet_write(fd, text->bytes, text->n);
+	close(fd);
+	return error == 0 ? WEIR_OK : fail_path(path, error);
 }
 
 /* True for a pipe or a device, which no file may replace. */
@@ -83,39 +126,52 @@ is_not_regular(const char *path)
 }
 
 static enum weir_status
-write_report_file(const char *path, const struct report *report)
+write_report_file(const char *path, const struct text *text)
 {
 	struct out *out;
 	enum weir_status status;
 
 	if (is_not_regular(path))
-		return write_to(
-		    open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY), path, report);
+		return write_special(path, text);
 	status = out_open(path, &out);
 	if (status != WEIR_OK)
 		return status;
-	status = write_to(fcntl(out->fd, F_DUPFD_CLOEXEC, 0), path, report);
-	if (status == WEIR_OK)
-		return out_close(out);
-	out_abandon(out);
-	return status;
+	out_bytes(out, text->bytes, text->n);
+	return out_close(out);
 }
 
 enum weir_status
 report_write(const char *destination, const struct report *report)
 {
-	enum weir_status status;
-	char *path;
+	bool to_stderr = strcmp(destination, "-") == 0;
+	struct text text = text_of_report(report, !to_stderr);
+	enum weir_status status = WEIR_OK;
+	char *path = NULL;
 
-	if (strcmp(destination, "-") == 0) {
-		report_write_text(stderr, report, colour_wanted());
-		return WEIR_OK;
-	}
-	path = file_name(destination, report->pid);
-	if (path == NULL)
+	if (text.bytes == NULL)
 		return status_set(WEIR_EHOSTMEM,
-		    "%s: no host memory to name it", destination);
-	status = write_report_file(path, report);
+		    "%s: no host memory to write it", destination);
+	if (to_stderr) {
+		/* Where no stderr is, there is no place for an error. */
+		quiet_stderr(text.bytes, text.n);
+	} else {
+		path = file_name(destination, report->pid);
+		status = path != NULL ?
+		    write_report_file(path, &text) :
+		    status_set(WEIR_EHOSTMEM, "%s: no host memory to name it",
+			destination);
+	}
 	free(path);
+	free(text.bytes);
 	return status;
+}
+
+bool
+report_lend_stderr(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(),
+	    STDERR_FILENO);
+	return setenv(QUIET_VARIABLE, path, 1) == 0;
 }

@@ -41,13 +41,13 @@ is_running(pid_t pid)
 }
 
 static void
-set_end(struct report *report, bool is_program, int status)
+set_end(struct report *report, bool ended, bool is_program, int status)
 {
-	report->end = REPORT_LOST;
+	report->end = ended ? REPORT_EXIT : REPORT_LOST;
 	if (is_program && WIFSIGNALED(status)) {
 		report->end = REPORT_SIGNAL;
 		report->code = WTERMSIG(status);
-	} else if (is_program && WIFEXITED(status)) {
+	} else if (!ended && is_program && WIFEXITED(status)) {
 		report->end = REPORT_STATUS;
 		report->code = WEXITSTATUS(status);
 	}
@@ -74,7 +74,8 @@ last_reports(int fd, pid_t program, int status)
 		    process->program);
 		report.program = name;
 		report.pid = pid;
-		set_end(&report, pid == program, status);
+		set_end(&report, atomic_load(&process->ended), pid == program,
+		    status);
 		if (report_write(destination, &report) != WEIR_OK)
 			complain("%s", weir_last_error());
 	}

@@ -10,6 +10,7 @@
 #include "tools/weir/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include "tools/report/ledger.h"
+#include "tools/report/report.h"
 #include "tools/weir/last_report.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/witness.h"
@@ -85,16 +87,32 @@ program_become(char **program)
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
 }
 
+/* The state of this process that the program inherits, and its ledger. */
+struct heritage {
+	sigset_t signals; /* that are blocked */
+	struct sigaction child;
+	int fd; /* the ledger */
+	pid_t parent;
+	int begin[2]; /* a pipe: the program begins when it gets a byte */
+};
+
 /* Become the program in the child process. */
 static _Noreturn void
-become_in_child(char **program, const sigset_t *signals,
-    const struct sigaction *child, pid_t parent)
+become_in_child(char **program, const struct heritage *heritage)
 {
+	struct ledger *ledger = ledger_map(heritage->fd);
+	const char *destination = getenv("WEIR_REPORT");
+	char byte;
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (getppid() != heritage->parent)
 		_exit(EXIT_NOT_RUNNABLE);
-	sigaction(SIGCHLD, child, NULL);
-	sigprocmask(SIG_SETMASK, signals, NULL);
+	if (read(heritage->begin[0], &byte, 1) != 1)
+		_exit(EXIT_NOT_RUNNABLE);
+	if (ledger != NULL && destination != NULL)
+		ledger_promise(ledger, getpid(), destination);
+	sigaction(SIGCHLD, &heritage->child, NULL);
+	sigprocmask(SIG_SETMASK, &heritage->signals, NULL);
 	_exit(program_become(program));
 }
 
@@ -205,14 +223,6 @@ read_arrivals(struct waiting *w)
 
 	while (read(w->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		note_arrival(w, &info);
-}
-
-/* Pass on what came before the program was there. */
-static void
-pass_on_early(struct waiting *w, const struct arrival *early, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		pass_on(w, &early[i].info);
 }
 
 static void
@@ -373,46 +383,65 @@ report_apart(int ledger, pid_t program, int status)
 		;
 }
 
+/* Tell the program where the ledger and this process's stderr are. */
+static bool
+set_places(const struct heritage *heritage)
+{
+	char ledger[64];
+
+	snprintf(ledger, sizeof(ledger), "/proc/%ld/fd/%d",
+	    (long)heritage->parent, heritage->fd);
+	return setenv(LEDGER_VARIABLE, ledger, 1) == 0 && report_lend_stderr();
+}
+
+/* Start the program and its witness. The program is the first child, because
+ * others look for it there. It begins with its signals blocked, so that those
+ * that came before the witness was there can be passed on: they come once, even
+ * if the program got them, too. False: it cannot be started. */
+static bool
+start_program(struct waiting *w, char **program, struct heritage *heritage)
+{
+	if (pipe2(heritage->begin, O_CLOEXEC) == 0)
+		w->program = fork();
+	if (w->program == 0)
+		become_in_child(program, heritage);
+	if (w->program < 0) {
+		complain("cannot fork: %s", strerror(errno));
+		return false;
+	}
+	w->witness = witness_start(program);
+	read_arrivals(w);
+	for (size_t i = 0; i < w->n_arrivals; i++)
+		pass_on(w, &w->arrivals[i].info);
+	w->n_arrivals = 0;
+	if (write(heritage->begin[1], "", 1) != 1)
+		kill(w->program, SIGKILL);
+	close(heritage->begin[0]);
+	close(heritage->begin[1]);
+	return true;
+}
+
 int
 program_wait(char **program)
 {
-	struct waiting w = { .witness.fd = -1 };
+	struct waiting w = { .program = -1, .witness.fd = -1 };
 	const struct sigaction by_default = { .sa_handler = SIG_DFL };
-	struct sigaction child;
-	sigset_t before;
+	struct heritage heritage = { .parent = getpid() };
 	sigset_t all;
-	char path[64];
-	pid_t own = getpid();
-	size_t n_early;
-	int ledger;
 	int status;
 
 	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	ledger = make_ledger();
+	sigprocmask(SIG_BLOCK, &all, &heritage.signals);
+	heritage.fd = make_ledger();
 	w.signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (ledger < 0 || w.signals < 0)
-		return become_after_all(program, &before);
-	snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)own, ledger);
-	if (setenv(LEDGER_VARIABLE, path, 1) != 0)
-		return become_after_all(program, &before);
-	sigaction(SIGCHLD, &by_default, &child);
+	if (heritage.fd < 0 || w.signals < 0 || !set_places(&heritage))
+		return become_after_all(program, &heritage.signals);
+	sigaction(SIGCHLD, &by_default, &heritage.child);
 	fflush(NULL);
-	w.witness = witness_start(program);
-	read_arrivals(&w);
-	n_early = w.n_arrivals;
-	w.n_arrivals = 0;
-	w.program = fork();
-	if (w.program == 0)
-		become_in_child(program, &before, &child, own);
-	if (w.program < 0) {
-		complain("cannot fork: %s", strerror(errno));
-		witness_end(&w.witness);
+	if (!start_program(&w, program, &heritage))
 		return TOOL_NO;
-	}
-	pass_on_early(&w, w.arrivals, n_early);
 	status = wait_for_program(&w);
 	witness_end(&w.witness);
-	report_apart(ledger, w.program, status);
+	report_apart(heritage.fd, w.program, status);
 	end_as(status);
 }

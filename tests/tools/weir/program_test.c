@@ -227,6 +227,48 @@ TEST(a_signal_to_each_process_comes_once)
 	EXPECT_STR_EQ(counted(&r), "SIGINT 1\nSIGTERM 1\n");
 }
 
+/* A part of a process's name or command line, for people and for pkill. */
+static void
+read_proc(pid_t pid, const char *part, char *text, size_t size)
+{
+	char path[64];
+	int fd;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, part);
+	fd = open(path, O_RDONLY);
+	EXPECT_GE(fd, 0);
+	n = read(fd, text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	close(fd);
+}
+
+/* So that a signal by name comes to both or to neither. */
+TEST(the_witness_has_the_look_of_the_program)
+{
+	struct running r = start_signals(lead_group, NULL);
+	pid_t found[GROUP_MAX];
+	size_t n = find_group(r.pid, found);
+	pid_t program = program_of(&r);
+	char expected[512];
+	char text[512];
+
+	if (test_is_watched())
+		SKIP("every process has the name of what watches it");
+	EXPECT_EQ(n, 3);
+	for (size_t i = 0; i < n; i++) {
+		if (found[i] == r.pid || found[i] == program)
+			continue;
+		read_proc(program, "comm", expected, sizeof(expected));
+		read_proc(found[i], "comm", text, sizeof(text));
+		EXPECT_STR_EQ(text, expected);
+		read_proc(program, "cmdline", expected, sizeof(expected));
+		read_proc(found[i], "cmdline", text, sizeof(text));
+		EXPECT_STR_EQ(text, expected);
+	}
+	EXPECT_STR_EQ(counted(&r), "");
+}
+
 TEST(a_signal_to_the_program_alone_comes_once)
 {
 	struct running r = start_signals(lead_group, NULL);
