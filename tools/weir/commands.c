@@ -11,7 +11,7 @@
 #include "tools/weir/guess.h"
 #include "tools/weir/tool.h"
 
-/* In help's order. Exit status: 0 done, 1 the answer is no, 2 usage. */
+/* In help's order. Their exit status is an enum tool_exit. */
 static const struct command commands[] = {
 	{ "run", "PROGRAM ARGS...",
 	    "run a program with its GPU memory under weir", cmd_run,
@@ -115,7 +115,7 @@ commands_list(FILE *out)
 	      "'weir --read-memory=SIZE COMMAND' allows SIZE of memory for "
 	      "reading a file.\n"
 	      "Exit status: 0 done; 1 failed, or the answer is no; 2 wrong "
-	      "command line.\n",
+	      "usage or no memory.\n",
 	    out);
 }
 

@@ -34,7 +34,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/os.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 
 enum {
@@ -64,12 +64,6 @@ struct client {
 };
 
 static struct client clients[CLIENTS];
-
-static int64_t
-clock_ms(void)
-{
-	return (int64_t)(os_monotonic_ns() / 1000000);
-}
 
 /* ---- Pages ------------------------------------------------------------- */
 
@@ -181,7 +175,7 @@ static void
 client_enter(struct client *client, enum state state, int64_t rest_ms)
 {
 	client->state = state;
-	client->until_ms = clock_ms() + rest_ms;
+	client->until_ms = progress_clock_ms() + rest_ms;
 }
 
 static void
@@ -217,7 +211,7 @@ free_place(void)
 	for (int i = 0; i < CLIENTS; i++)
 		if (clients[i].state == FREE)
 			return &clients[i];
-	oldest = oldest_client(clock_ms());
+	oldest = oldest_client(progress_clock_ms());
 	if (oldest != NULL)
 		client_close(oldest);
 	return oldest;
@@ -336,7 +330,7 @@ accept_clients(int listener)
 			return errno != EMFILE && errno != ENFILE &&
 			    errno != ENOBUFS && errno != ENOMEM;
 		client->fd = fd;
-		client->came_ms = clock_ms();
+		client->came_ms = progress_clock_ms();
 		client->used = 0;
 		client->request[0] = '\0';
 		client_enter(client, READING, REQUEST_MS);
@@ -432,7 +426,7 @@ serve_client(struct client *client, short events)
 static int
 fill_port_polled(struct pollfd polled[CLIENTS + 1], int listener)
 {
-	int64_t now_ms = clock_ms();
+	int64_t now_ms = progress_clock_ms();
 	int64_t due_ms = now_ms + REQUEST_MS;
 	bool full = true;
 
@@ -478,7 +472,7 @@ port_turn(int listener)
 
 	if (poll(polled, CLIENTS + 1, wait_ms) < 0)
 		return errno == EINTR;
-	now_ms = clock_ms();
+	now_ms = progress_clock_ms();
 	for (int i = 0; i < CLIENTS; i++) {
 		serve_client(&clients[i], polled[i].revents);
 		end_late_client(&clients[i], now_ms);

@@ -16,8 +16,8 @@ static const char erase[] = "\r\033[K";
 
 static int64_t command_began_ms; /* 0: not yet */
 
-static int64_t
-now_ms(void)
+int64_t
+progress_clock_ms(void)
 {
 	struct timespec now;
 
@@ -28,7 +28,7 @@ now_ms(void)
 void
 progress_start(void)
 {
-	command_began_ms = now_ms();
+	command_began_ms = progress_clock_ms();
 }
 
 void
@@ -37,7 +37,7 @@ progress_begin(struct progress *progress, int64_t wait_ms)
 	if (command_began_ms == 0)
 		progress_start();
 	*progress = (struct progress){ .shows = isatty(STDERR_FILENO) != 0,
-		.began_ms = now_ms(),
+		.began_ms = progress_clock_ms(),
 		.next_ms = command_began_ms + wait_ms };
 }
 
@@ -56,7 +56,7 @@ progress_due(struct progress *progress)
 
 	if (!progress->shows)
 		return false;
-	now = now_ms();
+	now = progress_clock_ms();
 	if (now < progress->next_ms)
 		return false;
 	progress->next_ms = now + EVERY_MS;
@@ -97,7 +97,7 @@ progress_part(
 int64_t
 progress_taken_ms(const struct progress *progress)
 {
-	return now_ms() - progress->began_ms;
+	return progress_clock_ms() - progress->began_ms;
 }
 
 void

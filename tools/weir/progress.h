@@ -57,4 +57,7 @@ int64_t progress_taken_ms(const struct progress *progress);
 /* Remove the line. Nothing is shown afterwards. */
 void progress_end(struct progress *progress);
 
+/* Monotonic time. */
+int64_t progress_clock_ms(void);
+
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/os.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/watch_link.h"
 #include "trace/meeting.h"
@@ -131,7 +131,7 @@ static size_t
 gather_turn(struct gathering *all, int64_t end_ms)
 {
 	static struct pollfd polled[ASKED_MAX];
-	int64_t wait_ms = end_ms - (int64_t)(os_monotonic_ns() / 1000000);
+	int64_t wait_ms = end_ms - progress_clock_ms();
 	size_t open = 0;
 
 	for (size_t i = 0; i < all->count; i++) {
@@ -156,10 +156,9 @@ gather_turn(struct gathering *all, int64_t end_ms)
 static void
 gather_all(struct gathering *all, unsigned timeout_ms)
 {
-	int64_t end_ms = (int64_t)(os_monotonic_ns() / 1000000) + timeout_ms;
+	int64_t end_ms = progress_clock_ms() + timeout_ms;
 
-	while (gather_turn(all, end_ms) > 0 &&
-	    (int64_t)(os_monotonic_ns() / 1000000) < end_ms)
+	while (gather_turn(all, end_ms) > 0 && progress_clock_ms() < end_ms)
 		;
 	for (size_t i = 0; i < all->count; i++) {
 		if (all->asked[i].done)

@@ -18,27 +18,40 @@
 #include "tools/weir/tool.h"
 #include "trace/meeting.h"
 
-pid_t
-watch_program_of(pid_t pid)
+/* Does a process run this command? */
+static bool
+runs_weir(pid_t pid)
 {
 	char path[64];
 	char own[TOOL_PATH];
 	char its[TOOL_PATH];
 	ssize_t n = readlink("/proc/self/exe", own, sizeof(own));
+
+	snprintf(path, sizeof(path), "/proc/%ld/exe", (long)pid);
+	return n > 0 && readlink(path, its, sizeof(its)) == n &&
+	    memcmp(own, its, (size_t)n) == 0;
+}
+
+/* `weir run` has a helper besides the program, which runs this command, too. */
+pid_t
+watch_program_of(pid_t pid)
+{
+	char path[64];
 	long child;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%ld/exe", (long)pid);
-	if (n < 0 || readlink(path, its, sizeof(its)) != n ||
-	    memcmp(own, its, (size_t)n) != 0)
+	if (!runs_weir(pid))
 		return pid;
 	snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", (long)pid,
 	    (long)pid);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return pid;
-	if (fscanf(file, "%ld", &child) == 1 && child > 0)
-		pid = (pid_t)child;
+	while (fscanf(file, "%ld", &child) == 1)
+		if (child > 0 && !runs_weir((pid_t)child)) {
+			pid = (pid_t)child;
+			break;
+		}
 	fclose(file);
 	return pid;
 }

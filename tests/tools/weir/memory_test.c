@@ -22,7 +22,7 @@
 #include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/stepped.h"
 
-enum { WORDS = 12, FIRST = 6, SAMPLE = 14 };
+enum { WORDS = 12, FIRST = 4, SAMPLE = 9 };
 
 /* The command line without "weir". "SNAPSHOT", "OTHER", "JSON", "TRACE",
  * "NSYS", "OUT" and "PID" are replaced. */

@@ -254,7 +254,7 @@ TEST(a_file_that_cannot_be_written_is_reported)
 	runtime_folder();
 	result = command_weir(
 	    "watch", "--once", "--openmetrics=/no/such/folder/x.prom", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/no/such/folder/x.prom");
 	command_free(&result);
 	result = command_weir("watch", "--openmetrics=65536", NULL);
