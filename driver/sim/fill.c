@@ -28,6 +28,17 @@ fill_action(const struct fill *fill, struct action *action)
 	return CUDA_SUCCESS;
 }
 
+/* Is it memory of another device, without peer access? Copies go there all the
+ * same, fills do not. */
+static bool
+is_out_of_reach(const struct context *context, uint64_t address)
+{
+	const struct range *range = memory_find(address);
+
+	return range != NULL && range->kind == RANGE_ALLOC &&
+	    !context_reaches(context, range->phys->device->ordinal);
+}
+
 static CUresult
 fill_on(struct stream *stream, const struct fill *fill)
 {
@@ -37,6 +48,8 @@ fill_on(struct stream *stream, const struct fill *fill)
 	if (fill->n == 0 || fill->rows == 0)
 		return CUDA_SUCCESS;
 	code = fill_action(fill, &action);
+	if (code == CUDA_SUCCESS && is_out_of_reach(stream->context, fill->to))
+		code = CUDA_ERROR_INVALID_VALUE;
 	return code == CUDA_SUCCESS ? submit(stream, &action) : code;
 }
 

@@ -119,8 +119,9 @@ memory_operand(uint64_t address)
 	if (range == NULL)
 		return operand;
 	operand.kind = range_is_host(range) ? RANGE_HOST : range->kind;
-	if (range->graph_memory)
-		operand.kind = RANGE_POOLED;
+	/* Memory without a context is one kind. */
+	if (range->graph_memory || operand.kind == RANGE_POOLED)
+		operand.kind = RANGE_MAPPING;
 	if (range->phys != NULL)
 		operand.device = range->phys->device->ordinal;
 	if (!range_is_host(range) && range->context != NULL)

@@ -371,6 +371,16 @@ may_copy(const struct exec_node *old, const struct copy *new)
 	    is_operand(&old->to, new->to) && is_operand(&old->from, new->from);
 }
 
+/* A fill may go to memory of any kind on the node's device; or of another
+ * device, if it went there before. */
+static bool
+may_reach(const struct exec_node *old, uint64_t address)
+{
+	struct operand to = memory_operand(address);
+
+	return to.kind != RANGE_KINDS && to.device == old->to.device;
+}
+
 /* In one dimension the width may change too, in two nothing but the address and
  * the value. */
 static bool
@@ -378,7 +388,7 @@ may_fill(const struct exec_node *old, const struct fill *new)
 {
 	const struct fill *fill = &old->action.fill;
 
-	if (fill->rows != new->rows || !is_operand(&old->to, new->to))
+	if (fill->rows != new->rows || !may_reach(old, new->to))
 		return false;
 	return fill->rows == 1 ||
 	    (fill->n == new->n && fill->width == new->width &&
