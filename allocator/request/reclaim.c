@@ -341,8 +341,7 @@ beyond_reserve(const struct arena *arena)
 /*
  * The longest unused row none of whose blocks is in the index, because each
  * handle in it lies under several of them. There are such rows only where
- * complete neighbours stay apart: in private arenas with several streams. All
- * blocks are walked.
+ * complete neighbours stay apart: in private arenas. All blocks are walked.
  */
 static struct block *
 oldest_in_pieces(const struct arena *arena, uint64_t latest)
@@ -372,7 +371,10 @@ oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
-	if (block == NULL && arena->several && !arena_promotes(arena))
+	/* A private arena may have blocks of a stream and complete ones though
+	 * it had one stream only. */
+	if (block == NULL && !arena_promotes(arena) &&
+	    (arena->several || arena != arena->main))
 		block = oldest_in_pieces(arena, latest);
 	return block;
 }

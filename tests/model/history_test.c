@@ -95,6 +95,7 @@ TEST(a_pool_that_could_not_be_resumed_is_still_reported_as_suspended)
 	device_need_sim("calls fail");
 	EXPECT_OK(weir_pool_create(0, NULL, 0, &pool));
 	void *block = weir_pool_malloc(pool, 4 * MIB, stream);
+	conf("pinned_source:system");
 	sim()->fail("cuMemHostRegister", 1, 100, CUDA_ERROR_OUT_OF_MEMORY);
 	EXPECT_STATUS(weir_pool_suspend(pool, true, NULL), WEIR_EHOSTMEM);
 	sim()->reset();
