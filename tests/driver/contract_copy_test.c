@@ -440,6 +440,6 @@ TEST(memory_of_another_device_is_not_filled_without_access)
 	if (n_kinds < KINDS)
 		SKIP("there is one device");
 	prepare(FAR, DEVICE);
-	EXPECT_CU(cu.cuMemsetD8_v2(targets[FAR], 9, WIDTH),
-	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(
+	    cu.cuMemsetD8_v2(targets[FAR], 9, WIDTH), CUDA_ERROR_INVALID_VALUE);
 }
