@@ -670,7 +670,7 @@ play_host(struct run *run)
 	work_late(blocks[1], 3 * MEGABYTE, stream(run, 0));
 	release(run, blocks[1]);
 	blocks[1] = allocate_host(run, 3 * MEGABYTE, 0);
-	set_options(run, "pinned_limit_mb:10");
+	set_options(run, "pinned_limit_mb:14");
 	blocks[2] = allocate_host(run, 5 * MEGABYTE, WEIR_HOST_WRITE_COMBINED);
 	for (int i = 0; i < 3; i++)
 		release(run, blocks[i]);
@@ -686,7 +686,7 @@ play_host_registered(struct run *run)
 	void *large;
 
 	set_options(run,
-	    "pinned_use_cuda_host_register:True,"
+	    "pinned_source:system,"
 	    "pinned_num_register_threads:2,pinned_idle_mb:2");
 	small = allocate_host(run, 1000, 0);
 	large = allocate_host(run, 9 * MEGABYTE, 0);
@@ -698,8 +698,7 @@ play_host_registered(struct run *run)
 	if (registered)
 		while (!TRY(run, weir_host_unregister(memory)))
 			;
-	set_options(run,
-	    "pinned_use_cuda_host_register:False,pinned_idle_mb:unlimited");
+	set_options(run, "pinned_source:handles,pinned_idle_mb:unlimited");
 }
 
 static void *

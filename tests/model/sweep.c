@@ -78,7 +78,8 @@ may_change(const char *name, const struct weir_stats *before,
 	    after->pending_bytes < before->pending_bytes;
 
 	if (begins(name, "num_") || begins(name, "gpu_") ||
-	    begins(name, "brief_") || begins(name, "metadata_bytes") ||
+	    begins(name, "brief_") || begins(name, "pin_") ||
+	    begins(name, "unpin_") || begins(name, "metadata_bytes") ||
 	    begins(name, "inactive_split"))
 		return true;
 	return reclaimed && !begins(name, "alloc") &&
