@@ -20,10 +20,10 @@
  * - Nothing touches the GPU before the first call that needs it: loading the
  *   library does not initialise CUDA.
  * - After fork() the child of a process that uses weir has no GPU (a rule of
- *   CUDA): every call that needs one, or that reads or changes what threads of
- *   the parent share, gives WEIR_EFORK or does nothing, and freeing the parent's
- *   memory does nothing. No call waits. Tensors in memory of the host, and files
- *   of them, stay usable.
+ *   CUDA): every call that needs one, or that reads or changes what threads
+ *   of the parent share, gives WEIR_EFORK or does nothing, and freeing the
+ *   parent's memory does nothing. No call waits. Tensors in memory of the
+ *   host, and files of them, stay usable.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
