@@ -348,6 +348,8 @@ weir_host_unregister(void *ptr)
 enum weir_status
 weir_host_reserve(int device, size_t bytes)
 {
+	if (os_forked())
+		return status_forked("weir_host_reserve");
 	const struct host_request request = { 0 };
 	const struct options *options;
 	struct arena *arena;

@@ -21,6 +21,7 @@
 #include "allocator/request/ladder.h"
 #include "allocator/request/oom.h"
 #include "allocator/request/reclaim.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"
 
@@ -406,6 +407,10 @@ malloc_slow(int device, size_t size, weir_stream stream, struct cache *cache)
 {
 	const struct options *options;
 	void *ptr;
+	if (os_forked()) {
+		status_forked("weir_malloc");
+		return NULL;
+	}
 	enum weir_status status = check_size(size);
 	if (status == WEIR_OK)
 		status = options_get(&options);

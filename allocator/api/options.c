@@ -12,7 +12,7 @@ static enum weir_status
 set_text(const char *caller, const char *conf, bool pytorch)
 {
 	if (os_forked())
-		return status_forked("weir_options_set");
+		return status_forked(caller);
 	if (conf == NULL)
 		return status_set(WEIR_EINVAL, "%s: conf is NULL", caller);
 	enum weir_status status = options_set(caller, conf, pytorch);

@@ -341,7 +341,7 @@ beyond_reserve(const struct arena *arena)
 /*
  * The longest unused row none of whose blocks is in the index, because each
  * handle in it lies under several of them. There are such rows only where
- * complete neighbours stay apart: in private arenas. All blocks are walked.
+ * complete neighbours stay apart: has_pieces(). All blocks are walked.
  */
 static struct block *
 oldest_in_pieces(const struct arena *arena, uint64_t latest)
@@ -366,15 +366,26 @@ oldest_in_pieces(const struct arena *arena, uint64_t latest)
 	return oldest;
 }
 
+/* May complete neighbours lie in different heaps? Besides several streams, one
+ * stream and WEIR_STREAM_ANY may share a handle: a block was freed on the
+ * latter, or its stream has ended. */
+static bool
+has_pieces(const struct arena *arena)
+{
+	const struct pool *any = arena->any_heap->pool;
+	bool shared = arena->several;
+
+	for (int kind = 0; kind < POOL_KINDS && !shared; kind++)
+		shared = tree_first(&any[kind].free) != NULL;
+	return shared && !is_promoted(arena);
+}
+
 static struct block *
 oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
-	/* A private arena may have blocks of a stream and complete ones though
-	 * it had one stream only. */
-	if (block == NULL && !arena_promotes(arena) &&
-	    (arena->several || arena != arena->main))
+	if (block == NULL && has_pieces(arena))
 		block = oldest_in_pieces(arena, latest);
 	return block;
 }

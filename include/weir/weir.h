@@ -19,8 +19,11 @@
  *   held while a callback of the user runs.
  * - Nothing touches the GPU before the first call that needs it: loading the
  *   library does not initialise CUDA.
- * - After fork() the child has no GPU (a rule of CUDA): every call that would
- *   need one gives WEIR_EFORK, and freeing the parent's memory does nothing.
+ * - After fork() the child of a process that uses weir has no GPU (a rule of
+ *   CUDA): every call that needs one, or that reads or changes what threads
+ *   of the parent share, gives WEIR_EFORK or does nothing, and freeing the
+ *   parent's memory does nothing. No call waits. Tensors in memory of the
+ *   host, and files of them, stay usable.
  */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H

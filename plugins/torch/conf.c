@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plugins/torch/forks.h"
 #include "plugins/torch/weir_torch.h"
 
 static atomic_bool expandable;
@@ -126,6 +127,8 @@ learn_first(const char *text)
 enum weir_status
 weir_torch_conf_follow(const char *text)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	enum weir_status status = WEIR_OK;
 
 	pthread_mutex_lock(&lock);

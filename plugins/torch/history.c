@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plugins/torch/forks.h"
 #include "plugins/torch/table.h"
 #include "plugins/torch/weir_torch.h"
 
@@ -459,6 +460,8 @@ enum weir_status
 weir_torch_history_set(const struct weir_torch_history *history,
     const struct weir_torch_contexts *counts)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	pthread_mutex_lock(&change);
 	enum weir_status status = listen(history->on || tracker_count > 0);
 	if (status == WEIR_OK) {
@@ -517,6 +520,8 @@ void
 weir_torch_history_each(
     void (*visit)(const struct weir_torch_event *event, void *user), void *user)
 {
+	if (forks_refused())
+		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < events.count; i++) {
 		const struct kept *kept = ring_at(&events, i);
@@ -533,6 +538,8 @@ weir_torch_history_each(
 static void *
 context_in(const struct table *table, uint64_t address)
 {
+	if (forks_refused())
+		return NULL;
 	pthread_mutex_lock(&lock);
 	void *context = acquired(table_get(table, address));
 	pthread_mutex_unlock(&lock);
@@ -556,6 +563,8 @@ weir_torch_tracker_add(
     void (*tracker)(const struct weir_torch_event *event, void *user),
     void *user)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	pthread_mutex_lock(&change);
 	enum weir_status status =
 	    tracker_count < TRACKERS_MAX ? listen(true) : WEIR_EINVAL;
@@ -572,6 +581,8 @@ weir_torch_tracker_add(
 enum weir_status
 weir_torch_block_annotate(const void *ptr, const char *at)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_block_info info = { .struct_size = sizeof(info) };
 	struct text *compile = compile_here();
 
@@ -599,6 +610,8 @@ weir_torch_block_annotate(const void *ptr, const char *at)
 void
 weir_torch_annotate(void *annotation)
 {
+	if (forks_refused())
+		return;
 	void *evicted = NULL;
 	bool is_evicted;
 
@@ -617,6 +630,8 @@ void
 weir_torch_annotations_each(
     void (*visit)(void *annotation, void *user), void *user)
 {
+	if (forks_refused())
+		return;
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < annotations.count; i++)
 		visit(*(void **)ring_at(&annotations, i), user);

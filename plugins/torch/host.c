@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "plugins/torch/filter.h"
+#include "plugins/torch/forks.h"
 #include "plugins/torch/weir_torch.h"
 
 /* A block of a pool. */
@@ -98,6 +99,8 @@ malloc_in(struct host_pool *pool, size_t size)
 void *
 weir_torch_host_malloc(size_t size, weir_stream stream)
 {
+	if (forks_refused())
+		return NULL;
 	void *ptr = NULL;
 	bool routed = false;
 
@@ -117,6 +120,8 @@ weir_torch_host_malloc(size_t size, weir_stream stream)
 enum weir_status
 weir_torch_host_free(void *ptr)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	struct host_pool *pool;
 
 	if (ptr == NULL)
@@ -137,6 +142,8 @@ weir_torch_host_free(void *ptr)
 enum weir_status
 weir_torch_host_record(const void *ptr, weir_stream stream)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct host_pool *pool;
 
 	if (atomic_load_explicit(&pool_count, memory_order_relaxed) > 0) {
@@ -206,6 +213,8 @@ enum weir_status
 weir_torch_host_begin(
     struct weir_torch_id id, const struct weir_torch_filter *filter)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	enum weir_status status = WEIR_OK;
 	struct filter_slot *slot = filter_open(filter);
 
@@ -234,6 +243,8 @@ weir_torch_host_begin(
 enum weir_status
 weir_torch_host_end(struct weir_torch_id id)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	struct filter_slot *slot = NULL;
 	struct host_block *blocks = NULL;
 
@@ -255,6 +266,8 @@ weir_torch_host_end(struct weir_torch_id id)
 enum weir_status
 weir_torch_host_release(struct weir_torch_id id)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	struct host_block *blocks = NULL;
 
 	pthread_mutex_lock(&lock);

@@ -8,6 +8,7 @@
 
 #include <weir/ipc.h>
 
+#include "plugins/torch/forks.h"
 #include "plugins/torch/table.h"
 #include "plugins/torch/weir_torch.h"
 
@@ -64,6 +65,8 @@ enum weir_status
 weir_torch_share(
     void *ptr, void *bytes, size_t capacity, size_t *length, size_t *offset)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_ipc_export *export;
 
 	pthread_mutex_lock(&lock);
@@ -82,6 +85,8 @@ weir_torch_share(
 enum weir_status
 weir_torch_free_shared(void *ptr)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	pthread_mutex_lock(&lock);
 	struct weir_ipc_export *export =
 	    table_take(&exports, (uint64_t)(uintptr_t)ptr);

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "plugins/torch/forks.h"
+
 struct name {
 	int device;
 	uint64_t segment_id[2];
@@ -62,6 +64,8 @@ names_remove(int device, const uint64_t segment_id[2])
 struct weir_torch_id
 weir_torch_pool_name(int device, const uint64_t segment_pool_id[2])
 {
+	if (forks_refused())
+		return (struct weir_torch_id){ 0 };
 	struct weir_torch_id id = { segment_pool_id[0], segment_pool_id[1] };
 
 	if (id.graph == 0 && id.user == 0)

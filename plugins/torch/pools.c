@@ -13,6 +13,7 @@
 
 #include "plugins/torch/conf.h"
 #include "plugins/torch/filter.h"
+#include "plugins/torch/forks.h"
 #include "plugins/torch/names.h"
 #include "plugins/torch/weir_torch.h"
 
@@ -248,6 +249,8 @@ enum weir_status
 weir_torch_pool_hold(
     int device, struct weir_torch_id id, const struct weir_torch_source *source)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct entry *entry;
 	struct entry *over;
 
@@ -261,6 +264,8 @@ weir_torch_pool_hold(
 enum weir_status
 weir_torch_pool_release(int device, struct weir_torch_id id)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	struct weir_pool *pool = NULL;
 
 	pthread_mutex_lock(&lock);
@@ -280,6 +285,8 @@ weir_torch_pool_release(int device, struct weir_torch_id id)
 int
 weir_torch_pool_uses(int device, struct weir_torch_id id)
 {
+	if (forks_refused())
+		return 0;
 	pthread_mutex_lock(&lock);
 	const struct entry *entry = entry_find(device, id);
 	int uses = entry != NULL ? entry->uses : 0;
@@ -315,6 +322,8 @@ enum weir_status
 weir_torch_pool_source(
     int device, struct weir_torch_id id, const struct weir_torch_source *source)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_pool *before = NULL;
 	enum weir_status status = WEIR_EINVAL;
 
@@ -347,6 +356,8 @@ enum weir_status
 weir_torch_pool_begin(
     int device, struct weir_torch_id id, const struct weir_torch_filter *filter)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct entry *entry = NULL;
 	struct entry *over = NULL;
 	enum weir_status status = WEIR_EHOSTMEM;
@@ -377,6 +388,8 @@ weir_torch_pool_begin(
 enum weir_status
 weir_torch_pool_end(int device, struct weir_torch_id id)
 {
+	if (forks_refused())
+		return WEIR_OK;
 	struct weir_route *route = NULL;
 	struct filter_slot *slot = NULL;
 
@@ -418,6 +431,8 @@ enum weir_status
 weir_torch_pool_flag(
     int device, struct weir_torch_id id, unsigned flag, bool on)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_pool *pool = pool_get(device, id);
 	if (pool == NULL)
 		return WEIR_EINVAL;
@@ -431,6 +446,8 @@ enum weir_status
 weir_torch_pool_check_live(int device, struct weir_torch_id id,
     const void *const *ptrs, size_t n, bool *equal)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_pool *pool = pool_get(device, id);
 	if (pool == NULL)
 		return WEIR_EINVAL;
@@ -462,6 +479,8 @@ trim_unused(struct weir_torch_id id)
 enum weir_status
 weir_torch_empty(struct weir_torch_id id)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	enum weir_status status = WEIR_OK;
 
 	if (is_none(id))
@@ -488,6 +507,8 @@ enum weir_status
 weir_torch_checkpoint_take(
     int device, struct weir_torch_id id, struct weir_torch_checkpoint **out)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	struct weir_pool *pool = pool_get(device, id);
 	if (pool == NULL)
 		return WEIR_EINVAL;
@@ -513,6 +534,8 @@ enum weir_status
 weir_torch_checkpoint_restore(int device,
     const struct weir_torch_checkpoint *checkpoint, struct weir_restored *out)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	if (checkpoint == NULL || checkpoint->device != device)
 		return WEIR_EINVAL;
 	struct weir_pool *pool = pool_get(device, checkpoint->id);
@@ -562,6 +585,8 @@ enum weir_status
 weir_torch_visit(
     struct weir_torch_id id, weir_segment_visitor visitor, void *user)
 {
+	if (forks_refused())
+		return WEIR_EFORK;
 	enum { DEVICES = 64 };
 	struct weir_snapshot wishes[DEVICES];
 	enum weir_status status = WEIR_OK;

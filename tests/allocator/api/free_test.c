@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/graph.h>
+
 #include "allocator/allocator.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
@@ -346,5 +348,34 @@ TEST(the_first_of_threads_that_free_the_same_blocks_succeeds)
 	}
 	EXPECT_EQ(sum, SHARED);
 	EXPECT_EQ(stats().allocated_bytes.all.current, 0);
+	expect_healthy();
+}
+
+/* Half of the handle is then memory of no stream, and half the stream's. */
+TEST(memory_that_one_stream_shares_with_none_is_given_back)
+{
+	weir_stream a = new_stream();
+	void *ptr = take(512, a);
+
+	EXPECT_OK(weir_free_async(ptr, WEIR_STREAM_ANY));
+	finish(a);
+	settle();
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+}
+
+TEST(memory_of_a_pool_that_one_stream_shares_with_none_is_given_back)
+{
+	weir_stream a = new_stream();
+	struct weir_pool *pool = new_pool(0, 0);
+	void *ptr = take_from(pool, 512, a);
+
+	EXPECT_OK(weir_free_async(ptr, WEIR_STREAM_ANY));
+	finish(a);
+	settle();
+	weir_pool_release(pool);
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
 	expect_healthy();
 }
