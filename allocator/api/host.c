@@ -82,7 +82,23 @@ arena_for(int device, const struct options *options,
 	return *out != NULL ? WEIR_OK : host_arena_get(main, kind, out);
 }
 
-/* Allocate a block, from the thread's cache if it has one. */
+/* Allocate a block of an arena, from the thread's cache if it has one. */
+static enum weir_status
+allocate_in(
+    struct arena *arena, const struct options *options, size_t size, void **out)
+{
+	struct cache *cache = tcache_find_host(arena);
+
+	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
+	if (*out != NULL)
+		return WEIR_OK;
+	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
+	    memory_order_relaxed);
+	if (options->pinned_background || options->pinned_reserve > 0)
+		host_reap_start();
+	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
+}
+
 static enum weir_status
 allocate_host(
     int device, size_t size, const struct host_request *request, void **out)
@@ -92,19 +108,15 @@ allocate_host(
 	enum weir_status status = device_resolve(device, &device);
 	if (status == WEIR_OK)
 		status = options_get(&options);
-	if (status == WEIR_OK)
-		status = arena_for(device, options, request, &arena);
 	if (status != WEIR_OK)
 		return status;
-	struct cache *cache = tcache_find_host(arena);
-	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
-	if (*out != NULL)
-		return WEIR_OK;
-	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
-	    memory_order_relaxed);
-	if (options->pinned_background || options->pinned_reserve > 0)
-		host_reap_start();
-	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
+	do {
+		status = arena_for(device, options, request, &arena);
+		if (status != WEIR_OK)
+			return status;
+		status = allocate_in(arena, options, size, out);
+	} while (host_handles_refused(arena, status));
+	return status;
 }
 
 enum weir_status
@@ -353,6 +365,7 @@ weir_host_reserve(int device, size_t bytes)
 	const struct host_request request = { 0 };
 	const struct options *options;
 	struct arena *arena;
+	void *first;
 
 	if (bytes > os_memory_bytes())
 		return status_set(WEIR_EHOSTMEM,
@@ -362,8 +375,13 @@ weir_host_reserve(int device, size_t bytes)
 	enum weir_status status = device_resolve(device, &device);
 	if (status == WEIR_OK)
 		status = options_get(&options);
+	/* A first block tells from where the reserve can come. */
 	if (status == WEIR_OK)
-		status = arena_for(device, options, &request, &arena);
+		status = allocate_host(device, 1, &request, &first);
+	if (status != WEIR_OK)
+		return status;
+	weir_host_free(first);
+	status = arena_for(device, options, &request, &arena);
 	if (status != WEIR_OK)
 		return status;
 	lock_enter(&arena->lock);

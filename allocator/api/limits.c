@@ -130,9 +130,7 @@ weir_fraction_get(int device, double *fraction)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	status = weir_limit_get(arena->device, &limit);
-	if (status != WEIR_OK)
-		return status;
+	limit = atomic_load(&arena->limit);
 	*fraction = limit == SIZE_MAX ?
 	    1.0 :
 	    (double)limit / (double)arena->total_bytes;

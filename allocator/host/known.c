@@ -6,17 +6,43 @@
 
 #include "allocator/cache/types.h"
 #include "allocator/host/pages.h"
-#include "allocator/memory/handle.h"
 #include "allocator/private/arenas.h"
-#include "base/status.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
 static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
 
 /* ---- Does the driver have handles of page-locked memory? --------------- */
 
+/* Drivers before 12.2 have no such handles, and some systems refuse them. Only
+ * a try tells; the first request is one. */
 enum answer { UNKNOWN, NO, YES };
 static _Atomic(enum answer) has_handles[DEVICES_MAX];
+
+enum host_source
+host_source_for(const struct arena *main, const struct options *options)
+{
+	enum answer answer = atomic_load_explicit(
+	    &has_handles[main->device], memory_order_relaxed);
+
+	if (options->pinned_source != HOST_HANDLES)
+		return options->pinned_source;
+	return main->traits.can_map && answer != NO ? HOST_HANDLES :
+						      HOST_SYSTEM;
+}
+
+bool
+host_handles_refused(const struct arena *arena, enum weir_status status)
+{
+	_Atomic(enum answer) *known = &has_handles[arena->device];
+	enum answer answer = atomic_load_explicit(known, memory_order_relaxed);
+	bool short_of_memory = status == WEIR_ENOMEM || status == WEIR_EHOSTMEM;
+
+	if (answer == YES || short_of_memory || !arena->traits.can_map)
+		return false;
+	answer = status == WEIR_OK ? YES : NO;
+	atomic_store_explicit(known, answer, memory_order_relaxed);
+	return answer == NO;
+}
 
 /* The NUMA node for handles. Where the system names none, it has one. */
 static int
@@ -25,70 +51,6 @@ node_of(int device)
 	int node = host_numa_node(device);
 
 	return node < 0 ? 0 : node;
-}
-
-/* Map a handle and drop it again. */
-static bool
-try_handle(const struct arena *arena)
-{
-	struct handle handle = { .size = arena->granularity };
-	bool done = false;
-
-	if (driver_peek()->cuMemAddressReserve(
-		&handle.to, handle.size, 0, 0, 0) != CUDA_SUCCESS)
-		return false;
-	if (handle_create(&handle, arena) == WEIR_OK &&
-	    handle_map(&handle) == WEIR_OK)
-		done =
-		    handles_open_in(arena, handle.to, handle.size) == WEIR_OK;
-	if (handle.mapped)
-		addresses_drop_mapping(handle.to, handle.size);
-	if (handle.id != 0)
-		handle_drop_hold(handle.id);
-	addresses_drop(handle.to, handle.size);
-	return done;
-}
-
-/* Drivers before 12.2 have no such handles, and some systems refuse them. Only
- * a try tells. */
-static enum answer
-ask_handles(const struct arena *main)
-{
-	struct arena like = { .device = main->device,
-		.granularity = main->granularity,
-		.node = node_of(main->device),
-		.traits = traits_host_mapped };
-	CUmemAllocationProp prop = handle_prop(&like);
-	struct driver_guard guard;
-	enum answer answer = NO;
-	size_t granularity;
-
-	if (!main->traits.can_map)
-		return NO;
-	status_mute();
-	if (driver_enter(main->context, &guard) == WEIR_OK) {
-		if (driver_peek()->cuMemGetAllocationGranularity(&granularity,
-			&prop,
-			CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS &&
-		    main->granularity % granularity == 0 && try_handle(&like))
-			answer = YES;
-		driver_leave(&guard);
-	}
-	status_unmute();
-	return answer;
-}
-
-enum host_source
-host_source_for(struct arena *main, const struct options *options)
-{
-	if (options->pinned_source != HOST_HANDLES)
-		return options->pinned_source;
-	_Atomic(enum answer) *known = &has_handles[main->device];
-	if (atomic_load_explicit(known, memory_order_relaxed) == UNKNOWN)
-		atomic_store(known, ask_handles(main));
-	return atomic_load_explicit(known, memory_order_relaxed) == YES ?
-	    HOST_HANDLES :
-	    HOST_SYSTEM;
 }
 
 /* ---- Arenas ------------------------------------------------------------ */

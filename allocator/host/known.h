@@ -10,7 +10,12 @@
 /* The best source that the options and the device allow. `main` is the device's
  * own arena. The caller holds no lock. */
 enum host_source host_source_for(
-    struct arena *main, const struct options *options);
+    const struct arena *main, const struct options *options);
+
+/* Note the outcome of a request of an arena of page-locked memory. True if the
+ * driver turns out to have no handles of it: host_source_for() names another
+ * source from now on, and the caller tries again. */
+bool host_handles_refused(const struct arena *arena, enum weir_status status);
 
 /* The arena of a kind of a device, or NULL. Takes no lock. */
 struct arena *host_arena_peek(int device, unsigned kind);

@@ -173,8 +173,9 @@ handle_create(struct handle *handle, const struct arena *arena)
 	CUmemGenericAllocationHandle id;
 	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
 
-	/* The node of the device may be full, and another one may not be. */
-	if (code == CUDA_ERROR_OUT_OF_MEMORY && arena->traits.is_page_locked) {
+	/* The node of the device may be full, or not be open to the process,
+	 * as in a container, and another one may be. */
+	if (code != CUDA_SUCCESS && arena->traits.is_page_locked) {
 		prop.location =
 		    (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST };
 		code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);

@@ -406,8 +406,9 @@ mix_sizes(unsigned step_us)
 			sim()->advance_ns(step_us * UINT64_C(1000));
 	}
 	struct weir_stats out = host_stats();
-	printf("live %zu, held %zu, taken %llu times, delay %.3f s\n",
-	    most_live, out.reserved_bytes.all.peak,
+	printf("live %llu, held %llu, taken %llu times, delay %.3f s\n",
+	    (unsigned long long)most_live,
+	    (unsigned long long)out.reserved_bytes.all.peak,
 	    (unsigned long long)out.num_device_alloc,
 	    (double)out.pin_delay_ns / 1e9);
 	expect_healthy();
@@ -997,6 +998,22 @@ TEST(a_driver_that_refuses_to_map_host_memory_has_registered_pages)
 	host_give(host_take(5 * MIB));
 	EXPECT_GT(sim()->calls("cuMemHostRegister"), 0);
 	EXPECT_EQ(sim()->live("handle"), before);
+	expect_healthy();
+}
+
+TEST(a_driver_short_of_memory_at_first_has_handles_later)
+{
+	void *ptr;
+
+	device_need_sim("a call has to fail");
+	EXPECT_OK(weir_init());
+	sim()->fail("cuMemCreate", 1, 2, CUDA_ERROR_OUT_OF_MEMORY);
+	ptr = weir_host_malloc(5 * MIB);
+	if (ptr != NULL)
+		host_give(ptr);
+	host_give(host_take(5 * MIB));
+	EXPECT_EQ(sim()->calls("cuMemHostRegister"), 0);
+	EXPECT_GT(host_stats().num_map_calls, 0);
 	expect_healthy();
 }
 
