@@ -97,6 +97,8 @@ arena_forget_contents(struct arena *arena)
 	places_delete(arena->places);
 	arena->places = NULL;
 	arena->most_pinned = 0;
+	arena->pinned_bytes = 0;
+	arena->pinned_ns = 0;
 	arena->reserve_bytes = 0;
 }
 

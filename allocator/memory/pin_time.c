@@ -34,6 +34,8 @@ pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 	    held > arena->most_pinned ? held - arena->most_pinned : 0;
 
 	arena->stats.pin_ns += ns;
+	arena->pinned_bytes += bytes;
+	arena->pinned_ns += ns;
 	if (first >= bytes)
 		first = bytes;
 	if (arena->most_pinned < held)
@@ -51,4 +53,13 @@ pin_time_gave(struct arena *arena, uint64_t began_ns)
 
 	arena->stats.unpin_ns += ns;
 	pin_time_moved(arena, ns);
+}
+
+uint64_t
+pin_time_for(const struct arena *arena, size_t bytes)
+{
+	if (arena->pinned_bytes == 0)
+		return 0;
+	return (uint64_t)((double)arena->pinned_ns * (double)bytes /
+	    (double)arena->pinned_bytes);
 }

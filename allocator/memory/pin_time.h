@@ -27,4 +27,7 @@ void pin_time_took(
 void pin_time_gave(struct arena *arena, uint64_t began_ns);
 void pin_time_moved(struct arena *arena, uint64_t ns);
 
+/* The time that it takes to pin so many bytes, as far as is known. */
+uint64_t pin_time_for(const struct arena *arena, size_t bytes);
+
 #endif

@@ -349,6 +349,8 @@ struct arena {
 	uint64_t polled; /* `served` when streams were last polled */
 	uint64_t moves_paid_ns; /* and brief waits: policy_pay() */
 	size_t most_pinned;     /* the most bytes held: pin_time.h */
+	uint64_t pinned_bytes;  /* since the context was made */
+	uint64_t pinned_ns;     /* the time that this took */
 	size_t reserve_bytes;   /* so many stay held: host/reaper.c */
 	unsigned host_flags;    /* of enum weir_host_flags; constant */
 	uint64_t late_ns; /* the largest lateness seen of a stream, and the time

@@ -308,6 +308,25 @@ policy_may_move(const struct request_facts *facts, enum moves moves)
 }
 
 bool
+policy_may_pin(
+    const struct request_facts *facts, size_t beyond, uint64_t cost_ns)
+{
+	double cost = (double)cost_ns / 1e3;
+	double unpaid = unpaid_of(facts);
+	double earned = earned_of(facts);
+
+	if (facts->prefer == PREFER_MEMORY)
+		return policy_may_move(facts, MOVES_ENOUGH);
+	if (beyond == 0)
+		return false;
+	if (unpaid == 0)
+		return cost <= earned && facts->delay_percent != 0;
+	double share = lesser(1, (double)beyond / (double)facts->spare_bytes);
+	return facts->prefer == PREFER_BALANCE &&
+	    unpaid + cost <= share * lesser(earned, most_late_us(facts));
+}
+
+bool
 policy_may_wait_briefly(const struct request_facts *facts)
 {
 	return facts->prefer != PREFER_SPEED &&

@@ -95,6 +95,17 @@
  * moves and brief waits are not rationed if a twelfth more would be held than
  * the peak of live bytes.
  *
+ * *Page-locked memory* has a bound: the peak of live bytes and a spare. Within
+ * the bound nothing is moved or given back, because new memory is no delay.
+ * Beyond it, a request may move memory, or swap memory for as much elsewhere,
+ * if all that was done before is paid. What it costs is forecast, and may be no
+ * more than what the program's time has earned: one such call can take as long
+ * as a thousand moves. The further beyond the bound the arena would be, the
+ * more may be unpaid: all that the program has earned, or what ten seconds
+ * earn, if it would hold the spare twice. So no program is delayed by more than
+ * delay_percent, however short it is, and a budget that is nearly spent remains
+ * for the requests that need it most.
+ *
  * docs/adr/0009 has the experiments behind the numbers.
  */
 #ifndef ALLOCATOR_POLICY_POLICY_H
@@ -153,6 +164,7 @@ struct request_facts {
 	uint64_t now_ns;
 	uint64_t moves_paid_ns; /* policy_pay() */
 	size_t request_bytes;
+	size_t spare_bytes;  /* if the arena has a bound: its spare */
 	uint64_t elapsed_ns; /* since the program began */
 	uint64_t lost_ns;    /* by the host */
 	uint64_t late_ns;    /* the own lateness of its stream */
@@ -215,6 +227,15 @@ enum moves { MOVES_PART, MOVES_ENOUGH };
 
 /* May memory be moved together for the request? */
 bool policy_may_move(const struct request_facts *facts, enum moves moves);
+
+/*
+ * May page-locked memory be moved, or given back and pinned again?
+ *
+ * @param beyond   how far beyond the bound the arena would be otherwise
+ * @param cost_ns  a forecast of the time that the calls take
+ */
+bool policy_may_pin(
+    const struct request_facts *facts, size_t beyond, uint64_t cost_ns);
 
 /* May the host wait for a small or a device-scope request before that takes new
  * memory? */

@@ -49,6 +49,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
+#include "allocator/memory/pin_time.h"
 #include "allocator/memory/places.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/promote.h"
@@ -190,6 +191,7 @@ facts_of(const struct request *r)
 		.moves_paid_ns = arena->moves_paid_ns,
 		.delay_percent = r->options->delay_percent,
 		.request_bytes = round_up(r->rounded, arena->granularity),
+		.spare_bytes = reclaim_spare(arena, r->options),
 		.elapsed_ns = driver_age_ns(),
 		.late_ns = r->late_ns,
 		.lost_ns = delay_lost_ns(),
@@ -296,19 +298,48 @@ shed_and_wait(struct request *r)
 	return status;
 }
 
+/* May the request move memory? For memory with a bound, `bytes` are what it
+ * needs otherwise. */
 static bool
-may_move(const struct request *r, enum moves moves)
+may_move(const struct request *r, enum moves moves, size_t bytes)
 {
+	const struct arena *arena = r->heap->arena;
 	struct request_facts facts = facts_of(r);
 
-	return policy_may_move(&facts, moves);
+	return arena->traits.is_bounded ?
+	    policy_may_pin(&facts, reclaim_beyond(arena, r->options, bytes),
+		policy_moves_ns(bytes >> 20)) :
+	    policy_may_move(&facts, moves);
 }
 
 /* May free memory be moved together, if that is enough for the request? */
 static bool
 may_move_enough(const struct request *r)
 {
-	return may_move(r, MOVES_ENOUGH);
+	return may_move(r, MOVES_ENOUGH, r->rounded);
+}
+
+/* Keep within the bound: give back as much as the request needs anew, where it
+ * would go beyond. What was held beyond the bound before stays: the program
+ * needed it, and the bound alone is no reason to pin it again. */
+static void
+swap_within_bound(struct request *r)
+{
+	struct arena *arena = r->heap->arena;
+	size_t beyond = reclaim_beyond(arena, r->options, r->need);
+	size_t bytes = min_size(beyond, r->need);
+	struct request_facts facts = facts_of(r);
+	/* Where nothing can be mapped, segments go back whole. A small one is
+	 * no reason to give back a large one; and the last one may be as large
+	 * as the one to come. */
+	bool whole = !arena->traits.can_map;
+	size_t pinned =
+	    whole ? 2 * segment_size_for(arena, r->options, r->need) : bytes;
+
+	if (whole && r->kind == POOL_SMALL)
+		return;
+	if (policy_may_pin(&facts, beyond, pin_time_for(arena, pinned)))
+		reclaim_shed(arena, bytes);
 }
 
 /* Drain caches for the request: tcache.h, Note [What is in use stays]. */
@@ -468,12 +499,13 @@ grow_ahead(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	if (arena->traits.is_bounded && may_move_enough(r))
-		reclaim_bound(arena, r->options, r->rounded);
-	else if (!arena->traits.is_bounded)
+	if (arena->traits.is_bounded)
+		swap_within_bound(r);
+	else
 		reclaim_collect(arena, r->options);
 	decay_regret(arena);
-	return grow_pool(r, may_move(r, MOVES_PART) ? GROW_MIXED : GROW_NEW);
+	return grow_pool(
+	    r, may_move(r, MOVES_PART, r->need) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status

@@ -508,20 +508,25 @@ reclaim_note_live(struct arena *arena, size_t rounded)
 	return arena->most_live;
 }
 
-void
-reclaim_bound(
-    struct arena *arena, const struct options *options, size_t rounded)
+size_t
+reclaim_spare(const struct arena *arena, const struct options *options)
 {
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
-	size_t held =
-	    arena_held(arena) + segment_size_for(arena, options, rounded);
 	size_t spare = arena->most_live / share;
 
-	if (spare < HOST_SPARE_LEAST)
-		spare = HOST_SPARE_LEAST;
-	if (held > arena->most_live + spare)
-		reclaim_shed(arena, held - arena->most_live - spare);
+	return spare < HOST_SPARE_LEAST ? HOST_SPARE_LEAST : spare;
+}
+
+size_t
+reclaim_beyond(
+    const struct arena *arena, const struct options *options, size_t bytes)
+{
+	size_t held =
+	    arena_held(arena) + segment_size_for(arena, options, bytes);
+	size_t bound = arena->most_live + reclaim_spare(arena, options);
+
+	return held > bound ? held - bound : 0;
 }
 
 void

@@ -37,10 +37,12 @@ void reclaim_collect(struct arena *arena, const struct options *options);
  * with a bound. */
 size_t reclaim_note_live(struct arena *arena, size_t rounded);
 
-/* Memory with a bound: before more is allocated for a request, give back memory
- * that is held beyond the peak of requested bytes and an eighth of it. */
-void reclaim_bound(
-    struct arena *arena, const struct options *options, size_t rounded);
+/* Memory with a bound: how much may be held beyond the peak of requested bytes;
+ * and how far beyond that the arena would be with new memory for so many
+ * bytes. */
+size_t reclaim_spare(const struct arena *arena, const struct options *options);
+size_t reclaim_beyond(
+    const struct arena *arena, const struct options *options, size_t bytes);
 
 /* Memory has been given back: if it has a bound, the peak starts again. */
 void reclaim_bound_again(struct arena *arena);

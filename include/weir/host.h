@@ -29,14 +29,15 @@
  *
  * Memory comes in handles of the driver of 2 to 8 MiB, which are mapped where a
  * request needs them; where the driver has none, in registered pages
- * (pinned_source). Before weir takes more memory from the system, it moves or
- * gives back what it holds above a bound. The bound is nine eighths of the peak
- * in use since the last trim or decay (prefer:speed: 1.5 times that peak), and
- * never less than the peak plus 16 MiB. That may take half of delay_percent of
- * the program's time (pin_delay_ns); beyond that weir holds more instead.
- * Memory that has been unused for decay_ms goes back in time. Options:
- * pinned_source, pinned_limit_mb, pinned_idle_mb, pinned_num_register_threads,
- * pinned_reserve_segment_size_mb, pinned_use_background_threads.
+ * (pinned_source). Before weir takes more memory from the system than a bound
+ * allows, it moves what it holds free, or gives back as much. The bound is nine
+ * eighths of the peak in use since the last trim or decay (prefer:speed: 1.5
+ * times that peak), and never less than the peak plus 16 MiB. That may take
+ * half of delay_percent of the program's time (pin_delay_ns); beyond that weir
+ * holds more instead. Memory that has been unused for decay_ms goes back in
+ * time. Options: pinned_source, pinned_limit_mb, pinned_idle_mb,
+ * pinned_num_register_threads, pinned_reserve_segment_size_mb,
+ * pinned_use_background_threads.
  *
  * Memory is allocated on behalf of a device, in its context, on the device's
  * NUMA node if that has room. All devices can use the memory. A reset of the

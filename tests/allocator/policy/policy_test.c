@@ -228,6 +228,57 @@ TEST(unpaid_moves_that_are_enough_may_cost_as_much_as_the_memory)
 	}
 }
 
+/* The peak is 800 MB, and the spare 100. After 4 s the program has earned 20
+ * ms. */
+TEST(page_locked_memory_beyond_its_bound_moves_as_far_as_time_allows)
+{
+	static const struct {
+		enum prefer prefer;
+		size_t beyond_mb;
+		double delay_percent;
+		uint64_t elapsed_s;
+		uint64_t unpaid_us;
+		uint64_t cost_us;
+		bool may;
+	} rows[] = {
+		{ PREFER_BALANCE, 0, 1, 4, 0, 0, false },
+		{ PREFER_BALANCE, 1, 1, 4, 0, 0, true },
+		{ PREFER_BALANCE, 1, 0, 4, 0, 0, false },
+		/* A call that takes longer than all that was earned. */
+		{ PREFER_BALANCE, 1, 1, 4, 0, 20000, true },
+		{ PREFER_BALANCE, 1, 1, 4, 0, 20001, false },
+		{ PREFER_BALANCE, 1, 1, 400, 0, 2000000, true },
+		/* What is unpaid grows with what is held. */
+		{ PREFER_BALANCE, 50, 1, 4, 9000, 900, true },
+		{ PREFER_BALANCE, 50, 1, 4, 9000, 1100, false },
+		{ PREFER_BALANCE, 100, 1, 4, 19000, 900, true },
+		{ PREFER_BALANCE, 100, 1, 4, 19000, 1100, false },
+		{ PREFER_BALANCE, 900, 1, 4, 19000, 1100, false },
+		{ PREFER_BALANCE, 900, 1, 400, 49000, 900, true },
+		{ PREFER_BALANCE, 900, 1, 400, 49000, 1100, false },
+		{ PREFER_SPEED, 900, 1, 400, 0, 0, true },
+		{ PREFER_SPEED, 900, 1, 400, 1, 0, false },
+		/* All is held beyond the share of prefer:memory. */
+		{ PREFER_MEMORY, 0, 1, 4, 40000, 40000, true },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t now = rows[i].elapsed_s * 1000000000;
+		struct request_facts facts = { .prefer = rows[i].prefer,
+			.delay_percent = rows[i].delay_percent,
+			.held_bytes = (900 + rows[i].beyond_mb) * MB,
+			.most_live_bytes = 800 * MB,
+			.spare_bytes = 100 * MB,
+			.elapsed_ns = now,
+			.now_ns = now,
+			.moves_paid_ns = now + rows[i].unpaid_us * 200000 };
+
+		EXPECT_EQ(policy_may_pin(&facts, rows[i].beyond_mb * MB,
+			      rows[i].cost_us * 1000),
+		    rows[i].may);
+	}
+}
+
 /* In us. With delay_percent:1 one part in 200 of the time pays for moves. */
 TEST(moves_are_paid_by_the_time_that_they_may_take)
 {

@@ -203,40 +203,66 @@ TEST(people_see_a_table_of_page_locked_memory)
 
 /* ---- Programs -------------------------------------------------------- */
 
-/* What is held stays near what is live, and driver calls take little of the
- * time. A program may spend its share of the time ahead, so the trace lasts
- * some seconds. */
-static void
-expect_little_held(const char *kind, const char *seed)
-{
-	struct command_result made =
-	    command_weir("generate", kind, "--events=50000", seed, NULL);
-	char *path = test_file("made.csv", made.out, strlen(made.out));
-	json_t *json = replayed_file(path, NULL);
+enum { SEEDS = 8 };
 
-	EXPECT_EQ(made.status, 0);
-	EXPECT_EQ(figure(json, "ooms"), 0);
-	EXPECT_LE(figure(json, "pinned_peak_held_bytes"),
-	    1.25 * figure(json, "pinned_peak_live_bytes"));
-	EXPECT_LE(
-	    figure(json, "pin_delay_us"), 0.01 * figure(json, "duration_us"));
-	json_decref(json);
-	command_free(&made);
-	free(path);
+/* Run a program with other seeds. Never may driver calls take more than a
+ * hundredth of its time, however short it is. Returns how much is held over
+ * what is live, in the mean. */
+static double
+held_over_live(const char *kind, const char *events, const char *conf)
+{
+	double sum = 0;
+
+	for (int n = 1; n <= SEEDS; n++) {
+		char seed[20];
+		snprintf(seed, sizeof(seed), "--seed=%d", n);
+		struct command_result made =
+		    command_weir("generate", kind, events, seed, NULL);
+		char *path = test_file("made.csv", made.out, strlen(made.out));
+		json_t *json = replayed_file(path, conf);
+
+		EXPECT_EQ(made.status, 0);
+		EXPECT_EQ(figure(json, "ooms"), 0);
+		EXPECT_LE(figure(json, "pin_delay_us"),
+		    0.01 * figure(json, "duration_us"));
+		sum += figure(json, "pinned_peak_held_bytes") /
+		    figure(json, "pinned_peak_live_bytes");
+		json_decref(json);
+		command_free(&made);
+		free(path);
+	}
+	return sum / SEEDS;
 }
 
-TEST(a_training_that_offloads_holds_little_more_than_is_live)
+TEST(a_training_that_offloads_holds_hardly_more_than_is_live)
 {
 	device_need_sim("its machine has the memory, and exact times");
-	expect_little_held("offload", "--seed=1");
-	expect_little_held("offload", "--seed=2");
+	EXPECT_LE(held_over_live("offload", "--events=20000", NULL), 1.05);
 }
 
 TEST(a_loader_holds_little_more_than_is_live)
 {
 	device_need_sim("times are exact there");
-	expect_little_held("loader", "--seed=1");
-	expect_little_held("loader", "--seed=2");
+	EXPECT_LE(held_over_live("loader", "--events=50000", NULL), 1.2);
+}
+
+TEST(a_loader_of_few_seconds_holds_little_more_than_is_live)
+{
+	device_need_sim("times are exact there");
+	EXPECT_LE(held_over_live("loader", "--events=20000", NULL), 1.2);
+}
+
+/* Pages that cannot be moved are given back and pinned again, which takes
+ * longer, so more is held. */
+TEST(without_handles_a_loader_holds_more_and_is_delayed_as_little)
+{
+	device_need_sim("times are exact there");
+	EXPECT_LE(held_over_live("loader", "--events=20000",
+		      "--conf=pinned_source:system"),
+	    1.5);
+	EXPECT_LE(held_over_live("loader", "--events=20000",
+		      "--conf=pinned_source:driver"),
+	    1.5);
 }
 
 /* Pages are moved and given back in the first rounds only. */
