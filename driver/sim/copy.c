@@ -14,6 +14,17 @@
 #include "driver/sim/capture.h"
 #include "driver/sim/sim.h"
 
+/* Does the row lie in memory of one kind that the driver copies at once? A copy
+ * may cross two mappings, but not two registrations. */
+static bool
+row_fits(const struct range *range, const struct access *row)
+{
+	if (range->released || !memory_covers(row->address, row->size))
+		return false;
+	return range->kind != RANGE_REGISTERED ||
+	    row->size <= range->start + range->size - row->address;
+}
+
 bool
 side_fits(const struct access *access, enum side side, bool *pageable)
 {
@@ -25,8 +36,7 @@ side_fits(const struct access *access, enum side side, bool *pageable)
 		struct range *range = memory_find(row.address);
 
 		if (range != NULL) {
-			if (range->released ||
-			    !memory_covers(row.address, row.size))
+			if (!row_fits(range, &row))
 				return false;
 			continue;
 		}

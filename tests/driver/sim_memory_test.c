@@ -646,6 +646,86 @@ TEST(registered_memory_is_unregistered_after_copies_of_every_context)
 	expect_violations(0);
 }
 
+/* Two ranges side by side, each registered. */
+static char *
+register_twice(size_t each)
+{
+	void *host = NULL;
+
+	EXPECT_EQ(posix_memalign(&host, 4096, 2 * each), 0);
+	CU(cu.cuMemHostRegister_v2(host, each, 0));
+	CU(cu.cuMemHostRegister_v2((char *)host + each, each, 0));
+	return host;
+}
+
+TEST(one_copy_may_not_cross_two_registrations)
+{
+	enum { EACH = 8192 };
+
+	begin();
+	CUdeviceptr memory = cuda_alloc(2 * EACH);
+	char *host = register_twice(EACH);
+
+	EXPECT_CU(cu.cuMemcpyHtoDAsync_v2(memory, host, 2 * EACH, a),
+	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuMemcpyDtoHAsync_v2(host + EACH - 1, memory, 2, a),
+	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_CU(cu.cuMemcpyHtoD_v2(memory, host + 1, EACH),
+	    CUDA_ERROR_INVALID_VALUE);
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, EACH, a));
+	CU(cu.cuMemcpyDtoHAsync_v2(host + EACH, memory, EACH, a));
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+}
+
+/* Registered as one range, the pages may be copied at once. */
+TEST(one_copy_may_cross_pages_of_one_registration)
+{
+	enum { EACH = 8192 };
+
+	begin();
+	CUdeviceptr memory = cuda_alloc(2 * EACH);
+	char *host = register_twice(EACH);
+
+	CU(cu.cuMemHostUnregister(host));
+	CU(cu.cuMemHostUnregister(host + EACH));
+	CU(cu.cuMemHostRegister_v2(host, 2 * EACH, 0));
+	CU(cu.cuMemcpyHtoDAsync_v2(memory, host, 2 * EACH, a));
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+}
+
+TEST(one_copy_may_cross_two_handles_of_page_locked_memory)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA } };
+	CUmemAccessDesc access[2] = {
+		{ .location.type = CU_MEM_LOCATION_TYPE_DEVICE,
+		    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
+		{ .location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA,
+		    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE }
+	};
+	CUdeviceptr host;
+
+	begin();
+	CUdeviceptr memory = cuda_alloc(2 * GRANULE);
+
+	CU(cu.cuMemAddressReserve(&host, 2 * GRANULE, 0, 0, 0));
+	for (int i = 0; i < 2; i++) {
+		CUmemGenericAllocationHandle handle;
+		CU(cu.cuMemCreate(&handle, GRANULE, &prop, 0));
+		CU(cu.cuMemMap(
+		    host + (size_t)i * GRANULE, GRANULE, 0, handle, 0));
+	}
+	CU(cu.cuMemSetAccess(host, 2 * GRANULE, access, 2));
+	CU(cu.cuMemcpyHtoDAsync_v2(
+	    memory, (void *)(uintptr_t)host, 2 * GRANULE, a));
+	CU(cu.cuMemcpyDtoHAsync_v2(
+	    (void *)(uintptr_t)(host + GRANULE / 2), memory, GRANULE, a));
+	CU(cu.cuStreamSynchronize(a));
+	expect_violations(0);
+}
+
 /* ---- Many rounds -------------------------------------------------------- */
 
 static uint64_t
