@@ -20,7 +20,7 @@
 
 #include <weir/ctl.h>
 
-enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 1 };
+enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 2 };
 
 enum watch_kind {
 	WATCH_STATS,    /* the memory of the process */
@@ -79,6 +79,10 @@ struct watch_memory {
 	uint64_t host_waits;
 	uint64_t gpu_waits;
 	uint64_t ooms;
+	/* Of the driver, for page-locked memory: struct weir_stats. */
+	uint64_t pin_ns;
+	uint64_t unpin_ns;
+	uint64_t pin_delay_ns;
 };
 
 struct watch_device {

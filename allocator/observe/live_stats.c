@@ -46,6 +46,9 @@ fill_memory(
 	out->host_waits = stats->num_host_waits;
 	out->gpu_waits = stats->num_gpu_waits;
 	out->ooms = stats->num_ooms;
+	out->pin_ns = stats->pin_ns;
+	out->unpin_ns = stats->unpin_ns;
+	out->pin_delay_ns = stats->pin_delay_ns;
 }
 
 /* ---- Rows -------------------------------------------------------------- */

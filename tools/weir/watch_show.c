@@ -238,6 +238,16 @@ print_pools(const struct watch_device *device)
 		    device->pools_all - device->pool_count);
 }
 
+/* Print page-locked memory, and the time that the driver took for it. */
+static void
+print_pinned(const struct watch_memory *m)
+{
+	print_memory("pinned", m);
+	printf("  pinning %.1f ms, giving back %.1f ms, delay %.1f ms\n",
+	    (double)m->pin_ns / 1e6, (double)m->unpin_ns / 1e6,
+	    (double)m->pin_delay_ns / 1e6);
+}
+
 static void
 print_watch_device(const struct watch_reply *now,
     const struct watch_reply *before, const struct watch_device *device)
@@ -251,7 +261,7 @@ print_watch_device(const struct watch_reply *now,
 	    bar_of(device, bar), size_of(device->total_bytes, texts[0]));
 	print_memory("memory", m);
 	if (device->pinned.held_peak_bytes > 0)
-		print_memory("pinned", &device->pinned);
+		print_pinned(&device->pinned);
 	if (pending_is_old(device, &rates))
 		puts("  note    pending memory may be complete by now: weir "
 		     "asks the device when the program allocates");
@@ -328,6 +338,9 @@ memory_json(const struct watch_memory *m)
 	put_value(object, "host_waits", m->host_waits);
 	put_value(object, "gpu_waits", m->gpu_waits);
 	put_value(object, "ooms", m->ooms);
+	put_value(object, "pin_ns", m->pin_ns);
+	put_value(object, "unpin_ns", m->unpin_ns);
+	put_value(object, "pin_delay_ns", m->pin_delay_ns);
 	return object;
 }
 

@@ -106,6 +106,8 @@ some(void)
 			device->total_bytes = (uint64_t)16 << 30;
 			device->memory.limit_bytes = UINT64_MAX;
 			device->pinned.limit_bytes = 12345;
+			device->pinned.pin_ns = 7000001;
+			device->pinned.pin_delay_ns = 300;
 			device->memory.held_bytes = 100;
 			device->memory.live_bytes = 60;
 			device->memory.pending_bytes = 10;
@@ -146,6 +148,12 @@ TEST(the_text_is_strict)
 	EXPECT_EQ(
 	    strict_metrics_value(text, "weir_limit_bytes", "memory=\"pinned\""),
 	    12345);
+	EXPECT_EQ(strict_metrics_value(
+		      text, "weir_pin_nanoseconds_total", "memory=\"pinned\""),
+	    7000001);
+	EXPECT_EQ(strict_metrics_value(text, "weir_pin_delay_nanoseconds_total",
+		      "memory=\"pinned\""),
+	    300);
 	EXPECT_EQ(strict_metrics_value(text, "weir_stream_live_bytes",
 		      "stream=\"legacy\",pool=\"0,0\""),
 	    3);

@@ -147,6 +147,9 @@ TEST(a_running_program_is_looked_at)
 	EXPECT_EQ(number(json, "memory", "live_bytes"), 1 << 20);
 	EXPECT_EQ(number(json, "memory", "frees"), 1);
 	EXPECT_EQ(number(json, "pinned", "live_bytes"), 1 << 20);
+	/* The driver pinned this much for the first time. */
+	EXPECT_GT(number(json, "pinned", "pin_ns"), 0);
+	EXPECT_EQ(number(json, "pinned", "pin_delay_ns"), 0);
 	json_decref(json);
 	EXPECT_EQ(program_finish(&program), 0);
 }
