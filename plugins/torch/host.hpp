@@ -174,6 +174,8 @@ private:
 			add(sum.reserved_bytes.all, one.reserved_bytes.all);
 			sum.num_device_alloc += one.num_device_alloc;
 			sum.num_device_free += one.num_device_free;
+			sum.pin_ns += one.pin_ns;
+			sum.unpin_ns += one.unpin_ns;
 		}
 		return sum;
 	}
