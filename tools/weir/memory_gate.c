@@ -33,6 +33,8 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
+/* The C library declares them too, without this attribute. */
+/* NOLINTBEGIN(readability-*) */
 SHOWN void *malloc(size_t size);
 SHOWN void *calloc(size_t count, size_t size);
 SHOWN void *realloc(void *old, size_t size);
@@ -40,6 +42,7 @@ SHOWN void *reallocarray(void *old, size_t count, size_t size);
 SHOWN void *memalign(size_t alignment, size_t size);
 SHOWN void *aligned_alloc(size_t alignment, size_t size);
 SHOWN int posix_memalign(void **out, size_t alignment, size_t size);
+/* NOLINTEND(readability-*) */
 
 /* The C library's own functions, where it has them: dlsym() of glibc before
  * 2.34 allocates, while the next function is not known yet. */

@@ -20,12 +20,15 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+/* The C library declares them too, without this attribute. */
+/* NOLINTBEGIN(readability-*) */
 SHOWN void *malloc(size_t size);
 SHOWN void *calloc(size_t count, size_t size);
 SHOWN void *realloc(void *old, size_t size);
 SHOWN void *memalign(size_t alignment, size_t size);
 SHOWN void *aligned_alloc(size_t alignment, size_t size);
 SHOWN int posix_memalign(void **out, size_t alignment, size_t size);
+/* NOLINTEND(readability-*) */
 
 static struct short_malloc *shared;
 

@@ -203,7 +203,7 @@ TEST(people_see_a_table_of_page_locked_memory)
 
 /* ---- Programs -------------------------------------------------------- */
 
-/* What is held stays near what is live, and driver calls take little of the
+/* Held memory stays near live memory, and driver calls take little of the
  * time. A program may spend its share of the time ahead, so the trace lasts
  * some seconds. */
 static void
