@@ -8,6 +8,7 @@
 
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define status_set(status, ...) (status_set(status, __VA_ARGS__), (status))
+#define status_forked(call) (status_forked(call), WEIR_EFORK)
 #define driver_status(code, ...)                                               \
 	(driver_status(code, __VA_ARGS__),                                     \
 	    (code) == CUDA_SUCCESS ? WEIR_OK : WEIR_EDRIVER)

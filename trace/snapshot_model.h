@@ -87,8 +87,8 @@ struct snapshot_block {
 	 * pool: a cache has it, or it is a guard zone or being unmapped, or an
 	 * old version wrote the file. */
 	bool kept_apart;
-	/* Of a free block in a pool of weir: free neighbours of one heap and
-	 * one epoch are one block. 0 in other files. */
+	/* Free neighbours of one heap and one epoch, in a pool of weir, are
+	 * one block. 0 for live blocks, and in other files. */
 	uint64_t heap;
 	uint64_t epoch;
 };

@@ -10,6 +10,9 @@ host_kind(enum host_source source, unsigned flags, bool coarse)
 {
 	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
 		source = HOST_DRIVER;
+	else if ((flags & WEIR_HOST_MAPPED) != 0 && source == HOST_HANDLES &&
+	    !coarse)
+		source = HOST_SYSTEM;
 	if (!coarse)
 		return (unsigned)source + (source == HOST_DRIVER ? flags : 0);
 	return HOST_COARSE + HOST_COARSE_PLAIN * (unsigned)source + flags;

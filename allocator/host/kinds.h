@@ -31,7 +31,10 @@ enum {
 };
 
 /* The kind that serves a request. Write-combined memory comes from the driver
- * only, whatever `source` says. */
+ * only, whatever `source` says. Memory for which a program will ask for a
+ * device pointer does not come from handles, because
+ * cuMemHostGetDevicePointer() gives the start of the handle for each address in
+ * it. (The hooks of the preload answer that, and their requests are coarse.) */
 unsigned host_kind(enum host_source source, unsigned flags, bool coarse);
 
 /* The properties of a kind. `flags` is 0 where they do not matter. */

@@ -276,10 +276,12 @@ pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 
 /* ---- The sources ------------------------------------------------------- */
 
+static struct source sources[HOST_KINDS]; /* by kind */
+
 static unsigned
 kind_of_source(const void *closure)
 {
-	return *(const unsigned *)closure;
+	return (unsigned)((const struct source *)closure - sources);
 }
 
 static enum weir_status
@@ -302,9 +304,6 @@ forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 	pages_forget(kind_of_source(closure), addr, size);
 }
 
-static struct source sources[HOST_KINDS];
-static unsigned kinds[HOST_KINDS];
-
 static void
 make_sources(void)
 {
@@ -314,7 +313,6 @@ make_sources(void)
 
 	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
 		struct host_kind facts = host_kind_facts(kind);
-		kinds[kind] = kind;
 		sources[kind] = (struct source){ .name = calls[facts.source],
 			.traits = facts.source == HOST_HANDLES ?
 			    &traits_host_mapped :
@@ -323,7 +321,7 @@ make_sources(void)
 			.take = source_allocate,
 			.give = source_free,
 			.forget = forget_pages,
-			.closure = &kinds[kind] };
+			.closure = &sources[kind] };
 	}
 }
 

@@ -33,7 +33,7 @@ handle_of_idle(struct idle *idle)
 size_t handle_size(
     const struct arena *arena, const struct options *options, size_t missing);
 
-/* What an arena asks the driver for. */
+/* The properties of an arena's handles, as the driver takes them. */
 CUmemAllocationProp handle_prop(const struct arena *arena);
 
 /* Driver calls, with no lock held. handle_unmap() and handle_release() undo the

@@ -27,7 +27,7 @@ struct span_search {
 	size_t most;
 	/* Search only so many of the largest runs of each pool; 0: all runs. */
 	unsigned largest;
-	/* Of these, leave out runs without a whole handle: idle.h. */
+	/* Leave out runs without a whole handle: idle.h. */
 	bool only_idle;
 	/* found() may set it to end the search of the largest runs. */
 	bool has_enough;

@@ -32,8 +32,8 @@ struct route {
 	struct arena *arena; /* the route is one of its owners */
 	struct route_match match;
 
-	/* What it matches: the number of a capture or of a thread, or a
-	 * stream's address; 0 for a filter. */
+	/* The number of the capture or thread, or the address of the stream,
+	 * that it matches; 0 for a filter. */
 	uint64_t key;
 	struct tree_node node; /* in the tree of its kind, until it ends */
 	struct stream *stray;  /* a reference; NULL: it is not for a stray */

@@ -222,7 +222,8 @@ cuMemHostGetDevicePointer_v2(
 		!range_is_host(range)))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
-		*pointer = handle_bits(address);
+		*pointer = range->kind == RANGE_MAPPING ? range->start :
+							  handle_bits(address);
 	return gate_leave(code);
 }
 

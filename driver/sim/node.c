@@ -39,7 +39,7 @@ memset_action(const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context,
     struct action *out)
 {
 	struct fill fill;
-	CUresult code = CUDA_SUCCESS;
+	CUresult code = CUDA_ERROR_INVALID_CONTEXT;
 
 	if (params == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -434,7 +434,7 @@ cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
     const CUDA_MEMCPY3D *params, CUcontext context)
 {
 	CUresult code = gate_enter(E_cuGraphExecMemcpyNodeSetParams);
-	struct action action;
+	struct action action = { 0 };
 
 	if (code == CUDA_SUCCESS)
 		code = memcpy_action(params, context, &action);
@@ -448,7 +448,7 @@ cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
     const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
 	CUresult code = gate_enter(E_cuGraphExecMemsetNodeSetParams);
-	struct action action;
+	struct action action = { 0 };
 
 	if (code == CUDA_SUCCESS)
 		code = memset_action(params, context, &action);
@@ -462,7 +462,7 @@ cuGraphExecKernelNodeSetParams_v2(
     CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
 	CUresult code = gate_enter(E_cuGraphExecKernelNodeSetParams_v2);
-	struct action action;
+	struct action action = { 0 };
 
 	if (code == CUDA_SUCCESS)
 		code = kernel_node_action(params, &action);
@@ -476,7 +476,7 @@ cuGraphExecHostNodeSetParams(
     CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params)
 {
 	CUresult code = gate_enter(E_cuGraphExecHostNodeSetParams);
-	struct action action;
+	struct action action = { 0 };
 
 	if (code == CUDA_SUCCESS)
 		code = host_action(params, &action);

@@ -215,6 +215,9 @@ cuPointerSetAttribute(
 	    (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
 		range == NULL || range->released))
 		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS && range->kind == RANGE_MAPPING &&
+	    range_is_host(range))
+		code = CUDA_ERROR_NOT_SUPPORTED;
 	if (code == CUDA_SUCCESS)
 		range->sync_memops = *(const unsigned char *)value != 0;
 	return gate_leave(code);
@@ -228,9 +231,12 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address)
 
 	if (code == CUDA_SUCCESS && (range == NULL || range_is_released(range)))
 		code = CUDA_ERROR_NOT_FOUND;
-	if (code == CUDA_SUCCESS && base != NULL)
-		*base = range->start;
-	if (code == CUDA_SUCCESS && size != NULL)
-		*size = range->size;
+	if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_FOUND) {
+		bool found = code == CUDA_SUCCESS;
+		if (base != NULL)
+			*base = found ? range->start : 0;
+		if (size != NULL)
+			*size = found ? range->size : 0;
+	}
 	return gate_leave(code);
 }

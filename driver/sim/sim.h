@@ -628,7 +628,7 @@ const struct use *range_unknown_use(
 
 struct range *memory_find(uint64_t address); /* or NULL */
 bool memory_covers(uint64_t address, size_t size);
-/* What the driver compares where memory of a graph's node is replaced by other
+/* The driver compares these where memory of a graph's node is replaced by other
  * memory: the kind of its allocation, its context, and the devices that it is
  * mapped to. */
 struct operand {

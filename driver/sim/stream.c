@@ -174,8 +174,12 @@ stream_end(struct stream *stream)
 void
 context_end_streams(struct context *context)
 {
-	while (context->streams != NULL)
-		stream_end(context->streams);
+	struct stream *next;
+
+	for (struct stream *s = context->streams; s != NULL; s = next) {
+		next = s->next;
+		stream_end(s);
+	}
 	context->legacy = NULL;
 }
 

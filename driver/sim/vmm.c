@@ -427,30 +427,38 @@ cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
 	return gate_leave(code);
 }
 
+/* Memory that is not mapped by handles is open to its own device, and
+ * page-locked memory to all. */
+static unsigned long long
+access_of(const struct range *range, const CUmemLocation *location)
+{
+	uint32_t bit = bit_of(location);
+	bool own = range_is_host(range) || range->phys == NULL ||
+	    range->phys->device == store_of(location);
+
+	if (range->kind == RANGE_MAPPING ? (range->can_write & bit) != 0 : own)
+		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return (range->can_read & bit) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ :
+					      CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 CUresult
 cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
     CUdeviceptr address)
 {
 	CUresult code = gate_enter(E_cuMemGetAccess);
 	struct range *range = memory_find(address);
-	uint32_t bit;
 
 	if (code == CUDA_SUCCESS &&
 	    (flags == NULL || location == NULL || range == NULL ||
-		range->kind != RANGE_MAPPING))
+		range_is_released(range)))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS &&
 	    ((!is_host_location(location) &&
 		 location->type != CU_MEM_LOCATION_TYPE_DEVICE) ||
 		store_of(location) == NULL))
 		code = CUDA_ERROR_INVALID_VALUE;
-	if (code != CUDA_SUCCESS)
-		return gate_leave(code);
-	bit = bit_of(location);
-	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	if ((range->can_write & bit) != 0)
-		*flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	else if ((range->can_read & bit) != 0)
-		*flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
-	return gate_leave(CUDA_SUCCESS);
+	if (code == CUDA_SUCCESS)
+		*flags = access_of(range, location);
+	return gate_leave(code);
 }

@@ -64,6 +64,14 @@ enum weir_host_flags {
 	WEIR_HOST_WRITE_COMBINED = 4, /**< slow to read for the host */
 };
 
+/*
+ * All page-locked memory of weir has one address, for the host and all devices.
+ * Memory that is passed to code which asks the driver for its device pointer
+ * (cuMemHostGetDevicePointer(), cudaHostGetDevicePointer()) has to be allocated
+ * with WEIR_HOST_MAPPED: of other memory the driver may give the pointer of its
+ * neighbour.
+ */
+
 /**
  * Allocate page-locked host memory on behalf of the current device. It is the
  * caller's until weir_host_free(); its first contents are undefined.

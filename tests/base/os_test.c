@@ -384,7 +384,7 @@ measure_stack(void *out)
 	return NULL;
 }
 
-/* What is left below a frame of 256 KiB. */
+/* The stack's bytes below a frame of 256 KiB. */
 static __attribute__((noinline)) size_t
 stack_below(size_t used)
 {

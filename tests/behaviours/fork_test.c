@@ -156,7 +156,7 @@ status_of(const void *ptr)
 	return ptr != NULL ? WEIR_OK : weir_last_status();
 }
 
-/* What a call does in a forked child. */
+/* How a call ends in a forked child. */
 enum outcome {
 	REFUSED, /* WEIR_EFORK, and the text says so */
 	DONE,    /* it needs no GPU, or there is nothing to do: WEIR_OK */
@@ -864,7 +864,7 @@ begin(void)
 	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	EXPECT(now != MAP_FAILED);
 	open_world();
-	/* What is traced takes more locks. */
+	/* Traced calls take more locks. */
 	EXPECT_OK(weir_history_start(NULL));
 	EXPECT_OK(weir_trace_callback_add(
 	    WEIR_TRACE_MEMORY_ALLOCATION, see_trace, NULL));

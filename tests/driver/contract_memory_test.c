@@ -341,6 +341,8 @@ TEST(an_address_knows_its_allocation)
 	CU(cu.cuMemFree_v2(address));
 	EXPECT_CU(cu.cuMemGetAddressRange_v2(&base, &size, address),
 	    CUDA_ERROR_NOT_FOUND);
+	EXPECT_EQ(base, 0);
+	EXPECT_EQ(size, 0);
 	CU(cu.cuCtxSetCurrent(NULL));
 	EXPECT_CU(cu.cuMemGetAddressRange_v2(&base, &size, address),
 	    CUDA_ERROR_INVALID_CONTEXT);

@@ -305,6 +305,54 @@ TEST(mapping_gives_no_access)
 	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
+TEST(an_allocation_is_open_to_its_device)
+{
+	CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
+	unsigned long long flags = 99;
+	void *host;
+
+	cuda_begin();
+	CUdeviceptr address = cuda_alloc(512);
+	CU(cu.cuMemGetAccess(&flags, &here, address + 5));
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CU(cu.cuMemHostAlloc(&host, 4096, 0));
+	CU(cu.cuMemGetAccess(&flags, &here, (CUdeviceptr)(uintptr_t)host));
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CU(cu.cuMemFree_v2(address));
+	EXPECT_CU(cu.cuMemGetAccess(&flags, &here, address),
+	    CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(all_addresses_of_a_host_handle_have_one_device_pointer)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST_NUMA } };
+	CUmemAccessDesc access[] = {
+		{ { CU_MEM_LOCATION_TYPE_HOST, 0 },
+		    CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
+		{ { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+		    CU_MEM_ACCESS_FLAGS_PROT_READWRITE },
+	};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr device = 0;
+
+	cuda_begin();
+	CUdeviceptr address = reserve(2 * GRANULE);
+	for (int i = 0; i < 2; i++) {
+		if (cu.cuMemCreate(&handle, GRANULE, &prop, 0) != CUDA_SUCCESS)
+			SKIP("this driver has no handles of host memory");
+		CU(cu.cuMemMap(address + i * GRANULE, GRANULE, 0, handle, 0));
+		CU(cu.cuMemRelease(handle));
+	}
+	CU(cu.cuMemSetAccess(address, 2 * GRANULE, access, 2));
+	for (int i = 0; i < 2; i++) {
+		CUdeviceptr start = address + i * GRANULE;
+		CU(cu.cuMemHostGetDevicePointer_v2(
+		    &device, (void *)(uintptr_t)(start + 4096), 0));
+		EXPECT_EQ(device, start);
+	}
+}
+
 TEST(access_is_given_to_mapped_memory)
 {
 	cuda_begin();

@@ -354,7 +354,7 @@ def check_within(kinds, title, make, update, peered):
         answers = [[try_pair(make(a), make(b), update, launch)
                     for b in blocks] for a in blocks]
         seen = {answer for row in answers for answer in row}
-        # What cannot be made at all says nothing about updates.
+        # A graph that cannot be made says nothing about updates.
         if all(a[0] == "!" for a in seen) or seen <= {".", "o"}:
             continue
         failed += 1

@@ -194,6 +194,18 @@ print_attribute(int which, address ptr, address base)
 	}
 }
 
+/* Print the first address of an answer. It begins as 99. */
+static void
+print_start(address start, address base)
+{
+	if (start == 0)
+		printf(",none");
+	else if (start == 99)
+		printf(",unchanged");
+	else
+		printf(",%lld", (long long)(start - base));
+}
+
 static void
 ask_many(address ptr, address base)
 {
@@ -206,8 +218,7 @@ ask_many(address ptr, address base)
 	result code = cuda.get_attributes(3, which, data, ptr);
 
 	printf(" many:%d,%u", code, type);
-	if (start != 0)
-		printf(",%lld", (long long)(start - base));
+	print_start(start, base);
 	printf(",%zu", size);
 }
 
@@ -229,22 +240,24 @@ static void
 ask(const char *where, address ptr, address base)
 {
 	int device_0[] = { 1, 0 };
-	unsigned long long word;
-	address start = base;
-	size_t size = 0;
+	unsigned long long word = 99;
+	address start = 99;
+	size_t size = 99;
 	char handle[64];
 	result code = cuda.get_range(&start, &size, ptr);
 
-	printf("  %s: range:%d,%lld,%zu", where, code,
-	    (long long)(start - base), size);
+	printf("  %s: range:%d", where, code);
+	print_start(start, base);
+	printf(",%zu", size);
 	for (int i = 1; i < ATTRIBUTES; i++)
 		if (i != TOKENS && i != RDMA)
 			print_attribute(i, ptr, base);
 	ask_many(ptr, base);
 	ask_host(ptr);
+	code = more.get_access(&word, device_0, ptr);
+	printf(" access:%d,%llu", code, word);
 	printf(" handle:%d",
 	    more.retain(&word, (void *)(uintptr_t)ptr) == SUCCESS);
-	printf(" access:%d", more.get_access(&word, device_0, ptr) == SUCCESS);
 	printf(" shared:%d,%d\n", more.ipc_get(handle, ptr) == SUCCESS,
 	    more.export_pointer(handle, ptr) == SUCCESS);
 }
@@ -304,7 +317,9 @@ ask_all(const struct kind *kind, size_t size)
 	kind->drop(blocks[0]);
 	kind->drop(blocks[2]);
 	ask("all freed", blocks[2], blocks[2]);
-	set_sync(kind, size);
+	/* docs/preload.md, Limits */
+	if (kind->take != take_host)
+		set_sync(kind, size);
 }
 
 /* ---- Changes ----------------------------------------------------------- */
@@ -315,12 +330,19 @@ change(const char *where, address ptr, size_t size)
 	struct {
 		int type, device, flags;
 	} access = { 1, 0, 3 };
-	int handle = -1;
 
 	printf("  %s: access %d unmap %d map %d address %d", where,
 	    more.set_access(ptr, size, &access, 1), more.unmap(ptr, size),
 	    more.map(ptr, size, 0, 1, 0), more.address_free(ptr, size));
-	printf(" bind %d dma-buf %d", more.bind(1, 0, ptr, size, 0),
+	printf(" bind %d\n", more.bind(1, 0, ptr, size, 0));
+}
+
+/* The driver makes no dma-buf of page-locked memory. */
+static void export(const char *where, address ptr, size_t size)
+{
+	int handle = -1;
+
+	printf("  %s: dma-buf %d", where,
 	    more.range_handle(&handle, ptr, size, DMA_BUF, 0));
 	printf(" beyond %d\n",
 	    more.range_handle(&handle, ptr, size + 8192, DMA_BUF, 0));
@@ -353,10 +375,14 @@ change_all(const struct kind *kind)
 	change("live", block, SIZE);
 	if (kind->take == take_host)
 		change_host("live", other);
+	else
+		export("live", block, SIZE);
 	kind->drop(other);
 	change("freed", other, SIZE);
 	if (kind->take == take_host)
 		change_host("freed", other);
+	else
+		export("freed", other, SIZE);
 	MUST(cuda.copy_out(words, block, SIZE));
 	for (size_t i = 0; i < SIZE / sizeof(unsigned); i++)
 		wrong += words[i] != 7;

@@ -224,9 +224,10 @@ def test_what_answers_for_dlpack_with_anything(memory):
 
 # ---- Objects that change what they are read from ----------------------------
 
-# What each of these reads must stay alive while Python code that a conversion
-# calls drops every other reference to it. Memory that was freed is filled with
-# 0xdd by Python's debugging allocator, and is given out again by reuse().
+# The object that each of these reads must stay alive while Python code that a
+# conversion calls drops every other reference to it. Memory that was freed is
+# filled with 0xdd by Python's debugging allocator, and is given out again by
+# reuse().
 HOSTILE = """
 import gc, sys, weir
 kept = []

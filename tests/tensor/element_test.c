@@ -209,7 +209,7 @@ convert_by_definition(
 		memcpy(out, &code, size);
 		return;
 	}
-	for (int i = 0; i < f->parts; i++) {
+	for (int i = 0; i < f->parts && i < 2; i++) {
 		code = floating_code(to, parts[i]);
 		memcpy(out + (size_t)i * size, &code, size);
 	}
@@ -379,7 +379,7 @@ static void
 expect_converted(enum weir_dtype to, const struct tried *t, const char *got)
 {
 	size_t size = weir_dtype_size(to), from_size;
-	char wanted[16], a[40], b[40], c[40];
+	char wanted[16] = { 0 }, a[40], b[40], c[40];
 
 	from_size = weir_dtype_size(t->dtype);
 	for (size_t i = 0; i < t->n; i++) {

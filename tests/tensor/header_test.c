@@ -264,7 +264,8 @@ TEST(a_header_has_at_most_100_million_bytes)
 	struct header header;
 
 	memset(text, ' ', LIMIT + 1);
-	memcpy(text, "{}", 2);
+	text[0] = '{';
+	text[1] = '}';
 	EXPECT_OK(header_read(text, LIMIT, 0, &header));
 	header_drop(&header);
 	EXPECT_STATUS(header_read(text, LIMIT + 1, 0, &header), WEIR_EFILE);

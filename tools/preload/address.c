@@ -55,7 +55,7 @@ find_anywhere(CUdeviceptr ptr, struct place *out)
 CUresult
 cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 {
-	struct place place;
+	struct place place = { 0 };
 	CUdeviceptr range;
 	size_t range_size;
 	enum memory_owner owner;
@@ -66,16 +66,18 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ptr)
 	if (owner == OTHERS)
 		return REAL(cuMemGetAddressRange_v2)(base, size, ptr);
 	code = REAL(cuMemGetAddressRange_v2)(&range, &range_size, ptr);
-	if (code != CUDA_SUCCESS)
+	if (code == CUDA_SUCCESS && owner == UNUSED)
+		code = CUDA_ERROR_NOT_FOUND;
+	if (code == CUDA_SUCCESS)
+		report_served(HOOK_cuMemGetAddressRange_v2, CUDA_SUCCESS);
+	else if (code != CUDA_ERROR_NOT_FOUND)
 		return code;
-	if (owner == UNUSED)
-		return CUDA_ERROR_NOT_FOUND;
-	report_served(HOOK_cuMemGetAddressRange_v2, CUDA_SUCCESS);
+	/* The driver writes zeros for memory that is not there. */
 	if (base != NULL)
 		*base = place.base;
 	if (size != NULL)
 		*size = place.size;
-	return CUDA_SUCCESS;
+	return code;
 }
 
 /* ---- Identities -------------------------------------------------------- */

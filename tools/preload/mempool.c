@@ -48,7 +48,7 @@ struct mempool {
 	/* Bits by device: devices that may use this pool but not weir's memory.
 	 */
 	atomic_ulong peers;
-	/* Of a pool that other devices may use: Note [Opened pools]. */
+	/* NULL unless other devices may use the pool: Note [Opened pools]. */
 	_Atomic(struct arena *) arena;
 	atomic_ulong users; /* bits by device: those of the arena */
 	atomic_bool threshold_set;

@@ -30,12 +30,18 @@ address_of(const void *ptr)
 
 /* ---- Memory that is not there ------------------------------------------ */
 
-static bool
-is_unused(CUdeviceptr ptr)
+static enum memory_owner
+owner_of(CUdeviceptr ptr)
 {
 	struct place place;
 
-	return address_find(ptr, &place) == UNUSED;
+	return address_find(ptr, &place);
+}
+
+static bool
+is_unused(CUdeviceptr ptr)
+{
+	return owner_of(ptr) == UNUSED;
 }
 
 CUresult
@@ -62,13 +68,21 @@ cuMemHostGetFlags(unsigned *flags, void *ptr)
 	return REAL(cuMemHostGetFlags)(flags, ptr);
 }
 
+/* Host memory has one address for both sides. Of an address in a mapping of
+ * host memory the driver gives the start of the mapping. */
 CUresult
 cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *ptr, unsigned flags)
 {
+	CUresult code;
+
 	report_call(HOOK_cuMemHostGetDevicePointer_v2);
-	return is_unused(address_of(ptr)) ?
-	    CUDA_ERROR_INVALID_VALUE :
-	    REAL(cuMemHostGetDevicePointer_v2)(out, ptr, flags);
+	enum memory_owner owner = owner_of(address_of(ptr));
+	if (owner == UNUSED)
+		return CUDA_ERROR_INVALID_VALUE;
+	code = REAL(cuMemHostGetDevicePointer_v2)(out, ptr, flags);
+	if (code == CUDA_SUCCESS && owner == LIVE)
+		*out = address_of(ptr);
+	return code;
 }
 
 /* The driver would find pages that are locked already. */
@@ -135,14 +149,21 @@ cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t bytes,
 	    handle, ptr, bytes, type, flags);
 }
 
+CUresult
+cuMemGetAccess(
+    unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	report_call(HOOK_cuMemGetAccess);
+	return is_unused(ptr) ? CUDA_ERROR_INVALID_VALUE :
+				REAL(cuMemGetAccess)(flags, location, ptr);
+}
+
 /* ---- Mappings ---------------------------------------------------------- */
 
 static bool
 is_of_weir(CUdeviceptr ptr)
 {
-	struct place place;
-
-	return address_find(ptr, &place) != OTHERS;
+	return owner_of(ptr) != OTHERS;
 }
 
 /* A call about a mapping of the program at the address `ptr`. */
@@ -171,10 +192,6 @@ ABOUT_MAPPING(cuMemSetAccess, ptr,
     (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *access,
 	size_t count),
     (ptr, bytes, access, count))
-
-ABOUT_MAPPING(cuMemGetAccess, ptr,
-    (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr),
-    (flags, location, ptr))
 
 ABOUT_MAPPING(cuMulticastBindAddr, ptr,
     (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr ptr,

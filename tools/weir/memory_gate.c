@@ -33,13 +33,16 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
+/* The C library declares them too, without this attribute. */
+/* NOLINTBEGIN(readability-*) */
 SHOWN void *malloc(size_t size);
-SHOWN void *calloc(size_t count, size_t size);
-SHOWN void *realloc(void *old, size_t size);
-SHOWN void *reallocarray(void *old, size_t count, size_t size);
+SHOWN void *calloc(size_t nmemb, size_t size);
+SHOWN void *realloc(void *ptr, size_t size);
+SHOWN void *reallocarray(void *ptr, size_t nmemb, size_t size);
 SHOWN void *memalign(size_t alignment, size_t size);
 SHOWN void *aligned_alloc(size_t alignment, size_t size);
-SHOWN int posix_memalign(void **out, size_t alignment, size_t size);
+SHOWN int posix_memalign(void **memptr, size_t alignment, size_t size);
+/* NOLINTEND(readability-*) */
 
 /* The C library's own functions, where it has them: dlsym() of glibc before
  * 2.34 allocates, while the next function is not known yet. */
@@ -122,10 +125,10 @@ malloc(size_t size)
 }
 
 void *
-calloc(size_t count, size_t size)
+calloc(size_t nmemb, size_t size)
 {
 	uintptr_t next = find_next(&next_calloc, "calloc");
-	size_t bytes = at_least_one(product(count, size));
+	size_t bytes = at_least_one(product(nmemb, size));
 
 	if (next == 0)
 		next = (uintptr_t)__libc_calloc;
@@ -136,21 +139,21 @@ calloc(size_t count, size_t size)
 
 /* With 0 bytes the block is freed, and NULL is the answer. */
 void *
-realloc(void *old, size_t size)
+realloc(void *ptr, size_t size)
 {
 	uintptr_t next = find_next(&next_realloc, "realloc");
 	void *block;
 
 	if (next == 0)
 		next = (uintptr_t)__libc_realloc;
-	block = next != 0 ? ((void *(*)(void *, size_t))next)(old, size) : NULL;
-	return old != NULL && size == 0 ? block : checked(block, size);
+	block = next != 0 ? ((void *(*)(void *, size_t))next)(ptr, size) : NULL;
+	return ptr != NULL && size == 0 ? block : checked(block, size);
 }
 
 void *
-reallocarray(void *old, size_t count, size_t size)
+reallocarray(void *ptr, size_t nmemb, size_t size)
 {
-	return realloc(old, product(count, size));
+	return realloc(ptr, product(nmemb, size));
 }
 
 /* Fails also if the alignment is none. */
@@ -180,11 +183,11 @@ aligned_alloc(size_t alignment, size_t size)
 }
 
 int
-posix_memalign(void **out, size_t alignment, size_t size)
+posix_memalign(void **memptr, size_t alignment, size_t size)
 {
 	uintptr_t next = find_next(&next_posix_memalign, "posix_memalign");
 	int error = next != 0 ? ((int (*)(void **, size_t, size_t))next)(
-				    out, alignment, at_least_one(size)) :
+				    memptr, alignment, at_least_one(size)) :
 				ENOMEM;
 
 	if (error == ENOMEM)

@@ -166,7 +166,7 @@ run_file(const struct metrics_request *request, struct sample *sample)
 
 /* ---- A port ------------------------------------------------------------ */
 
-/* What the pages of one turn show. */
+/* The state that the pages of one turn show. */
 struct service {
 	const struct metrics_request *request;
 	struct sample *sample;

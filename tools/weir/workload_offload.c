@@ -32,7 +32,7 @@ enum {
 
 static const uint64_t matrix_bytes = UINT64_C(2) * NARROW * WIDE;
 
-/* What the forward pass saves, in its order. */
+/* The tensors that the forward pass saves, in its order. */
 enum saved {
 	SAVED_INPUT,
 	SAVED_FIRST, /* matrix */

@@ -771,6 +771,26 @@ TEST(one_kind_gives_back_for_another)
 	expect_healthy();
 }
 
+/* The driver gives one device pointer for all addresses in a handle. */
+TEST(mapped_memory_has_the_device_pointer_that_the_driver_gives)
+{
+	CUresult (*ask)(CUdeviceptr *, void *, unsigned) = NULL;
+	void *symbol = dlsym(
+	    dlopen("libcuda.so.1", RTLD_NOW), "cuMemHostGetDevicePointer_v2");
+	CUdeviceptr device;
+
+	EXPECT_NOT_NULL(symbol);
+	memcpy(&ask, &symbol, sizeof(symbol));
+	for (int i = 0; i < 3; i++) {
+		void *ptr = weir_host_malloc_on(0, 1000, WEIR_HOST_MAPPED);
+		EXPECT_NOT_NULL(ptr);
+		EXPECT_OK(weir_set_device(0));
+		EXPECT_EQ(ask(&device, ptr, 0), CUDA_SUCCESS);
+		EXPECT_EQ(device, (CUdeviceptr)(uintptr_t)ptr);
+	}
+	expect_healthy();
+}
+
 TEST(host_memory_is_not_counted_for_the_device)
 {
 	host_take(8 * MIB);
@@ -819,14 +839,18 @@ TEST(kinds_are_apart)
 	expect_healthy();
 }
 
-TEST(mapped_memory_is_portable_and_mapped_whatever_the_flags)
+TEST(portable_memory_is_the_same_memory_and_so_is_mapped_memory)
 {
 	void *plain = host_take(MIB);
+	void *mapped = weir_host_malloc_on(0, MIB, WEIR_HOST_MAPPED);
 
+	EXPECT_NE(mapped, plain);
 	host_give(plain);
+	host_give(mapped);
 	for (unsigned flags = 0; flags < 4; flags++) {
-		EXPECT_EQ(weir_host_malloc_on(0, MIB, flags), plain);
-		host_give(plain);
+		void *ptr = weir_host_malloc_on(0, MIB, flags);
+		EXPECT_EQ(ptr, flags & WEIR_HOST_MAPPED ? mapped : plain);
+		host_give(ptr);
 	}
 	EXPECT_NE(weir_host_malloc_on(0, MIB, WEIR_HOST_WRITE_COMBINED), plain);
 	expect_healthy();
@@ -1437,7 +1461,8 @@ TEST(a_refusal_of_the_driver_is_reported_and_leaves_nothing)
 		EXPECT_NO_MEMORY(weir_host_malloc(5 * MIB), WEIR_EHOSTMEM);
 		EXPECT_STR_HAS(weir_last_error(), entries[i]);
 		sim()->reset();
-		sim()->fail(entries[i], 1, 1, CUDA_ERROR_OPERATING_SYSTEM);
+		/* Handles are asked of the device's node, then of any. */
+		sim()->fail(entries[i], 1, 2, CUDA_ERROR_OPERATING_SYSTEM);
 		EXPECT_NO_MEMORY(weir_host_malloc(5 * MIB), WEIR_EDRIVER);
 		sim()->reset();
 		EXPECT_LE(sim()->live("host"), before);

@@ -421,8 +421,10 @@ recorded_default(cudaStream_t handle)
 		    c10::cuda::getStreamFromExternal(side, 1));
 		c10::DataPtr block = a.allocate(64 * MIB);
 		void *ptr = block.get();
-		cudaMemcpyAsync(
-		    ptr, source, 64 * MIB, cudaMemcpyDeviceToDevice, handle);
+		/* Some milliseconds of work. */
+		for (int i = 0; i < 200; i++)
+			cudaMemcpyAsync(ptr, source, 64 * MIB,
+			    cudaMemcpyDeviceToDevice, handle);
 		cudaSetDevice(0);
 		a.recordStream(block, of_one);
 		block = c10::DataPtr();

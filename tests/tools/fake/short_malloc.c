@@ -20,12 +20,15 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+/* The C library declares them too, without this attribute. */
+/* NOLINTBEGIN(readability-*) */
 SHOWN void *malloc(size_t size);
-SHOWN void *calloc(size_t count, size_t size);
-SHOWN void *realloc(void *old, size_t size);
+SHOWN void *calloc(size_t nmemb, size_t size);
+SHOWN void *realloc(void *ptr, size_t size);
 SHOWN void *memalign(size_t alignment, size_t size);
 SHOWN void *aligned_alloc(size_t alignment, size_t size);
-SHOWN int posix_memalign(void **out, size_t alignment, size_t size);
+SHOWN int posix_memalign(void **memptr, size_t alignment, size_t size);
+/* NOLINTEND(readability-*) */
 
 static struct short_malloc *shared;
 
@@ -70,15 +73,15 @@ malloc(size_t size)
 }
 
 void *
-calloc(size_t count, size_t size)
+calloc(size_t nmemb, size_t size)
 {
-	return fails() ? NULL : __libc_calloc(count, size);
+	return fails() ? NULL : __libc_calloc(nmemb, size);
 }
 
 void *
-realloc(void *old, size_t size)
+realloc(void *ptr, size_t size)
 {
-	return fails() ? NULL : __libc_realloc(old, size);
+	return fails() ? NULL : __libc_realloc(ptr, size);
 }
 
 void *
@@ -94,12 +97,12 @@ aligned_alloc(size_t alignment, size_t size)
 }
 
 int
-posix_memalign(void **out, size_t alignment, size_t size)
+posix_memalign(void **memptr, size_t alignment, size_t size)
 {
 	void *block = memalign(alignment, size);
 
 	if (block == NULL)
 		return ENOMEM;
-	*out = block;
+	*memptr = block;
 	return 0;
 }

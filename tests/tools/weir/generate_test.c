@@ -227,7 +227,7 @@ pinned_peak(const struct trace *trace, size_t *blocks)
 /* 12 layers save five blocks each, and the last is the first to come back. */
 TEST(offload_copies_saved_blocks_back_in_reverse_order)
 {
-	uint32_t stack[60];
+	uint32_t stack[60] = { 0 };
 	size_t depth = 0;
 	size_t full = 0;
 	struct trace trace;

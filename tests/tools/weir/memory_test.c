@@ -30,7 +30,7 @@ struct case_line {
 	const char *words[WORDS];
 };
 
-/* What a run of the command left. */
+/* The result of a run of the command. */
 struct run_result {
 	struct command_result command;
 	char *file; /* contents of OUT; NULL if there is none */
@@ -416,10 +416,9 @@ TEST(a_program_under_weir_run_has_the_usual_signal_of_a_file_that_is_too_large)
 {
 	char *weir = test_build("bin/weir");
 	const char *path = written("limited", "", 0);
-	const char *const argv[] = { "sh", "-c",
-		"ulimit -f 0; exec \"$0\" run -q -- sh -c "
-		"'kill -XFSZ $$; echo survived >&2'",
-		weir, path, NULL };
+	const char *script = "ulimit -f 0; exec \"$0\" run -q -- sh -c "
+			     "'kill -XFSZ $$; echo survived >&2'";
+	const char *const argv[] = { "sh", "-c", script, weir, path, NULL };
 	struct command_result result;
 
 	if (test_is_watched())

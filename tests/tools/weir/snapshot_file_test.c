@@ -62,11 +62,13 @@ TEST(the_error_for_a_trace_in_csv_names_its_reader)
  * history without events has empty lists. */
 TEST(every_command_reads_a_snapshot_of_nothing)
 {
+	static const char all[] =
+	    "{\"segments\": [], \"device_traces\": [[]], "
+	    "\"host_segments\": [], \"host_traces\": [], "
+	    "\"external_annotations\": [], \"allocator_settings\": {}}";
 	static const char *const texts[] = { "[]", "{\"segments\": []}",
 		"{\"device_traces\": []}", "{\"device_traces\": [[], []]}",
-		"{\"segments\": [], \"device_traces\": [[]], "
-		"\"host_segments\": [], \"host_traces\": [], "
-		"\"external_annotations\": [], \"allocator_settings\": {}}" };
+		all };
 	static const char *const commands[] = { "show", "stats", "top", "frag",
 		"leaks", "trace", "check", "export" };
 
