@@ -186,10 +186,12 @@ TEST(a_copy_between_devices_needs_no_peer_access)
 	expect_violations(0);
 	EXPECT_CU(cu.cuMemcpyPeer(source, (CUcontext)words, memory, there, 4),
 	    CUDA_ERROR_INVALID_CONTEXT);
-	/* Nor does a plain copy or a fill; a kernel does. */
-	CU(cu.cuMemsetD32Async(memory, 78, WORDS, a));
+	/* Nor does a plain copy. A fill is refused, and a kernel fails. */
+	EXPECT_CU(cu.cuMemsetD32Async(memory, 78, WORDS, a),
+	    CUDA_ERROR_INVALID_VALUE);
+	cuda_fill(a, source, 78, WORDS);
 	CU(cu.cuMemcpyDtoDAsync_v2(source, memory, sizeof(words), a));
-	EXPECT_EQ(cuda_word(source), 78);
+	EXPECT_EQ(cuda_word(source), 77);
 	expect_violations(0);
 	cuda_copy(a, source, memory, WORDS);
 	expect_told("peer access");
