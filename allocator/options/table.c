@@ -662,13 +662,15 @@ const struct entry option_entries[] = {
 	    "each stream; it also keeps a few larger blocks. 0 keeps "
 	    "nothing.",
 	    set_tcache, print_tcache },
-	{ "handle_mb", "MiB", "32", "2 or more",
+	{ "handle_mb", "MiB", "256", "2 or more",
 	    "The largest piece of physical memory that is mapped into "
-	    "an expandable segment, and taken out of it, as a whole. No "
-	    "piece is more than a 1,024th of the limit, or of the "
-	    "device's memory. With 2, a request fails only if it and "
-	    "the granules of 2 MiB that live blocks lie in exceed the "
-	    "limit, whenever that was set.",
+	    "an expandable segment, and taken out of it, as a whole. A "
+	    "piece is an eighth of the request that it is made for, or "
+	    "8 MiB if that is more, but no more than a 1,024th of the "
+	    "limit and a 512th of the device's memory. With 2, a "
+	    "request fails only if it and the granules of 2 MiB that "
+	    "live blocks lie in exceed the limit, whenever that was "
+	    "set.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
 	    "Whether a stream waits on the device for free memory that "
