@@ -90,10 +90,10 @@
  * again, thus moves hardly anything, and grows until it need not. If moves are
  * enough for a request, so that no memory is new, they may be made before
  * earlier moves are paid: the unpaid cost may be as much as the price of the
- * memory, and as the largest budget. A brief wait is paid as a handle that is
- * moved, or as many as could have been moved in its time. With `prefer:memory`
- * moves and brief waits are not rationed if a twelfth more would be held than
- * the peak of live bytes.
+ * memory, and as the largest budget. The cost of a move is what it takes beyond
+ * a new handle, which would be its alternative. A brief wait is paid as the
+ * time that it may take, or took. With `prefer:memory` moves and brief waits
+ * are not rationed if a twelfth more would be held than the peak of live bytes.
  *
  * docs/adr/0009 has the experiments behind the numbers.
  */
@@ -223,7 +223,8 @@ bool policy_may_wait_briefly(const struct request_facts *facts);
 /* The longest that it waits. */
 uint64_t policy_brief_ns(void);
 
-/* The time that it takes to move so many handles. */
+/* The time that it takes to move so many handles, beyond that of as many new
+ * ones. */
 uint64_t policy_moves_ns(uint64_t handles);
 
 /*

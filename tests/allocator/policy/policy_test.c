@@ -238,14 +238,14 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 		double delay_percent;
 		uint64_t expected;
 	} rows[] = {
-		{ 5000000, 5000000, 1, 1, 5000000 + 60 * 200 },
-		{ 5000000, 5000000, 10, 1, 5000000 + 600 * 200 },
-		{ 5000000, 5000000, 1, 2, 5000000 + 60 * 100 },
+		{ 5000000, 5000000, 1, 1, 5000000 + 15 * 200 },
+		{ 5000000, 5000000, 10, 1, 5000000 + 150 * 200 },
+		{ 5000000, 5000000, 1, 2, 5000000 + 15 * 100 },
 		/* Debts add up, and credit is bounded. */
-		{ 6000000, 5000000, 1, 1, 6000000 + 60 * 200 },
-		{ 4500000, 5000000, 1, 1, 4500000 + 60 * 200 },
-		{ 1, 50000000, 1, 1, 40000000 + 60 * 200 },
-		{ 0, 500000, 1, 1, 60 * 200 },
+		{ 6000000, 5000000, 1, 1, 6000000 + 15 * 200 },
+		{ 4500000, 5000000, 1, 1, 4500000 + 15 * 200 },
+		{ 1, 50000000, 1, 1, 40000000 + 15 * 200 },
+		{ 0, 500000, 1, 1, 15 * 200 },
 		{ 5000000, 5000000, 1, 0, 5000000 },
 	};
 
@@ -254,6 +254,15 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 			      policy_moves_ns(rows[i].handles),
 			      rows[i].delay_percent),
 		    rows[i].expected * 1000);
+}
+
+/* A move costs less than the new handle that it takes the place of; a brief
+ * wait may last as long as that takes. */
+TEST(a_move_costs_what_it_takes_beyond_a_new_handle)
+{
+	EXPECT_EQ(policy_moves_ns(1), 15000);
+	EXPECT_EQ(policy_moves_ns(8), 120000);
+	EXPECT_EQ(policy_brief_ns(), 60000);
 }
 
 /* ---- By price ---------------------------------------------------------- */
