@@ -678,14 +678,19 @@ const struct entry option_entries[] = {
 	    "taken from the driver (speed); always, as long as there is "
 	    "such memory (memory); balance is between. With memory, a "
 	    "large block is taken where it fits best among all streams' "
-	    "memory, so that hardly more is held than with one stream; "
-	    "streams that are always busy wait for each other.",
+	    "memory, so that hardly more is held than with one stream. "
+	    "The price is time: streams that are always busy wait for "
+	    "each other, as if they were one, and a program of several "
+	    "busy streams lasted up to 2.7 times as long, one that only "
+	    "copies beside its computation 1.1 times. A program of one "
+	    "stream waits for nothing.",
 	    set_prefer, print_prefer },
 	{ "delay_percent", "percent", "1", "0 to 100",
 	    "By how much waits on the device may delay the program. weir "
 	    "measures how late its waits have made each stream; within this "
 	    "part of the time a stream waits where memory is dear, beyond it "
-	    "not at all. For prefer:balance; speed waits "
+	    "only where that seems to cost nothing, and beyond twice "
+	    "this part not at all. For prefer:balance; speed waits "
 	    "never, memory always. Half of it is for moving memory.",
 	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",
