@@ -130,17 +130,20 @@ handles_next(const struct handle *handle)
 /* ---- Calls to the driver ----------------------------------------------- */
 
 size_t
-handle_size(
-    const struct arena *arena, const struct options *options, size_t missing)
+handle_size(const struct arena *arena, const struct options *options,
+    size_t request, size_t missing)
 {
+	size_t usual = request / HANDLES_OF_REQUEST;
 	size_t most = options->handle_max;
 
+	most = min_size(most, usual > HANDLE_USUAL ? usual : HANDLE_USUAL);
 	if (arena->traits.is_page_locked)
 		most = min_size(most, HOST_HANDLE_MAX);
 	if (options->prefer == PREFER_MEMORY)
 		most = min_size(most, arena->most_live / MEMORY_SHARE);
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
-	most = min_size(most, device_size(arena) / HANDLES_LEAST);
+	most = min_size(most, device_limit(arena) / HANDLES_LEAST);
+	most = min_size(most, arena->total_bytes / HANDLES_OF_DEVICE);
 	most = round_down(most, arena->granularity);
 	if (most < arena->granularity)
 		most = arena->granularity;

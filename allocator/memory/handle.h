@@ -28,10 +28,10 @@ handle_of_idle(struct idle *idle)
 	return CONTAINER_OF(idle, struct handle, idle);
 }
 
-/* The size of the next new handle if `missing` bytes must be mapped: Note
- * [Growing]. */
-size_t handle_size(
-    const struct arena *arena, const struct options *options, size_t missing);
+/* The size of the next new handle for a request if `missing` bytes must be
+ * mapped: Note [Growing]. */
+size_t handle_size(const struct arena *arena, const struct options *options,
+    size_t request, size_t missing);
 
 /* The properties of an arena's handles, as the driver takes them. */
 CUmemAllocationProp handle_prop(const struct arena *arena);

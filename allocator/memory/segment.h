@@ -15,14 +15,24 @@
  *
  * A handle can move, or go back to the driver, only when all of it is free. To
  * make it accessible and to unmap it costs 35 us, whatever its size. Large
- * handles therefore cost less time but hold more unused memory, and near the
- * limit that makes requests fail. Therefore the size of a handle is bounded by
- * the memory that is left of the limit (LEFT_SHARE) and by the limit itself
- * (HANDLES_LEAST). With prefer:memory it is also bounded by the bytes that may
- * be held beyond the peak of live bytes.
+ * handles therefore cost less time but hold more unused memory: one small block
+ * pins all of its handle. So a handle has an eighth of the request that it is
+ * made for: a large request costs few driver calls, and a small block, which
+ * lies in the memory of requests of its size mostly, pins little. A handle has
+ * at least HANDLE_USUAL, because smaller ones cost many calls and hold hardly
+ * less. The option handle_mb is the largest size.
+ *
+ * Near the limit, large handles make requests fail. Therefore the size is also
+ * bounded by the memory that is left of the limit (LEFT_SHARE), by the limit
+ * itself (HANDLES_LEAST), whoever sets one means to come near it, and by the
+ * device's memory (HANDLES_OF_DEVICE); and with prefer:memory, by the bytes
+ * that may be held beyond the peak of live bytes.
  */
-enum { LEFT_SHARE = 64 };      /* one handle: limit left / LEFT_SHARE */
-enum { HANDLES_LEAST = 1024 }; /* as many handles fill the limit */
+enum { HANDLES_OF_REQUEST = 8 };
+enum { HANDLE_USUAL = 8 << 20 };  /* bytes */
+enum { LEFT_SHARE = 64 };         /* one handle: limit left / LEFT_SHARE */
+enum { HANDLES_LEAST = 1024 };    /* as many handles fill the limit */
+enum { HANDLES_OF_DEVICE = 512 }; /* as many handles fill the device */
 
 /* Allocate a driver segment for a request and put it into the pool. If one of
  * the usual size cannot be had and `exact` is set, try one that just fits.

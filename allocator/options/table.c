@@ -662,13 +662,15 @@ const struct entry option_entries[] = {
 	    "each stream; it also keeps a few larger blocks. 0 keeps "
 	    "nothing.",
 	    set_tcache, print_tcache },
-	{ "handle_mb", "MiB", "32", "2 or more",
+	{ "handle_mb", "MiB", "256", "2 or more",
 	    "The largest piece of physical memory that is mapped into "
-	    "an expandable segment, and taken out of it, as a whole. No "
-	    "piece is more than a 1,024th of the limit, or of the "
-	    "device's memory. With 2, a request fails only if it and "
-	    "the granules of 2 MiB that live blocks lie in exceed the "
-	    "limit, whenever that was set.",
+	    "an expandable segment, and taken out of it, as a whole. A "
+	    "piece is an eighth of the request that it is made for, or "
+	    "8 MiB if that is more, but no more than a 1,024th of the "
+	    "limit and a 512th of the device's memory. With 2, a "
+	    "request fails only if it and the granules of 2 MiB that "
+	    "live blocks lie in exceed the limit, whenever that was "
+	    "set.",
 	    set_handle, print_handle },
 	{ "prefer", "word", "balance", "speed, balance or memory",
 	    "Whether a stream waits on the device for free memory that "
@@ -676,14 +678,19 @@ const struct entry option_entries[] = {
 	    "taken from the driver (speed); always, as long as there is "
 	    "such memory (memory); balance is between. With memory, a "
 	    "large block is taken where it fits best among all streams' "
-	    "memory, so that hardly more is held than with one stream; "
-	    "streams that are always busy wait for each other.",
+	    "memory, so that hardly more is held than with one stream. "
+	    "The price is time: streams that are always busy wait for "
+	    "each other, as if they were one, and a program of several "
+	    "busy streams lasted up to 2.7 times as long, one that only "
+	    "copies beside its computation 1.1 times. A program of one "
+	    "stream waits for nothing.",
 	    set_prefer, print_prefer },
 	{ "delay_percent", "percent", "1", "0 to 100",
 	    "By how much waits on the device may delay the program. weir "
 	    "measures how late its waits have made each stream; within this "
 	    "part of the time a stream waits where memory is dear, beyond it "
-	    "not at all. For prefer:balance; speed waits "
+	    "only where that seems to cost nothing, and beyond twice "
+	    "this part not at all. For prefer:balance; speed waits "
 	    "never, memory always. Half of it is for moving memory.",
 	    set_delay, print_delay },
 	{ "decay_ms", "ms", "10000", "1 to 31622400000, or off",

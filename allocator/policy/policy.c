@@ -28,11 +28,26 @@ static const struct {
 	 * held. */
 	double dear_us;
 
+	/* The program is too late for any wait if the measured delay is more
+	 * than so many times the delay that the time allows, and that of this
+	 * time, in us. More than once, because the measured delay includes the
+	 * lateness of a stream that may make up for it; and a program that has
+	 * just begun has no time yet to pay for its first wait. */
+	double overdue_times;
+	double begin_us;
+
 	/* The least latency that a forecast assumes. */
 	double latency_us;
 
-	/* The time of driver calls that map a handle: the cost of one that is
-	 * moved, and the longest brief wait. */
+	/* The time of the driver calls that a brief wait may save, those of a
+	 * new handle and more: the longest brief wait. */
+	double brief_us;
+
+	/* The price of moving a handle, beyond that of a new one. Both are
+	 * mapped and made accessible, 22 us; in place of creating the new one,
+	 * 6 to 12 us, the moved one is unmapped from its old place, 14 us, and
+	 * its record moves. Measured on a GPU: 60 us for a move and 47 us for a
+	 * new handle. */
 	double move_us;
 
 	/* The time that counts as recent. A program that has neither waited nor
@@ -46,8 +61,11 @@ static const struct {
 	.near_ticks = 64,
 	.use_times = 3,
 	.dear_us = 1e6,
+	.overdue_times = 2,
+	.begin_us = 200e3,
 	.latency_us = 1e3,
-	.move_us = 60,
+	.brief_us = 60,
+	.move_us = 15,
 	.recent_us = 10e6,
 };
 
@@ -134,6 +152,15 @@ policy_budgets_spent(const struct request_facts *facts)
 	return greater((late + lost) / earned, late / most);
 }
 
+bool
+policy_is_overdue(const struct request_facts *facts)
+{
+	double allowed = policy.overdue_times * (double)facts->elapsed_ns / 1e3;
+
+	return (double)facts->delayed_ns / 1e3 >
+	    (allowed + policy.begin_us) * facts->delay_percent / 100;
+}
+
 /* ---- By place ------------------------------------------------------------ */
 
 bool
@@ -158,7 +185,7 @@ policy_waits(const struct request_facts *facts)
 		return WAITS_FREE;
 	if (facts->prefer == PREFER_SPEED)
 		return WAITS_NONE;
-	if (facts->delay_percent == 0)
+	if (facts->delay_percent == 0 || policy_is_overdue(facts))
 		return WAITS_NONE;
 	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
 								WAITS_FREE;
@@ -216,7 +243,8 @@ static bool
 may_wait_at_a_price(const struct request_facts *facts)
 {
 	return facts->prefer == PREFER_BALANCE && !facts->is_captured &&
-	    !facts->is_small && facts->delay_percent != 0;
+	    !facts->is_small && facts->delay_percent != 0 &&
+	    !policy_is_overdue(facts);
 }
 
 /* How much later the stream may become, in us. */
@@ -336,7 +364,7 @@ policy_may_wait_briefly(const struct request_facts *facts)
 uint64_t
 policy_brief_ns(void)
 {
-	return as_ns(policy.move_us);
+	return as_ns(policy.brief_us);
 }
 
 uint64_t

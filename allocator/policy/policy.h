@@ -69,6 +69,12 @@
  * so on. So a program that is a little too late holds a little more, and is
  * delayed less. If it held all that it asks for until it is on time again, it
  * would hold twice as much from then on, and be delayed by nothing.
+ * The measured delay of the whole program decides last: once it is more than
+ * twice what delay_percent allows, the program is *overdue*, and no request
+ * makes a wait, free ones neither, until time has paid for the delay. Ticks are
+ * no exact measure, so free waits are not free always; where many streams
+ * crowd, each such wait is short, and they add up.
+ *
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
  * weir measures. Then lateness does not restrict the rule by place. A small
@@ -90,10 +96,10 @@
  * again, thus moves hardly anything, and grows until it need not. If moves are
  * enough for a request, so that no memory is new, they may be made before
  * earlier moves are paid: the unpaid cost may be as much as the price of the
- * memory, and as the largest budget. A brief wait is paid as a handle that is
- * moved, or as many as could have been moved in its time. With `prefer:memory`
- * moves and brief waits are not rationed if a twelfth more would be held than
- * the peak of live bytes.
+ * memory, and as the largest budget. The cost of a move is what it takes beyond
+ * a new handle, which would be its alternative. A brief wait is paid as the
+ * time that it may take, or took. With `prefer:memory` moves and brief waits
+ * are not rationed if a twelfth more would be held than the peak of live bytes.
  *
  * *Page-locked memory* has a bound: the peak of live bytes and a spare. Within
  * the bound nothing is moved or given back, because new memory is no delay.
@@ -167,6 +173,7 @@ struct request_facts {
 	size_t spare_bytes;  /* if the arena has a bound: its spare */
 	uint64_t elapsed_ns; /* since the program began */
 	uint64_t lost_ns;    /* by the host */
+	uint64_t delayed_ns; /* the program, as far as was measured */
 	uint64_t late_ns;    /* the own lateness of its stream */
 	uint64_t slack_ns;   /* the slack of its stream */
 	bool sees_waits;     /* the program makes waits on its stream */
@@ -183,6 +190,9 @@ enum waits policy_waits(const struct request_facts *facts);
 /* The time that the request's stream is late and that the program has lost, as
  * a multiple of the budget. Above 1 it is too much. */
 double policy_budgets_spent(const struct request_facts *facts);
+
+/* Has the program been delayed so much already that no wait is made? */
+bool policy_is_overdue(const struct request_facts *facts);
 
 /* The longest forecasts of waits that are worth their price. */
 struct wait_prices {
@@ -244,7 +254,8 @@ bool policy_may_wait_briefly(const struct request_facts *facts);
 /* The longest that it waits. */
 uint64_t policy_brief_ns(void);
 
-/* The time that it takes to move so many handles. */
+/* The time that it takes to move so many handles, beyond that of as many new
+ * ones. */
 uint64_t policy_moves_ns(uint64_t handles);
 
 /*

@@ -33,16 +33,16 @@ make_way(struct arena *arena)
 	return !arena->forgotten;
 }
 
-/* Pay for what was done since `begin`: for one handle before it, so that
+/* Pay for what was done since `begin`: for one brief wait before it, so that
  * several threads do not begin at once, and afterwards for the rest. To empty
  * the caches of many threads takes longer than a brief wait. */
 static void
-pay(struct request *r, uint64_t begin, uint64_t handles)
+pay(struct request *r, uint64_t begin, uint64_t waits)
 {
 	struct arena *arena = r->heap->arena;
 
 	arena->moves_paid_ns = policy_pay(arena->moves_paid_ns, begin,
-	    policy_moves_ns(handles), r->options->delay_percent);
+	    policy_brief_ns() * waits, r->options->delay_percent);
 }
 
 /* A poll during which the device's clock stands still, as a simulated one can,

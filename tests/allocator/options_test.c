@@ -44,7 +44,7 @@ static const char *const defaults[][2] = {
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
 	{ "tcache", "64" },
-	{ "handle_mb", "32" },
+	{ "handle_mb", "256" },
 	{ "prefer", "balance" },
 	{ "delay_percent", "1" },
 	{ "decay_ms", "10000" },
@@ -287,10 +287,10 @@ TEST(a_text_with_one_mistake_changes_nothing)
 	EXPECT_STATUS(
 	    weir_options_set("handle_mb:7,max_split_size_mb:100,handle_mb:x"),
 	    WEIR_EINVAL);
-	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("handle_mb", "256", WEIR_OPTION_DEFAULT);
 	expect_value("max_split_size_mb", "unlimited", WEIR_OPTION_DEFAULT);
 	EXPECT_STATUS(weir_options_set("handle_mb:7,unknown:1"), WEIR_EINVAL);
-	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("handle_mb", "256", WEIR_OPTION_DEFAULT);
 }
 
 TEST(spaces_and_empty_items_between_options_mean_nothing)
@@ -356,12 +356,12 @@ TEST(want_of_host_memory_changes_nothing)
 		EXPECT_STATUS(weir_init(), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
 	}
-	expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
+	expect_value("handle_mb", "256", WEIR_OPTION_DEFAULT);
 	for (unsigned long nth = 1; nth <= 2; nth++) {
 		meta_fail(nth, 1);
 		EXPECT_STATUS(weir_options_set("handle_mb:7"), WEIR_EHOSTMEM);
 		meta_fail(0, 0);
-		expect_value("handle_mb", "32", WEIR_OPTION_DEFAULT);
+		expect_value("handle_mb", "256", WEIR_OPTION_DEFAULT);
 	}
 }
 

@@ -113,10 +113,10 @@ list_kinds(int key, const char *text, void *input)
 }
 
 const struct argp argp_generate = { flags, parse_generate_flag, "KIND",
-	"Write a trace of a program that uses several streams to stdout, in "
-	"the form that 'weir replay' plays. The same KIND, seed and number of "
-	"events give the same trace on every machine.\vThe trace continues "
-	"until all work has ended, so it has a few rows more than N.",
+	"Write a trace of a program, most of them with several streams, to "
+	"stdout, in the form that 'weir replay' plays. The same KIND, seed and "
+	"number of events give the same trace on every machine.\vThe trace "
+	"continues until all work has ended, so it has a few rows more than N.",
 	NULL, list_kinds, NULL };
 
 int

@@ -25,6 +25,8 @@ enum {
 	/* Streams that may use one block. */
 	WORK_USES = 4,
 	MIB = 1 << 20,
+	/* The streams of a crowd, the most of an agent. */
+	WORK_CROWD_STREAMS = 16,
 };
 
 struct workload;
@@ -130,8 +132,8 @@ enum work_training {
 	WORK_ALONE = 8,   /* none of these: one stream */
 };
 
-/* An agent that trains a model. It takes 4 stream numbers. These five
- * functions return NULL without memory. */
+/* An agent that trains a model. It takes 4 stream numbers. These functions
+ * return NULL without memory. */
 struct work_agent *work_trainer(
     struct workload *workload, unsigned training, unsigned first_stream);
 /* An agent that serves requests on a stream of its own and on temporary
@@ -150,6 +152,19 @@ struct work_agent *work_offloader(
  * takes 2 stream numbers. */
 struct work_agent *work_loader(
     struct workload *workload, unsigned first_stream);
+/* Agents with one stream. One answers texts whose keys and values grow, one
+ * plays and learns, one recommends, and one has arrays that double. */
+struct work_agent *work_chat(struct workload *workload, unsigned first_stream);
+struct work_agent *work_learner(
+    struct workload *workload, unsigned first_stream);
+struct work_agent *work_recommender(
+    struct workload *workload, unsigned first_stream);
+struct work_agent *work_vectors(
+    struct workload *workload, unsigned first_stream);
+/* An agent that decodes and encodes videos. It takes 4 stream numbers. */
+struct work_agent *work_video(struct workload *workload, unsigned first_stream);
+/* An agent that gives jobs to WORK_CROWD_STREAMS streams. */
+struct work_agent *work_crowd(struct workload *workload, unsigned first_stream);
 
 /* A kind of program. */
 struct workload_kind {
@@ -160,6 +175,9 @@ struct workload_kind {
 	unsigned pipelines;
 	unsigned offloaders;
 	unsigned loaders;
+	/* Makes the sole agent of a program that has none of the above. */
+	struct work_agent *(*sole)(
+	    struct workload *workload, unsigned first_stream);
 };
 
 /* The kind with a name, or at an index from 0; NULL if there is none. */

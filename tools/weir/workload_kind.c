@@ -9,7 +9,7 @@
 
 enum {
 	AGENTS_MAX = 8,
-	/* The most stream numbers that an agent takes. */
+	/* The most stream numbers that an agent takes beside others. */
 	STREAMS = 5,
 };
 
@@ -39,6 +39,24 @@ static const struct workload_kind kinds[] = {
 	{ .name = "loader",
 	    .help = "training; batches are loaded into page-locked memory",
 	    .loaders = 1 },
+	{ .name = "chat",
+	    .help = "answers on one stream; keys and values grow by copies",
+	    .sole = work_chat },
+	{ .name = "rl",
+	    .help = "one stream plays many episodes, then learns from them",
+	    .sole = work_learner },
+	{ .name = "recsys",
+	    .help = "training on one stream; lookups of any number of rows",
+	    .sole = work_recommender },
+	{ .name = "vectors",
+	    .help = "arrays on one stream that double when they are full",
+	    .sole = work_vectors },
+	{ .name = "video",
+	    .help = "videos pass four streams: decode, scale, find, encode",
+	    .sole = work_video },
+	{ .name = "crowd",
+	    .help = "sixteen streams with jobs by turns",
+	    .sole = work_crowd },
 };
 
 const struct workload_kind *
@@ -74,6 +92,8 @@ make_agents(struct workload *workload, const struct workload_kind *kind,
 		agents[n] = work_offloader(workload, (unsigned)n * STREAMS);
 	for (unsigned i = 0; i < kind->loaders; i++, n++)
 		agents[n] = work_loader(workload, (unsigned)n * STREAMS);
+	if (kind->sole != NULL)
+		agents[n++] = kind->sole(workload, 0);
 	return n;
 }
 
@@ -89,13 +109,14 @@ next_agent(struct work_agent *const agents[], size_t n)
 	return next;
 }
 
-/* Let a thread take its next step. */
+/* Let a thread take its next step. It has `n` stream numbers. */
 static void
-act_once(struct work_agent *agent, unsigned first_stream, unsigned repeat)
+act_once(struct work_agent *agent, unsigned first_stream, unsigned n,
+    unsigned repeat)
 {
 	if (repeat > 0 && agent->step % repeat == 0) {
 		agent->step = 0;
-		work_round(&agent->host, first_stream, STREAMS);
+		work_round(&agent->host, first_stream, n);
 	}
 	agent->act(agent);
 	agent->step++;
@@ -108,6 +129,7 @@ workload_run(struct workload *workload, const struct workload_kind *kind,
 	struct work_agent *agents[AGENTS_MAX];
 	size_t n = make_agents(workload, kind, agents);
 	bool made = n > 0;
+	unsigned streams = kind->sole != NULL ? WORK_CROWD_STREAMS : STREAMS;
 	struct progress progress;
 
 	for (size_t i = 0; i < n; i++)
@@ -116,7 +138,7 @@ workload_run(struct workload *workload, const struct workload_kind *kind,
 	while (made && workload_rows(workload) < rows) {
 		size_t i = next_agent(agents, n);
 
-		act_once(agents[i], (unsigned)i * STREAMS, repeat);
+		act_once(agents[i], (unsigned)i * streams, streams, repeat);
 		progress_part(
 		    &progress, "making rows", workload_rows(workload), rows);
 	}

@@ -259,16 +259,14 @@ TEST(an_oversize_block_that_outlives_the_option_is_taken_back_too)
 
 TEST(calls_that_take_and_give_memory_are_counted)
 {
-	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
-	conf("handle_mb:64");
-	void *a = take((size_t)128 * MIB, NULL);
+	void *a = take(16 * MIB, NULL);
 
 	EXPECT_EQ(stats().num_device_alloc, 2);
 	EXPECT_EQ(stats().num_device_free, 0);
 	give(a);
-	give(take((size_t)100 * MIB, NULL));
+	give(take(12 * MIB, NULL));
 	EXPECT_EQ(stats().num_device_alloc, 2);
-	trim((size_t)64 * MIB);
+	trim(8 * MIB);
 	EXPECT_EQ(stats().num_device_free, 1);
 	trim(0);
 	EXPECT_EQ(stats().num_device_free, 2);

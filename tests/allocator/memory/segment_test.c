@@ -206,13 +206,12 @@ TEST(part_of_a_large_free_block_goes_back_and_its_low_end_stays)
 TEST(memory_around_live_blocks_goes_back_as_far_as_handles_reach)
 {
 	device_need_bytes((size_t)64 << 30); /* handles may be of 64 MiB */
-	conf("handle_mb:64");
-	char *a = take((size_t)256 * MIB, NULL);
+	char *a = take((size_t)512 * MIB, NULL);
 
 	give(a);
 	take(2 * MIB, NULL);
 	/* The first handle holds the live block. */
-	EXPECT_EQ(trim(0), 192 * MIB);
+	EXPECT_EQ(trim(0), 448 * MIB);
 	EXPECT_EQ(reserved(), 64 * MIB);
 	expect_healthy();
 }

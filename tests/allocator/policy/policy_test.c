@@ -289,14 +289,14 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 		double delay_percent;
 		uint64_t expected;
 	} rows[] = {
-		{ 5000000, 5000000, 1, 1, 5000000 + 60 * 200 },
-		{ 5000000, 5000000, 10, 1, 5000000 + 600 * 200 },
-		{ 5000000, 5000000, 1, 2, 5000000 + 60 * 100 },
+		{ 5000000, 5000000, 1, 1, 5000000 + 15 * 200 },
+		{ 5000000, 5000000, 10, 1, 5000000 + 150 * 200 },
+		{ 5000000, 5000000, 1, 2, 5000000 + 15 * 100 },
 		/* Debts add up, and credit is bounded. */
-		{ 6000000, 5000000, 1, 1, 6000000 + 60 * 200 },
-		{ 4500000, 5000000, 1, 1, 4500000 + 60 * 200 },
-		{ 1, 50000000, 1, 1, 40000000 + 60 * 200 },
-		{ 0, 500000, 1, 1, 60 * 200 },
+		{ 6000000, 5000000, 1, 1, 6000000 + 15 * 200 },
+		{ 4500000, 5000000, 1, 1, 4500000 + 15 * 200 },
+		{ 1, 50000000, 1, 1, 40000000 + 15 * 200 },
+		{ 0, 500000, 1, 1, 15 * 200 },
 		{ 5000000, 5000000, 1, 0, 5000000 },
 	};
 
@@ -305,6 +305,15 @@ TEST(moves_are_paid_by_the_time_that_they_may_take)
 			      policy_moves_ns(rows[i].handles),
 			      rows[i].delay_percent),
 		    rows[i].expected * 1000);
+}
+
+/* A move costs less than the new handle that it takes the place of; a brief
+ * wait may last as long as that takes. */
+TEST(a_move_costs_what_it_takes_beyond_a_new_handle)
+{
+	EXPECT_EQ(policy_moves_ns(1), 15000);
+	EXPECT_EQ(policy_moves_ns(8), 120000);
+	EXPECT_EQ(policy_brief_ns(), 60000);
 }
 
 /* ---- By price ---------------------------------------------------------- */
@@ -460,6 +469,53 @@ TEST(pressure_begins_later_if_the_budget_is_overspent)
 		facts.held_bytes += MB;
 		EXPECT_EQ(policy_waits(&facts), WAITS_CHEAP);
 	}
+}
+
+/* Twice the delay that the time allows, and that of 0.2 s. */
+TEST(an_overdue_program_makes_no_wait)
+{
+	static const struct {
+		double delay_percent;
+		uint64_t elapsed_ms;
+		uint64_t delayed_us;
+		bool overdue;
+	} rows[] = {
+		{ 1, 0, 2000, false },
+		{ 1, 0, 2001, true },
+		{ 1, 1000, 22000, false },
+		{ 1, 1000, 22001, true },
+		{ 0.1, 1000, 2200, false },
+		{ 0.1, 1000, 2201, true },
+		{ 5, 1000, 110000, false },
+		{ 5, 1000, 110001, true },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts = request_where(9000, 0, 0);
+
+		facts.delay_percent = rows[i].delay_percent;
+		facts.elapsed_ns = rows[i].elapsed_ms * MS;
+		facts.delayed_ns = rows[i].delayed_us * US;
+		EXPECT_EQ(policy_is_overdue(&facts), rows[i].overdue);
+		EXPECT_EQ(policy_waits(&facts),
+		    rows[i].overdue ? WAITS_NONE : WAITS_CHEAP);
+		EXPECT_EQ(
+		    policy_wait_prices(&facts).near_ns == 0, rows[i].overdue);
+		if (rows[i].overdue)
+			EXPECT_EQ(policy_place_price(&facts), 0);
+	}
+}
+
+TEST(an_overdue_program_waits_where_memory_is_preferred_or_a_capture_orders)
+{
+	struct request_facts facts = request_where(9000, 0, 0);
+
+	facts.delayed_ns = UINT64_MAX / 2;
+	facts.prefer = PREFER_MEMORY;
+	EXPECT_EQ(policy_waits(&facts), WAITS_ANY);
+	facts.prefer = PREFER_BALANCE;
+	facts.is_captured = true;
+	EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
 }
 
 TEST(a_program_that_has_no_time_yet_makes_no_cheap_waits_if_it_is_late)

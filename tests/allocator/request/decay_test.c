@@ -33,14 +33,14 @@ TEST(memory_that_has_not_been_used_for_the_time_goes_back)
 	weir_stream a = new_stream();
 
 	conf(options);
-	give(take(64 * MIB, a));
+	give(take(512 * MIB, a));
 	wait_for(0, a);
-	EXPECT_EQ(reserved(), 66 * MIB);
+	EXPECT_EQ(reserved(), 514 * MIB);
 	wait_for(hour - 60 * second, a);
-	EXPECT_EQ(reserved(), 66 * MIB);
+	EXPECT_EQ(reserved(), 514 * MIB);
 	EXPECT_EQ(stats().num_unmap_calls, 0);
 	wait_for(60 * second, a);
-	EXPECT_EQ(reserved(), 66 * MIB); /* a quarter has not passed */
+	EXPECT_EQ(reserved(), 514 * MIB); /* a quarter has not passed */
 	wait_for(hour / 4, a);
 	EXPECT_EQ(reserved(), 2 * MIB);
 	EXPECT_EQ(stats().num_host_waits, 0);
@@ -138,11 +138,11 @@ TEST(nothing_goes_back_if_it_is_off)
 	weir_stream a = new_stream();
 
 	conf("tcache:0,decay_ms:off");
-	give(take(64 * MIB, a));
+	give(take(512 * MIB, a));
 	wait_for(0, a);
 	wait_for(1000 * hour, a);
 	wait_for(1000 * hour, a);
-	EXPECT_EQ(reserved(), 66 * MIB);
+	EXPECT_EQ(reserved(), 514 * MIB);
 	expect_healthy();
 }
 

@@ -700,7 +700,7 @@ TEST(a_small_request_takes_a_large_piece_only_if_nothing_else_is_left)
 	unsigned n = 0;
 
 	conf("tcache:0");
-	char *large = take(32 * MIB, a);
+	char *large = take(256 * (size_t)MIB, a);
 	take(2 * MIB, a);
 	give(large);
 	uint64_t held = reserved();
@@ -738,12 +738,54 @@ TEST(pieces_are_a_small_part_of_a_limit)
 
 	conf("tcache:0");
 	EXPECT_OK(weir_limit_set(0, (size_t)8192 * MIB));
-	take(64 * MIB, a);
-	EXPECT_EQ(stats().num_device_alloc, 64 / 8);
+	take(256 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 256 / 8);
 	EXPECT_OK(weir_limit_set(0, (size_t)2048 * MIB));
-	take(64 * MIB, a);
-	EXPECT_EQ(stats().num_device_alloc, 64 / 8 + 64 / 2);
+	take(256 * MIB, a);
+	EXPECT_EQ(stats().num_device_alloc, 256 / 8 + 256 / 2);
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
+	expect_healthy();
+}
+
+/* A piece is an eighth of the request, but at least 8 MiB; a small block then
+ * pins little, and a large request takes few calls. */
+TEST(pieces_follow_the_request)
+{
+	static const struct {
+		size_t mib;
+		uint64_t pieces;
+	} rows[] = {
+		{ 2, 1 },
+		{ 8, 1 },
+		{ 16, 2 },
+		{ 40, 5 },
+		{ 64, 8 },
+		{ 160, 8 },
+		{ 1024, 8 },
+		{ 2048, 8 },
+		{ 4096, 16 },
+	};
+	uint64_t before = 0;
+
+	device_need_bytes((size_t)140 << 30);
+	conf("tcache:0");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		take(rows[i].mib * MIB, NULL);
+		EXPECT_EQ(stats().num_device_alloc - before, rows[i].pieces);
+		before = stats().num_device_alloc;
+	}
+	expect_healthy();
+}
+
+TEST(no_piece_is_larger_than_the_option_says)
+{
+	device_need_bytes((size_t)140 << 30);
+	conf("tcache:0,handle_mb:32");
+	take((size_t)1024 * MIB, NULL);
+	EXPECT_EQ(stats().num_device_alloc, 32);
+	conf("handle_mb:4");
+	take((size_t)16 * MIB, NULL);
+	EXPECT_EQ(stats().num_device_alloc, 32 + 4);
 	expect_healthy();
 }
 

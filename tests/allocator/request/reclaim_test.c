@@ -971,10 +971,10 @@ TEST(trim_gives_back_all_unused_memory)
 	give(take(16 * MIB, a));
 	void *live = take(4 * MIB, a);
 	give(small);
-	EXPECT_EQ(trim(0), 10 * MIB);
-	EXPECT_EQ(reserved(), 16 * MIB); /* one handle, partly in use */
+	EXPECT_EQ(trim(0), 18 * MIB);
+	EXPECT_EQ(reserved(), 8 * MIB); /* one handle, partly in use */
 	give(live);
-	EXPECT_EQ(trim(0), 16 * MIB);
+	EXPECT_EQ(trim(0), 8 * MIB);
 	EXPECT_EQ(reserved(), 0);
 	EXPECT_EQ(trim(0), 0);
 	expect_healthy();

@@ -57,13 +57,15 @@ kind_name(size_t i)
 TEST(every_kind_is_there)
 {
 	static const char *const names[] = { "serve", "pipeline", "prefetch",
-		"reduce", "mixed", "train", "offload", "loader" };
+		"reduce", "mixed", "train", "offload", "loader", "chat", "rl",
+		"recsys", "vectors", "video", "crowd" };
+	const size_t n = sizeof(names) / sizeof(names[0]);
 
-	for (size_t i = 0; i < 8; i++) {
+	for (size_t i = 0; i < n; i++) {
 		EXPECT_NOT_NULL(workload_kind(names[i]));
 		EXPECT_STR_EQ(kind_name(i), names[i]);
 	}
-	EXPECT_NULL(workload_kind_at(8));
+	EXPECT_NULL(workload_kind_at(n));
 	EXPECT_NULL(workload_kind("sere"));
 }
 
@@ -174,6 +176,19 @@ expect_sound(const struct trace *trace, const char *text)
 	free(s.freed);
 }
 
+/* Does a program of the kind have one stream? */
+static bool
+has_one_stream(const char *kind)
+{
+	static const char *const names[] = { "train", "chat", "rl", "recsys",
+		"vectors" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(kind, names[i]) == 0)
+			return true;
+	return false;
+}
+
 TEST(every_trace_holds_together)
 {
 	for (size_t i = 0; kind_name(i) != NULL; i++) {
@@ -184,7 +199,7 @@ TEST(every_trace_holds_together)
 		EXPECT_STR_EQ(trace.name, kind_name(i));
 		EXPECT_GE(trace.row_count, EVENTS);
 		EXPECT_LT(trace.row_count, 2 * EVENTS);
-		bool alone = strcmp(trace.name, "train") == 0;
+		bool alone = has_one_stream(trace.name);
 		EXPECT_EQ(trace.stream_count == 1, alone);
 		EXPECT_NE(trace.has_records, alone);
 		EXPECT(trace.has_work);
@@ -299,8 +314,8 @@ TEST(uses_elsewhere_outlast_the_free_as_the_host_runs_ahead)
 		struct trace trace;
 		size_t late = 0;
 
-		if (strcmp(kind_name(i), "train") == 0)
-			continue; /* one stream */
+		if (has_one_stream(kind_name(i)))
+			continue;
 		generated(kind_name(i), &trace);
 		for (size_t j = 0; j < trace.row_count; j++) {
 			const struct trace_row *row = &trace.rows[j];
@@ -330,6 +345,112 @@ TEST(temporary_streams_come_and_go_in_serve)
 		if (ends[i] > most)
 			most = ends[i];
 	EXPECT_GT(most, 2);
+	trace_drop(&trace);
+}
+
+/* How many blocks of a trace have this many times the size of the block that is
+ * freed next after them, within `most` rows. */
+static size_t
+count_copies(const struct trace *trace, uint64_t times, size_t most)
+{
+	size_t copies = 0;
+
+	for (size_t i = 0; i + most < trace->row_count; i++) {
+		size_t k = i + 1;
+
+		if (trace->rows[i].action != 'a')
+			continue;
+		while (k < i + most && trace->rows[k].action != 'f')
+			k++;
+		for (size_t j = i; trace->rows[k].action == 'f' && j > 0; j--)
+			if (trace->rows[j - 1].block == trace->rows[k].block &&
+			    trace->rows[j - 1].action == 'a') {
+				copies += trace->rows[i].size ==
+				    times * trace->rows[j - 1].size;
+				break;
+			}
+	}
+	return copies;
+}
+
+TEST(arrays_double_when_they_are_full)
+{
+	struct trace trace;
+
+	generated("vectors", &trace);
+	EXPECT_GT(count_copies(&trace, 2, 4), 50);
+	trace_drop(&trace);
+}
+
+/* A word has 2,048 bytes of each layer's keys for each text of 1 to 8. */
+TEST(keys_grow_by_a_word_of_each_text)
+{
+	enum { WORD = 2048, LAYERS = 6 };
+	size_t grown = 0;
+	uint64_t sizes[2 * LAYERS + 1] = { 0 };
+	struct trace trace;
+
+	generated("chat", &trace);
+	for (size_t i = 0; i < trace.row_count; i++) {
+		uint64_t size = trace.rows[i].size;
+
+		if (trace.rows[i].action != 'a' || size % WORD != 0)
+			continue;
+		for (size_t k = 0; k < 2 * LAYERS; k++)
+			sizes[k] = sizes[k + 1];
+		sizes[2 * LAYERS] = size;
+		grown += size == sizes[2 * LAYERS - 1];
+	}
+	EXPECT_GT(grown, 500);
+	trace_drop(&trace);
+}
+
+TEST(playing_and_learning_need_very_different_blocks)
+{
+	uint64_t largest = 0;
+	size_t small = 0;
+	struct trace trace;
+
+	generated("rl", &trace);
+	for (size_t i = 0; i < trace.row_count; i++) {
+		if (trace.rows[i].action != 'a')
+			continue;
+		small += trace.rows[i].size < MIB;
+		if (trace.rows[i].size > largest)
+			largest = trace.rows[i].size;
+	}
+	EXPECT_GT(largest, 64 * MIB);
+	EXPECT_GT(small, 100);
+	trace_drop(&trace);
+}
+
+TEST(lookups_have_any_number_of_rows)
+{
+	size_t other = 0;
+	size_t allocs = 0;
+	uint64_t last = 0;
+	struct trace trace;
+
+	generated("recsys", &trace);
+	for (size_t i = 0; i < trace.row_count; i++)
+		if (trace.rows[i].action == 'a') {
+			other += trace.rows[i].size != last;
+			last = trace.rows[i].size;
+			allocs++;
+		}
+	EXPECT_GT(other, allocs * 9 / 10);
+	trace_drop(&trace);
+}
+
+TEST(a_crowd_has_sixteen_streams_and_a_video_four)
+{
+	struct trace trace;
+
+	generated("crowd", &trace);
+	EXPECT_EQ(trace.stream_count, 16);
+	trace_drop(&trace);
+	generated("video", &trace);
+	EXPECT_EQ(trace.stream_count, 4);
 	trace_drop(&trace);
 }
 
