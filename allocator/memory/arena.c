@@ -70,6 +70,7 @@ pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 	pool->kind = kind;
 	tree_init(&pool->free, TREE_KEY(struct block, node, run, addr));
 	tree_init(&pool->unmapped, TREE_KEY(struct block, node, size, addr));
+	list_init(&pool->freed);
 }
 
 enum weir_status
@@ -86,7 +87,6 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		pool_init(&heap->pool[kind], heap, (enum pool_kind)kind);
 	idle_init(&heap->idle);
-	list_init(&heap->freed);
 	list_init(&heap->freed_link);
 	list_init(&heap->ended_link);
 	list_push_back(&arena->heaps, &heap->link);
@@ -145,7 +145,7 @@ heap_drop(struct stream_heap *heap)
 		event_release(heap->stream->context, heap->end_event);
 	if (heap->ended && !heap->completed)
 		heap_remove_ended(heap);
-	heap_remove_freed(heap);
+	list_remove(&heap->freed_link);
 	list_remove(&heap->link);
 	arena->streams--;
 	if (arena == arena->main)

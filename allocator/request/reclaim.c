@@ -307,7 +307,7 @@ row_around(struct block *block, uint64_t latest)
 static bool
 is_promoted(const struct arena *arena)
 {
-	return arena->several && arena_promotes(arena);
+	return arena->several && arena_promotes(arena) && !arena->behind;
 }
 
 /* The longest unused block of the index with a free tick up to `latest` whose
@@ -385,6 +385,10 @@ oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
+	if (block == NULL && arena->behind) {
+		arena_promote_all(arena);
+		block = oldest_idle(arena, latest);
+	}
 	if (block == NULL && has_pieces(arena))
 		block = oldest_in_pieces(arena, latest);
 	return block;
@@ -602,6 +606,28 @@ is_free_at_all(const struct block *block)
 	return block_is_in_run(block);
 }
 
+static bool
+pool_holds_in_pieces(const struct pool *pool, unsigned *left)
+{
+	for (struct list *l = pool->freed.next; l != &pool->freed;
+	     l = l->next) {
+		struct block *block = block_of_pending(l);
+		struct span row = { block, block };
+		if (*left == 0)
+			return true;
+		--*left;
+		if (has_completed(block))
+			continue;
+		for (; *left > 0 && is_free_at_all(row.first->prev); --*left)
+			row.first = row.first->prev;
+		for (; *left > 0 && is_free_at_all(row.last->next); --*left)
+			row.last = row.last->next;
+		if (segment_releasable(&row) > 0)
+			return true;
+	}
+	return pool->unlisted;
+}
+
 /* Does the stream hold back memory only together with others? Looks at its
  * freed blocks. If they are too many, assume that it does. */
 static bool
@@ -609,22 +635,9 @@ holds_in_pieces(const struct stream_heap *heap)
 {
 	unsigned left = FREED_ASKED;
 
-	for (struct list *l = heap->freed.next; l != &heap->freed;
-	     l = l->next) {
-		struct block *block = block_of_pending(l);
-		struct span row = { block, block };
-		if (left == 0)
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (pool_holds_in_pieces(&heap->pool[kind], &left))
 			return true;
-		if (has_completed(block))
-			continue;
-		for (; left > 0 && is_free_at_all(row.first->prev); left--)
-			row.first = row.first->prev;
-		for (; left > 0 && is_free_at_all(row.last->next); left--)
-			row.last = row.last->next;
-		left -= left > 0;
-		if (segment_releasable(&row) > 0)
-			return true;
-	}
 	return false;
 }
 
