@@ -4,6 +4,9 @@
  */
 #include "allocator/memory/arena.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
 #include "allocator/memory/idle.h"
@@ -76,12 +79,13 @@ pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 enum weir_status
 heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
-	struct stream_heap *heap = meta_zalloc(sizeof(*heap));
+	struct stream_heap *heap = meta_alloc(sizeof(*heap));
 
 	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for the pools of stream %p",
 		    (void *)stream->handle);
+	memset(heap, 0, offsetof(struct stream_heap, fences));
 	heap->arena = arena;
 	heap->stream = stream_ref(stream);
 	for (int kind = 0; kind < POOL_KINDS; kind++)

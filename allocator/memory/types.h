@@ -230,8 +230,6 @@ struct stream_heap {
 	uint64_t pended_at; /* and of the latest that left a PENDING block */
 	struct list freed_link; /* in arena->having_freed, or none */
 	struct idle_index idle; /* its blocks that could go back */
-	/* Fences that are not met yet, the oldest first. */
-	struct fence fences[FENCES];
 	unsigned fence_count;
 	/* Bytes freed, or allocated by large requests, since the latest fence;
 	 * and the tick of the latest such request. */
@@ -251,6 +249,10 @@ struct stream_heap {
 
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
+
+	/* Fences that are not met yet, the oldest first. They come last,
+	 * because heap_make() leaves them as they are. */
+	struct fence fences[FENCES];
 };
 
 /* The state of decay.c. */

@@ -178,7 +178,7 @@ enum {
 	LARGE_SHARE = 16,
 	LARGE_MIB = 20,
 	SMALL_POWERS = 10,
-	STREAMS_MAX = 1000
+	STREAMS_MAX = 10000
 };
 
 static struct {
@@ -277,8 +277,11 @@ static const struct path paths[] = {
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
 	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },
 	{ "live-1m", NULL, live_pairs, OFF, false, 1000000, 1 },
+	{ "live-1k-4", NULL, live_pairs, OFF, false, 1000, 4 },
+	{ "live-1k-16", NULL, live_pairs, OFF, false, 1000, 16 },
 	{ "live-1k-64", NULL, live_pairs, OFF, false, 1000, 64 },
-	{ "live-1k-1000", NULL, live_pairs, OFF, false, 1000, STREAMS_MAX },
+	{ "live-1k-1000", NULL, live_pairs, OFF, false, 1000, 1000 },
+	{ "live-1k-10000", NULL, live_pairs, OFF, false, 1000, STREAMS_MAX },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
