@@ -27,6 +27,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/lookup.h"
@@ -338,30 +339,47 @@ beyond_reserve(const struct arena *arena)
 	return held > arena->reserve_bytes ? held - arena->reserve_bytes : 0;
 }
 
+/* Are all blocks over a range old? Returns the first of them, or NULL. */
+static struct block *
+old_over(CUdeviceptr addr, size_t size, uint64_t latest)
+{
+	struct block *first = lookup_floor(addr);
+	struct block *b = first;
+
+	while (is_old(b, latest) && b->addr + b->size < addr + size)
+		b = b->next;
+	return is_old(b, latest) ? first : NULL;
+}
+
+static void
+keep_older(struct block **oldest, struct block *block)
+{
+	if (block != NULL &&
+	    (*oldest == NULL || block->freed_at < (*oldest)->freed_at))
+		*oldest = block;
+}
+
 /*
  * The longest unused row none of whose blocks is in the index, because each
  * handle in it lies under several of them. There are such rows only where
- * complete neighbours stay apart: has_pieces(). All blocks are walked.
+ * complete neighbours stay apart: has_pieces(). All handles and driver segments
+ * are walked, which are far fewer than the blocks; of the blocks only those
+ * over handles that begin with old ones.
  */
 static struct block *
 oldest_in_pieces(const struct arena *arena, uint64_t latest)
 {
 	struct block *oldest = NULL;
 
+	for (const struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
+		if (h->pins == 0)
+			keep_older(&oldest, old_over(h->addr, h->size, latest));
 	for (const struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
-		const struct segment *segment =
-		    CONTAINER_OF(l, struct segment, link);
-		for (struct block *b = segment->first; b != NULL; b = b->next) {
-			if (!is_old(b, latest))
-				continue;
-			struct span row = row_around(b, latest);
-			if ((oldest == NULL ||
-				b->freed_at < oldest->freed_at) &&
-			    segment_releasable(&row) > 0)
-				oldest = b;
-			b = row.last;
-		}
+		const struct segment *s = CONTAINER_OF(l, struct segment, link);
+		if (!s->expandable && s->pins == 0)
+			keep_older(&oldest, old_over(s->addr, s->size, latest));
 	}
 	return oldest;
 }
