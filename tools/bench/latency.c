@@ -13,7 +13,7 @@
 #include <weir/stream.h>
 #include <weir/weir.h>
 
-#include "driver/abi.h"
+#include "driver/sim/simcuda.h"
 
 enum {
 	LIVE = 20000, /* small live blocks */
