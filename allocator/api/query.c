@@ -4,24 +4,27 @@
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
 #include "base/os.h"
 #include "base/status.h"
 
-/* Report the neighbouring blocks with memory around a block as its segment. */
+/* Report the memory around a block that is mapped in one piece as its segment.
+ * The handles are far fewer than the blocks. */
 static void
 describe_run(const struct block *block, struct weir_block_info *info)
 {
-	const struct block *first = block;
-	const struct block *last = block;
+	const struct segment *segment = block->segment;
+	CUdeviceptr start = segment->addr;
+	size_t size = segment->size;
 
-	while (first->prev != NULL && block_is_held(first->prev))
-		first = first->prev;
-	while (last->next != NULL && block_is_held(last->next))
-		last = last->next;
-	info->segment = (void *)(uintptr_t)first->addr;
-	info->segment_size = last->addr + last->size - first->addr;
+	if (segment->expandable) {
+		start = block->addr;
+		size = handles_around(segment, start, &start);
+	}
+	info->segment = (void *)(uintptr_t)start;
+	info->segment_size = size > 0 ? size : block->size;
 }
 
 enum weir_status

@@ -244,15 +244,14 @@ keeps_place(
 	return place->claims < CLAIMS;
 }
 
-/* May the calling thread make a cache for this heap, in place of another? */
+/* May the calling thread make a cache for this heap, in place of another?
+ * tcache.h, Note [Places]. */
 static bool
 has_place(const struct stream_heap *heap)
 {
 	const struct arena *arena = heap->arena;
 	const struct tcache *t = tcache_own;
 
-	if (!arena_is_crowded(arena))
-		return true;
 	return !keeps_place(t, t->by_heap[heap->index % TCACHE_WAYS], arena) &&
 	    !keeps_place(t, t->by_handle[tcache_way(tcache_key(heap))], arena);
 }

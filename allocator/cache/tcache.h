@@ -48,15 +48,15 @@
  * Note [Places]
  *
  * A thread finds a cache at a place of its two tables, and streams may share a
- * place. Where an arena has few streams, a stream without a cache takes the
- * place from another one: the thread has turned to that stream. In a crowd
- * (arena_is_crowded()) most requests would do so, and an exchange costs more
- * than the request: the blocks of the cache go to the pool, and its bins are
- * freed. So in a crowd a cache keeps its place, and the pools serve the
- * requests of the other streams. Each of these is a claim to the place, and
- * the cache loses it after CLAIMS of them in which it was not used. Since its
- * thread may not come back for long, a cache that dozes (budget.h) gives its
- * larger blocks to the pool.
+ * place: of 16 streams some mostly do. If a stream without a cache took the
+ * place at once, two streams that are used in turn would take it from each
+ * other for ever, and an exchange costs more than a request: the blocks of the
+ * cache go to the pool, and its bins are freed. So a cache keeps its place, and
+ * the pools serve the requests of the other streams. Each of these is a claim
+ * to the place, and the cache loses it after CLAIMS of them in which it was not
+ * used: the thread has turned to another stream. In a crowd
+ * (arena_is_crowded()) its thread may not come back for long. Therefore a cache
+ * that dozes (budget.h) gives its larger blocks to the pool there.
  *
  * Note [Complete memory]
  *

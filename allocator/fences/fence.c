@@ -328,7 +328,11 @@ fences_poll(struct stream_heap *mine)
 	}
 	questions_end(&questions);
 	status_unmute();
-	arena_promote(arena);
+	/* A device-scope request finds complete memory only there. */
+	if (mine == arena->any_heap)
+		arena_promote_all(arena);
+	else
+		arena_promote(arena);
 }
 
 /* ---- Waits on the device ----------------------------------------------- */

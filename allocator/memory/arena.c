@@ -4,6 +4,9 @@
  */
 #include "allocator/memory/arena.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
 #include "allocator/memory/idle.h"
@@ -70,23 +73,24 @@ pool_init(struct pool *pool, struct stream_heap *owner, enum pool_kind kind)
 	pool->kind = kind;
 	tree_init(&pool->free, TREE_KEY(struct block, node, run, addr));
 	tree_init(&pool->unmapped, TREE_KEY(struct block, node, size, addr));
+	list_init(&pool->freed);
 }
 
 enum weir_status
 heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
-	struct stream_heap *heap = meta_zalloc(sizeof(*heap));
+	struct stream_heap *heap = meta_alloc(sizeof(*heap));
 
 	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for the pools of stream %p",
 		    (void *)stream->handle);
+	memset(heap, 0, offsetof(struct stream_heap, fences));
 	heap->arena = arena;
 	heap->stream = stream_ref(stream);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		pool_init(&heap->pool[kind], heap, (enum pool_kind)kind);
 	idle_init(&heap->idle);
-	list_init(&heap->freed);
 	list_init(&heap->freed_link);
 	list_init(&heap->ended_link);
 	list_push_back(&arena->heaps, &heap->link);
@@ -145,7 +149,7 @@ heap_drop(struct stream_heap *heap)
 		event_release(heap->stream->context, heap->end_event);
 	if (heap->ended && !heap->completed)
 		heap_remove_ended(heap);
-	heap_remove_freed(heap);
+	list_remove(&heap->freed_link);
 	list_remove(&heap->link);
 	arena->streams--;
 	if (arena == arena->main)

@@ -194,14 +194,12 @@ heap_insert_freed(struct stream_heap *heap)
 		heap_note_freed(heap);
 }
 
-/* Append a block to its heap's freed blocks. */
+/* Append a block to its pool's freed blocks. */
 static inline void
 heap_add_freed(struct block *block)
 {
-	struct stream_heap *heap = block->pool->owner;
-
-	list_push_back(&heap->freed, &block->pending.link);
-	heap_insert_freed(heap);
+	list_push_back(&block->pool->freed, &block->pending.link);
+	heap_insert_freed(block->pool->owner);
 }
 
 /* Note that a block of the heap, freed at a tick, becomes pending. A stream
@@ -225,12 +223,22 @@ heap_may_hold_pending(const struct stream_heap *heap)
 	return heap->pended_at > heap->completed_at;
 }
 
-/* Remove a heap that has no freed blocks any more, or is dropped, from
- * arena->having_freed. */
+/* Has the heap freed blocks, in a list or yet to be listed? */
+static inline bool
+heap_has_freed(const struct stream_heap *heap)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (heap->pool[kind].unlisted ||
+		    !list_empty(&heap->pool[kind].freed))
+			return true;
+	return false;
+}
+
+/* Remove a heap that has no freed blocks any more from arena->having_freed. */
 static inline void
 heap_remove_freed(struct stream_heap *heap)
 {
-	if (list_empty(&heap->freed))
+	if (!heap_has_freed(heap))
 		list_remove(&heap->freed_link);
 }
 

@@ -202,6 +202,16 @@ block_count_front(const struct block *front, const struct block *rest)
 
 /* ---- Runs -------------------------------------------------------------- */
 
+void
+block_list_run(struct block *head)
+{
+	const struct pool *pool = head->pool;
+
+	for (struct block *b = head; block_is_of_runs(b, pool); b = b->next)
+		if (b->pool == pool && list_empty(&b->pending.link))
+			heap_add_freed(b);
+}
+
 /* Recompute the run that a block is part of: the first block of its pool stands
  * for it, and no other. */
 static __attribute__((noinline)) void
@@ -232,6 +242,8 @@ refresh_run(struct block *block)
 	}
 	if (head->run == size)
 		return;
+	if (__builtin_expect(pool->unlisted, 0))
+		block_list_run(head);
 	if (head->run > 0)
 		tree_remove(&pool->free, &head->node);
 	head->run = size;

@@ -78,6 +78,9 @@ block_put(struct block *block, enum block_state state)
 /* Remove a FREE or UNMAPPED block from its pool's tree. */
 void block_take(struct block *block);
 
+/* List the blocks of a run that its pool's list of freed blocks lacks. */
+void block_list_run(struct block *head);
+
 /* Move a FREE block of a stream's heap, which is complete, to the heap of
  * WEIR_STREAM_ANY. */
 void block_promote(struct block *block);

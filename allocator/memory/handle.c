@@ -96,6 +96,26 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 	return last->addr + last->size - first->addr;
 }
 
+size_t
+handles_around(
+    const struct segment *segment, CUdeviceptr addr, CUdeviceptr *start)
+{
+	struct handle *first = handle_floor(segment, addr);
+	struct handle *other = first;
+
+	if (first == NULL || first->addr + first->size <= addr)
+		return 0;
+	CUdeviceptr end = first->addr + first->size;
+	while ((other = handle_of_node(tree_next(&other->node))) != NULL &&
+	    other->addr == end)
+		end += other->size;
+	while ((other = handle_of_node(tree_prev(&first->node))) != NULL &&
+	    other->addr + other->size == first->addr)
+		first = other;
+	*start = first->addr;
+	return end - first->addr;
+}
+
 /* The first handle of this segment of the list and those after it. */
 static struct handle *
 first_from(const struct arena *arena, const struct list *l)

@@ -89,6 +89,11 @@ size_t handles_within(const struct segment *segment, CUdeviceptr addr,
 struct handle *handle_first_within(
     const struct segment *segment, CUdeviceptr addr, size_t size);
 
+/* The range of handles around an address that lie side by side. Returns its
+ * size, or 0. */
+size_t handles_around(
+    const struct segment *segment, CUdeviceptr addr, CUdeviceptr *start);
+
 /* Walk all handles of an arena: segment by segment, by address. */
 struct handle *handles_first(const struct arena *arena);
 struct handle *handles_next(const struct handle *handle);

@@ -1,45 +1,84 @@
 /*
  * Moves free blocks that have become complete to the heap of WEIR_STREAM_ANY,
  * where every stream may use them.
+ *
+ * Note [Portions]
+ *
+ * When a second stream comes, or when the work of a stream is seen to be done,
+ * hundreds of thousands of free blocks may be listed or moved. No request pays
+ * for more than a portion of them: it lists the largest runs first, moves the
+ * blocks that were freed first, and leaves the others to the next requests.
+ * Until then arena->behind is set, and complete blocks may be in the heaps of
+ * their streams. A search finds these, too, as far as they are listed. Before
+ * memory goes back because nothing else is left, arena_promote_all() moves the
+ * rest.
+ *
+ * While pool->unlisted is set, the blocks of runs above the place in the tree
+ * that the listing has come to are in pool->freed. A run only rises in the tree
+ * when a block is put into it; that lists all blocks of the run: block.c.
  */
 #include "allocator/memory/promote.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 
-static void
-promote_freed(struct stream_heap *heap)
+/* Blocks that a request lists or moves: a fraction of a millisecond. */
+enum { PORTION = 512 };
+
+/* ---- Listing ------------------------------------------------------------ */
+
+/* The next run to list, or NULL. */
+static struct block *
+next_unlisted(const struct pool *pool)
 {
-	while (!list_empty(&heap->freed)) {
-		struct block *block = block_of_pending(heap->freed.next);
-		if (block->freed_at > heap->completed_at)
+	const struct block key = { .run = pool->listed_run,
+		.addr = pool->listed_addr };
+	struct tree_node *above = tree_lower_bound(&pool->free, &key.node);
+	struct tree_node *next =
+	    above != NULL ? tree_prev(above) : tree_last(&pool->free);
+
+	return next != NULL ? block_of_node(next) : NULL;
+}
+
+/* List the largest runs of a pool that are not listed yet. */
+static void
+list_some(struct pool *pool, size_t *left)
+{
+	struct block *head;
+
+	while (pool->unlisted && *left > 0) {
+		head = next_unlisted(pool);
+		pool->unlisted = head != NULL;
+		if (head == NULL)
 			break;
-		block_promote(block);
+		pool->listed_run = head->run;
+		pool->listed_addr = head->addr;
+		block_list_run(head);
+		--*left;
 	}
 }
 
-/* Enter all free blocks of a heap into the list of its freed blocks. */
 static void
-add_all_freed(struct stream_heap *heap)
+begin_listing(struct stream_heap *heap, size_t *left)
 {
-	for (int kind = 0; kind < POOL_KINDS; kind++) {
+	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
-		for (struct tree_node *n = tree_first(&pool->free); n != NULL;
-		     n = tree_next(n)) {
-			struct span run = block_run(block_of_node(n));
-			for (struct block *b = run.first;; b = b->next) {
-				if (b->pool == pool)
-					heap_add_freed(b);
-				if (b == run.last)
-					break;
-			}
-		}
+		if (pool->free.count == 0)
+			continue;
+		pool->unlisted = true;
+		pool->listed_run = RUN_NONE;
+		pool->listed_addr = 0;
+		list_some(pool, left);
+		heap_insert_freed(heap);
+		heap->arena->behind |= pool->unlisted;
 	}
 }
 
 void
 arena_begin_several(struct arena *arena)
 {
+	size_t left = PORTION;
+
 	if (arena->several)
 		return;
 	arena->several = true;
@@ -48,21 +87,61 @@ arena_begin_several(struct arena *arena)
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap != arena->any_heap)
-			add_all_freed(heap);
+			begin_listing(heap, &left);
 	}
 }
 
-void
-arena_promote(struct arena *arena)
+/* ---- Moving ------------------------------------------------------------- */
+
+/* Move the first blocks of a list that are complete. */
+static void
+promote_freed(struct pool *pool, size_t *left)
 {
+	while (!list_empty(&pool->freed) && *left > 0) {
+		struct block *block = block_of_pending(pool->freed.next);
+		if (block->freed_at > pool->owner->completed_at)
+			break;
+		block_promote(block);
+		--*left;
+	}
+}
+
+/* List and move blocks, the large ones first. */
+static void
+promote_heap(struct stream_heap *heap, bool promotes, size_t *left)
+{
+	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
+		struct pool *pool = &heap->pool[kind];
+		list_some(pool, left);
+		if (promotes)
+			promote_freed(pool, left);
+	}
+	if (!heap_may_hold_pending(heap))
+		heap_remove_freed(heap);
+}
+
+static void
+promote_portion(struct arena *arena, size_t left)
+{
+	bool promotes = arena_promotes(arena);
 	struct stream_heap *next;
 
 	for (struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = next) {
 		next = heap_next_freed(p);
-		if (arena_promotes(arena))
-			promote_freed(p);
-		if (!heap_may_hold_pending(p))
-			heap_remove_freed(p);
+		promote_heap(p, promotes, &left);
 	}
+	arena->behind = left == 0;
+}
+
+void
+arena_promote(struct arena *arena)
+{
+	promote_portion(arena, PORTION);
+}
+
+void
+arena_promote_all(struct arena *arena)
+{
+	promote_portion(arena, SIZE_MAX);
 }

@@ -14,10 +14,13 @@ arena_promotes(const struct arena *arena)
 {
 	return arena == arena->main && arena->kept == 0;
 }
-/* arena_begin_several(): from now on a second stream, or device-scope requests,
- * may use the arena's memory. arena_promote(): move all blocks that are
- * complete. */
+/* From now on a second stream, or device-scope requests, may use the arena's
+ * memory. */
 void arena_begin_several(struct arena *arena);
+
+/* Move a portion of the blocks that are complete, mostly all of them, or sets
+ * arena->behind; move all of them. */
 void arena_promote(struct arena *arena);
+void arena_promote_all(struct arena *arena);
 
 #endif

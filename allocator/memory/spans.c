@@ -5,14 +5,25 @@
  *   is a run by itself
  *   - runs of the request's own heap, which complete blocks may be part of,
  *   from its trees
- *   - free blocks of other streams from the lists heap->freed, and pending
+ *   - free blocks of other streams from the lists pool->freed, and pending
  *   blocks from arena->waiting
  *
- * A block leaves its heap's list as soon as it is seen to be complete, so the
+ * A block leaves its pool's list soon after it is seen to be complete, so the
  * lists are as long as the work that the device still has to do.
  *
  * Each row is reported once: at its first block that is in a list, or else at
  * its run of the request's heap, or else at its complete block.
+ *
+ * Note [Bounded searches]
+ *
+ * A program whose streams are far behind their host may have hundreds of
+ * thousands of blocks in the lists. No search looks at more than SPANS_ASKED of
+ * them, those that were freed first, because they are ready first; and, for a
+ * best fit, at as many runs of the other streams that are large enough, the
+ * smallest first, from their trees. A row that is found in both ways is
+ * reported twice then, which does not matter to a best fit. Where memory must
+ * stay where it is (arena->kept), a request may have no other memory, so there
+ * is no bound.
  */
 #include "allocator/memory/spans.h"
 
@@ -76,11 +87,18 @@ report_listed(struct span_search *search, struct block *block)
 	report_row(search, &span);
 }
 
-static void
+/* Search a list, as far as there are blocks left to look at. Was that all of
+ * it? */
+static bool
 search_list(struct span_search *search, const struct list *list)
 {
-	for (const struct list *l = list->next; l != list; l = l->next)
+	const struct list *l = list->next;
+
+	for (; l != list && search->listed_left > 0; l = l->next) {
 		report_listed(search, block_of_pending((struct list *)l));
+		search->listed_left--;
+	}
+	return l == list;
 }
 
 /* Report the row around a good block of a run, unless it is reported from
@@ -135,6 +153,59 @@ search_pool(struct span_search *search, const struct pool *pool)
 	}
 }
 
+/* Report the rows of a run of another stream that are large enough. */
+static void
+search_other_run(struct span_search *search, struct block *head)
+{
+	struct span run = block_run(head);
+	CUdeviceptr end = run.last->addr + run.last->size;
+
+	for (struct block *b = run.first; b != NULL && b->addr < end;
+	     b = b->next) {
+		struct span span = { b, b };
+		if (!is_searched(search, b))
+			continue;
+		while (is_good(search, span.first->prev))
+			span.first = span.first->prev;
+		while (is_good(search, span.last->next))
+			span.last = span.last->next;
+		report_row(search, &span);
+		b = span.last;
+	}
+}
+
+/* Search the runs of another stream that are large enough, the smallest
+ * first. */
+static void
+search_other_runs(struct span_search *search, const struct pool *pool)
+{
+	const struct block key = { .run = search->least };
+
+	for (struct tree_node *n = tree_lower_bound(&pool->free, &key.node);
+	     n != NULL && search->runs_left > 0; n = tree_next(n)) {
+		struct block *head = block_of_node(n);
+		if (head->run > search->most)
+			break;
+		search_other_run(search, head);
+		search->runs_left--;
+	}
+}
+
+/* Search the memory that another stream has freed. */
+static void
+search_freed(struct span_search *search, const struct stream_heap *heap)
+{
+	for (int kind = 0; kind < POOL_KINDS; kind++) {
+		const struct pool *pool = &heap->pool[kind];
+		if (search->kind != SPANS_OF_ALL_KINDS &&
+		    (int)search->kind != kind)
+			continue;
+		bool all = search_list(search, &pool->freed) && !pool->unlisted;
+		if (!all && search->largest == 0)
+			search_other_runs(search, pool);
+	}
+}
+
 static bool
 may_be_good(const struct block *block)
 {
@@ -186,12 +257,14 @@ spans_find(struct span_search *search)
 {
 	const struct arena *arena = search->mine->arena;
 
+	search->listed_left = arena->kept > 0 ? SIZE_MAX : SPANS_ASKED;
+	search->runs_left = search->listed_left;
 	search_heap(search, search->mine);
 	if (search->mine != arena->any_heap)
 		search_heap(search, arena->any_heap);
 	for (const struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = heap_next_freed(p))
 		if (p != search->mine)
-			search_list(search, &p->freed);
+			search_freed(search, p);
 	search_list(search, &arena->waiting.pending);
 }

@@ -12,8 +12,12 @@
 /*
  * A search for each maximal row of neighbours, in expandable segments, that are
  * all good and have `least` bytes together. Only FREE and PENDING blocks can be
- * good.
+ * good. Of more than SPANS_ASKED blocks that other streams hold back it looks
+ * at some only, except where memory must stay: spans.c, Note [Bounded
+ * searches].
  */
+enum { SPANS_ASKED = 512 };
+
 struct span_search {
 	const struct stream_heap *mine; /* the heap of the request */
 	enum pool_kind kind;            /* or SPANS_OF_ALL_KINDS */
@@ -31,6 +35,10 @@ struct span_search {
 	bool only_idle;
 	/* found() may set it to end the search of the largest runs. */
 	bool has_enough;
+	/* Set by spans_find(): blocks of lists and runs of other streams that
+	 * may still be looked at. */
+	size_t listed_left;
+	size_t runs_left;
 };
 
 void spans_find(struct span_search *search);

@@ -158,6 +158,14 @@ struct pool {
 	struct tree free;          /* runs, by size, then address: best fit */
 	/* By size, then address; heap of WEIR_STREAM_ANY only. */
 	struct tree unmapped;
+	/* FREE blocks, the earliest freed first, where other streams find them;
+	 * unused for WEIR_STREAM_ANY and while arena->several is not set. */
+	struct list freed;
+	/* Not all of them are in the list yet, but those of runs above this
+	 * place in the tree: promote.c, Note [Portions]. */
+	bool unlisted;
+	size_t listed_run;
+	CUdeviceptr listed_addr;
 };
 
 /*
@@ -220,12 +228,8 @@ struct stream_heap {
 	uint64_t completed_at;
 	uint64_t freed_at;  /* the tick of the latest free */
 	uint64_t pended_at; /* and of the latest that left a PENDING block */
-	struct list freed;  /* FREE blocks, the earliest freed first; unused for
-			       WEIR_STREAM_ANY */
 	struct list freed_link; /* in arena->having_freed, or none */
 	struct idle_index idle; /* its blocks that could go back */
-	/* Fences that are not met yet, the oldest first. */
-	struct fence fences[FENCES];
 	unsigned fence_count;
 	/* Bytes freed, or allocated by large requests, since the latest fence;
 	 * and the tick of the latest such request. */
@@ -245,6 +249,10 @@ struct stream_heap {
 
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
+
+	/* Fences that are not met yet, the oldest first. They come last,
+	 * because heap_make() leaves them as they are. */
+	struct fence fences[FENCES];
 };
 
 /* The state of decay.c. */
@@ -319,15 +327,16 @@ struct arena {
 	struct lock lock;
 	struct stream_heap *any_heap;
 	struct list heaps; /* of all streams, and any_heap; by index */
-	/* The heaps with blocks in ->freed or with pending ones, and some that
-	 * had: heap_first_freed(). */
+	/* The heaps with blocks in pool->freed or with pending ones, and some
+	 * that had: heap_first_freed(). */
 	struct list having_freed;
 	struct stream_heap *unfenced; /* has freed so much that a fence is due;
 				       * or NULL */
 	unsigned streams;             /* streams that have a heap */
 	bool several; /* there have been two streams, or device-scope requests:
-			 FREE blocks are in heap->freed, where other streams
+			 FREE blocks are in pool->freed, where other streams
 			 find them */
+	bool behind;  /* promote.c, Note [Portions] */
 	uint64_t heaps_made;
 	struct list segments;
 	struct list ranges; /* those of them that are expandable */

@@ -48,6 +48,17 @@ in_tree(const struct tree *tree, struct block *block)
 	return tree_lower_bound(tree, &block->node) == &block->node;
 }
 
+/* Is the block of a run that is yet to be listed? */
+static bool
+is_unlisted(const struct block *b)
+{
+	const struct pool *pool = b->pool;
+
+	return pool->unlisted && list_empty(&b->pending.link) && b->run > 0 &&
+	    (b->run < pool->listed_run ||
+		(b->run == pool->listed_run && b->addr < pool->listed_addr));
+}
+
 static void
 check_place(struct check *check, struct block *b)
 {
@@ -65,7 +76,7 @@ check_place(struct check *check, struct block *b)
 	    b->addr);
 	/* Otherwise searches would not find the block: spans.c. */
 	CHECK(check, "I-6",
-	    block_state(b) != BLOCK_FREE ||
+	    block_state(b) != BLOCK_FREE || is_unlisted(b) ||
 		list_empty(&b->pending.link) ==
 		    (!b->arena->several || block_is_complete(b)),
 	    b->addr);
@@ -483,7 +494,7 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	}
 	CHECK(check, "I-6", in_heap == 0, 0);
 	CHECK(check, "I-6",
-	    list_empty(&heap->freed) || !list_empty(&heap->freed_link), 0);
+	    !heap_has_freed(heap) || !list_empty(&heap->freed_link), 0);
 	CHECK(check, "I-6",
 	    !heap_may_hold_pending(heap) || !list_empty(&heap->freed_link), 0);
 	CHECK(check, "I-6",

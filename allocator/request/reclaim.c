@@ -27,6 +27,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/lookup.h"
@@ -307,7 +308,7 @@ row_around(struct block *block, uint64_t latest)
 static bool
 is_promoted(const struct arena *arena)
 {
-	return arena->several && arena_promotes(arena);
+	return arena->several && arena_promotes(arena) && !arena->behind;
 }
 
 /* The longest unused block of the index with a free tick up to `latest` whose
@@ -338,30 +339,47 @@ beyond_reserve(const struct arena *arena)
 	return held > arena->reserve_bytes ? held - arena->reserve_bytes : 0;
 }
 
+/* Are all blocks over a range old? Returns the first of them, or NULL. */
+static struct block *
+old_over(CUdeviceptr addr, size_t size, uint64_t latest)
+{
+	struct block *first = lookup_floor(addr);
+	struct block *b = first;
+
+	while (is_old(b, latest) && b->addr + b->size < addr + size)
+		b = b->next;
+	return is_old(b, latest) ? first : NULL;
+}
+
+static void
+keep_older(struct block **oldest, struct block *block)
+{
+	if (block != NULL &&
+	    (*oldest == NULL || block->freed_at < (*oldest)->freed_at))
+		*oldest = block;
+}
+
 /*
  * The longest unused row none of whose blocks is in the index, because each
  * handle in it lies under several of them. There are such rows only where
- * complete neighbours stay apart: has_pieces(). All blocks are walked.
+ * complete neighbours stay apart: has_pieces(). All handles and driver segments
+ * are walked, which are far fewer than the blocks; of the blocks only those
+ * over handles that begin with old ones.
  */
 static struct block *
 oldest_in_pieces(const struct arena *arena, uint64_t latest)
 {
 	struct block *oldest = NULL;
 
+	for (const struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
+		if (h->pins == 0)
+			keep_older(&oldest, old_over(h->addr, h->size, latest));
 	for (const struct list *l = arena->segments.next; l != &arena->segments;
 	     l = l->next) {
-		const struct segment *segment =
-		    CONTAINER_OF(l, struct segment, link);
-		for (struct block *b = segment->first; b != NULL; b = b->next) {
-			if (!is_old(b, latest))
-				continue;
-			struct span row = row_around(b, latest);
-			if ((oldest == NULL ||
-				b->freed_at < oldest->freed_at) &&
-			    segment_releasable(&row) > 0)
-				oldest = b;
-			b = row.last;
-		}
+		const struct segment *s = CONTAINER_OF(l, struct segment, link);
+		if (!s->expandable && s->pins == 0)
+			keep_older(&oldest, old_over(s->addr, s->size, latest));
 	}
 	return oldest;
 }
@@ -385,6 +403,10 @@ oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
+	if (block == NULL && arena->behind) {
+		arena_promote_all(arena);
+		block = oldest_idle(arena, latest);
+	}
 	if (block == NULL && has_pieces(arena))
 		block = oldest_in_pieces(arena, latest);
 	return block;
@@ -602,6 +624,28 @@ is_free_at_all(const struct block *block)
 	return block_is_in_run(block);
 }
 
+static bool
+pool_holds_in_pieces(const struct pool *pool, unsigned *left)
+{
+	for (struct list *l = pool->freed.next; l != &pool->freed;
+	     l = l->next) {
+		struct block *block = block_of_pending(l);
+		struct span row = { block, block };
+		if (*left == 0)
+			return true;
+		--*left;
+		if (has_completed(block))
+			continue;
+		for (; *left > 0 && is_free_at_all(row.first->prev); --*left)
+			row.first = row.first->prev;
+		for (; *left > 0 && is_free_at_all(row.last->next); --*left)
+			row.last = row.last->next;
+		if (segment_releasable(&row) > 0)
+			return true;
+	}
+	return pool->unlisted;
+}
+
 /* Does the stream hold back memory only together with others? Looks at its
  * freed blocks. If they are too many, assume that it does. */
 static bool
@@ -609,22 +653,9 @@ holds_in_pieces(const struct stream_heap *heap)
 {
 	unsigned left = FREED_ASKED;
 
-	for (struct list *l = heap->freed.next; l != &heap->freed;
-	     l = l->next) {
-		struct block *block = block_of_pending(l);
-		struct span row = { block, block };
-		if (left == 0)
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		if (pool_holds_in_pieces(&heap->pool[kind], &left))
 			return true;
-		if (has_completed(block))
-			continue;
-		for (; left > 0 && is_free_at_all(row.first->prev); left--)
-			row.first = row.first->prev;
-		for (; left > 0 && is_free_at_all(row.last->next); left--)
-			row.last = row.last->next;
-		left -= left > 0;
-		if (segment_releasable(&row) > 0)
-			return true;
-	}
 	return false;
 }
 

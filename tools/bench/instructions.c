@@ -2,7 +2,8 @@
  * Many runs of one path of weir, for a tool that counts instructions.
  *
  *	weir-bench-instructions PATH N
- *	weir-bench-instructions latency-KIND 1	one call; print driver calls
+ *	weir-bench-instructions latency-KIND N	one call with N times as many
+ *						blocks; print driver calls, time
  *	weir-bench-instructions --machine	print machine and compiler
  *
  * callgrind counts the instructions of bench_measured(); see
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 #include <weir/host.h>
 #include <weir/stream.h>
@@ -176,7 +178,7 @@ enum {
 	LARGE_SHARE = 16,
 	LARGE_MIB = 20,
 	SMALL_POWERS = 10,
-	STREAMS_MAX = 1000
+	STREAMS_MAX = 10000
 };
 
 static struct {
@@ -275,8 +277,11 @@ static const struct path paths[] = {
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
 	{ "live-100k", NULL, live_pairs, OFF, false, 100000, 1 },
 	{ "live-1m", NULL, live_pairs, OFF, false, 1000000, 1 },
+	{ "live-1k-4", NULL, live_pairs, OFF, false, 1000, 4 },
+	{ "live-1k-16", NULL, live_pairs, OFF, false, 1000, 16 },
 	{ "live-1k-64", NULL, live_pairs, OFF, false, 1000, 64 },
-	{ "live-1k-1000", NULL, live_pairs, OFF, false, 1000, STREAMS_MAX },
+	{ "live-1k-1000", NULL, live_pairs, OFF, false, 1000, 1000 },
+	{ "live-1k-10000", NULL, live_pairs, OFF, false, 1000, STREAMS_MAX },
 };
 
 void bench_measured(void (*run)(unsigned long n), unsigned long n);
@@ -411,21 +416,26 @@ reset_stats(void)
 
 /* Measure one call of a kind, and print its driver calls. */
 static int
-measure_latency(const struct latency *kind)
+measure_latency(const struct latency *kind, unsigned long times)
 {
+	struct timespec from;
+	struct timespec to;
+
 	if (weir_options_set(kind->conf) != WEIR_OK ||
-	    weir_set_device(0) != WEIR_OK ||
-	    weir_stream_create(0, 0, &stream) != WEIR_OK ||
-	    !latency_begin(kind, stream))
+	    weir_set_device(0) != WEIR_OK || !latency_begin(kind, times))
 		return print_failure("cannot begin");
 	if (!find_driver())
 		return print_failure("no simulated driver");
 	uint64_t before = latency_driver_calls(driver.calls);
+	clock_gettime(CLOCK_MONOTONIC, &from);
 	measured(kind->run, 1);
+	clock_gettime(CLOCK_MONOTONIC, &to);
 	uint64_t calls = latency_driver_calls(driver.calls) - before;
 	if (!kind->is_right())
 		return print_failure("the call has not done its work");
-	printf("%llu driver calls\n", (unsigned long long)calls);
+	printf("%llu driver calls\n%.0f us\n", (unsigned long long)calls,
+	    (double)(to.tv_sec - from.tv_sec) * 1e6 +
+		(double)(to.tv_nsec - from.tv_nsec) / 1e3);
 	return 0;
 }
 
@@ -435,7 +445,7 @@ main(int argc, char **argv)
 	const struct latency *kind = argc == 3 ? latency_find(argv[1]) : NULL;
 
 	if (kind != NULL)
-		return measure_latency(kind);
+		return measure_latency(kind, strtoul(argv[2], NULL, 10));
 	const struct path *path = argc == 3 ? path_find(argv[1]) : NULL;
 	unsigned long n = path != NULL ? strtoul(argv[2], NULL, 10) : 0;
 

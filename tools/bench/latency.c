@@ -5,11 +5,15 @@
  */
 #include "tools/bench/latency.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include <weir/stream.h>
 #include <weir/weir.h>
+
+#include "driver/sim/simcuda.h"
 
 enum {
 	LIVE = 20000, /* small live blocks */
@@ -19,13 +23,17 @@ enum {
 	LARGE = 64 << 20,
 	/* Decay looks at the clock once in so many requests. */
 	REQUESTS = 64,
-	DECAY_MS = 200
+	DECAY_MS = 200,
+	STREAMS = 16
 };
 
 static struct {
 	weir_stream stream;
-	void *live[LIVE];
-	void *spans[2 * SPANS];
+	weir_stream streams[STREAMS]; /* the first is `stream` */
+	size_t live_count;
+	size_t span_count;
+	void **live;
+	void **spans; /* twice as many */
 	void *result;
 	size_t keep;
 	struct weir_stats before;
@@ -47,15 +55,52 @@ nap(unsigned ms)
 	    NULL);
 }
 
+/* Allocate blocks of one size, on one stream after the other. */
 static bool
-make_live(void)
+make_blocks(void **blocks, size_t count, size_t size, unsigned streams)
+{
+	bool good = blocks != NULL;
+
+	for (size_t i = 0; i < count && good; i++) {
+		blocks[i] = weir_malloc(size, state.streams[i % streams]);
+		good = blocks[i] != NULL;
+	}
+	return good;
+}
+
+/* Free every second block, so that they stay apart. */
+static void
+free_half(void *const *blocks, size_t count, unsigned streams)
+{
+	for (size_t i = 0; i < count; i++)
+		if (i / streams % 2 == 0)
+			weir_free(blocks[i]);
+}
+
+static bool
+is_prepared(unsigned streams)
 {
 	bool good = true;
 
-	for (size_t i = 0; i < LIVE; i++) {
-		state.live[i] = weir_malloc(LIVE_SIZE, state.stream);
-		good = good && state.live[i] != NULL;
-	}
+	for (unsigned i = 0; i < streams; i++)
+		good = good &&
+		    weir_stream_synchronize(state.streams[i]) == WEIR_OK;
+	return good && read_stats(&state.before);
+}
+
+static bool
+make_live(unsigned streams)
+{
+	return make_blocks(state.live, state.live_count, LIVE_SIZE, streams);
+}
+
+static bool
+make_spans_of(unsigned streams)
+{
+	bool good =
+	    make_blocks(state.spans, 2 * state.span_count, SPAN, streams);
+
+	free_half(state.spans, good ? 2 * state.span_count : 0, streams);
 	return good;
 }
 
@@ -63,16 +108,7 @@ make_live(void)
 static bool
 make_spans(void)
 {
-	bool good = make_live();
-
-	for (size_t i = 0; i < 2 * (size_t)SPANS; i++) {
-		state.spans[i] = weir_malloc(SPAN, state.stream);
-		good = good && state.spans[i] != NULL;
-	}
-	for (size_t i = 0; i < 2 * (size_t)SPANS; i += 2)
-		weir_free(state.spans[i]);
-	return good && weir_stream_synchronize(state.stream) == WEIR_OK &&
-	    read_stats(&state.before);
+	return make_live(1) && make_spans_of(1) && is_prepared(1);
 }
 
 static size_t
@@ -114,8 +150,8 @@ static void
 run_free(unsigned long n)
 {
 	(void)n;
-	weir_free(state.spans[SPANS + 1]);
-	state.result = state.spans[SPANS + 1];
+	weir_free(state.spans[state.span_count + 1]);
+	state.result = state.spans[state.span_count + 1];
 }
 
 /* ---- New memory, where many pieces have left holes ----------------------- */
@@ -135,12 +171,12 @@ run_grow(unsigned long n)
 
 /* ---- Memory moved together, at the limit --------------------------------- */
 
+static bool limit_to_held(void);
+
 static bool
 prepare_limit(void)
 {
-	return make_spans() &&
-	    weir_limit_set(0, state.before.reserved_bytes.all.current) ==
-	    WEIR_OK;
+	return make_spans() && limit_to_held();
 }
 
 static void
@@ -162,16 +198,25 @@ run_too_large(unsigned long n)
 
 /* As much is unused, but in pieces that a live block holds. */
 static bool
+limit_to_held(void)
+{
+	return weir_limit_set(0, state.before.reserved_bytes.all.current) ==
+	    WEIR_OK;
+}
+
+static bool
+make_pieces(unsigned streams)
+{
+	bool good = make_live(streams);
+
+	free_half(state.live, good ? state.live_count : 0, streams);
+	return good && is_prepared(streams);
+}
+
+static bool
 prepare_pieces(void)
 {
-	bool good = make_live();
-
-	for (size_t i = 0; i < LIVE; i += 2)
-		weir_free(state.live[i]);
-	return good && weir_stream_synchronize(state.stream) == WEIR_OK &&
-	    read_stats(&state.before) &&
-	    weir_limit_set(0, state.before.reserved_bytes.all.current) ==
-	    WEIR_OK;
+	return make_pieces(1) && limit_to_held();
 }
 
 static void
@@ -207,7 +252,7 @@ has_decayed(void)
 {
 	uint64_t spans = unmapped();
 
-	return spans > 0 && spans < SPANS;
+	return spans > 0 && spans < state.span_count;
 }
 
 static bool
@@ -235,7 +280,84 @@ has_trimmed_one(void)
 static bool
 has_trimmed_all(void)
 {
-	return unmapped() >= SPANS;
+	return unmapped() >= state.span_count;
+}
+
+/* ---- Several streams ----------------------------------------------------- */
+
+/* Keep a stream busy for longer than the measurement lasts. */
+static bool
+keep_busy(weir_stream stream, void *block)
+{
+	enum { SECONDS = 1000 };
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	CUresult (*delay)(CUstream, uint64_t);
+	CUresult (*fill)(CUdeviceptr, unsigned char, size_t, CUstream);
+	void *found[2] = { NULL, NULL };
+
+	if (library != NULL) {
+		found[0] = dlsym(library, "simcuda_delay_next");
+		found[1] = dlsym(library, "cuMemsetD8Async");
+	}
+	if (found[0] == NULL || found[1] == NULL)
+		return false;
+	memcpy(&delay, &found[0], sizeof(found[0]));
+	memcpy(&fill, &found[1], sizeof(found[1]));
+	return delay(stream, (uint64_t)SECONDS * 1000000000) == CUDA_SUCCESS &&
+	    fill((CUdeviceptr)(uintptr_t)block, 0, 1, stream) == CUDA_SUCCESS;
+}
+
+/* All unused memory is of one stream, which has been idle since. */
+static bool
+prepare_second(void)
+{
+	return make_pieces(1);
+}
+
+static void
+run_small(unsigned long n)
+{
+	(void)n;
+	state.result = weir_malloc(LIVE_SIZE, state.streams[STREAMS - 1]);
+}
+
+/* The second stream has made its first request. */
+static bool
+prepare_next(void)
+{
+	return make_pieces(1) &&
+	    weir_malloc(LIVE_SIZE, state.streams[1]) != NULL;
+}
+
+/* The streams are busy with work before the frees. */
+static bool
+prepare_busy(void)
+{
+	bool good = make_live(STREAMS) &&
+	    make_blocks(state.spans, 2 * state.span_count, SPAN, STREAMS);
+
+	for (unsigned i = 0; i + 1 < STREAMS && good; i++)
+		good = keep_busy(state.streams[i], state.spans[i]);
+	if (!good)
+		return false;
+	free_half(state.live, state.live_count, STREAMS);
+	free_half(state.spans, 2 * state.span_count, STREAMS);
+	return read_stats(&state.before);
+}
+
+static void
+run_beside(unsigned long n)
+{
+	(void)n;
+	state.result = weir_malloc(LARGE, state.streams[STREAMS - 1]);
+}
+
+/* The spans of sixteen idle streams, at the limit. */
+static bool
+prepare_crowd(void)
+{
+	return make_live(STREAMS) && make_spans_of(STREAMS) &&
+	    is_prepared(STREAMS) && limit_to_held();
 }
 
 /* ---- Statistics ---------------------------------------------------------- */
@@ -245,6 +367,18 @@ run_stats(unsigned long n)
 {
 	(void)n;
 	state.result = read_stats(&state.stats) ? &state : NULL;
+}
+
+static void
+run_info(unsigned long n)
+{
+	struct weir_block_info info = { .struct_size = sizeof(info) };
+
+	(void)n;
+	state.result = weir_block_info(
+			   state.live[state.live_count / 2], &info) == WEIR_OK ?
+	    info.segment :
+	    NULL;
 }
 
 static const char plain[] = "tcache:0,decay_ms:off";
@@ -265,6 +399,17 @@ static const struct latency kinds[] = {
 	/* All 2,000 spans. */
 	{ "latency-trim-all", plain, make_spans, run_trim, has_trimmed_all },
 	{ "latency-stats", plain, make_spans, run_stats, has_result },
+	{ "latency-info", plain, make_spans, run_info, has_result },
+	/* The first and second request of a second stream. */
+	{ "latency-second", plain, prepare_second, run_small, has_result },
+	{ "latency-next", plain, prepare_next, run_small, has_result },
+	/* Beside 15 busy streams with freed memory. */
+	{ "latency-busy-small", plain, prepare_busy, run_small, has_result },
+	{ "latency-busy", plain, prepare_busy, run_beside, has_result },
+	/* With 16 idle streams. */
+	{ "latency-crowd", plain, prepare_crowd, run_large, has_result },
+	{ "latency-crowd-fail", plain, prepare_crowd, run_too_large,
+	    has_no_result },
 };
 
 const struct latency *
@@ -277,9 +422,16 @@ latency_find(const char *name)
 }
 
 bool
-latency_begin(const struct latency *kind, weir_stream stream)
+latency_begin(const struct latency *kind, unsigned long times)
 {
-	state.stream = stream;
+	state.live_count = times * LIVE;
+	state.span_count = times * SPANS;
+	state.live = calloc(state.live_count, sizeof(*state.live));
+	state.spans = calloc(2 * state.span_count, sizeof(*state.spans));
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (weir_stream_create(0, 0, &state.streams[i]) != WEIR_OK)
+			return false;
+	state.stream = state.streams[0];
 	return kind->prepare();
 }
 

@@ -21,8 +21,9 @@ struct latency {
 /* The kind of a name, or NULL. */
 const struct latency *latency_find(const char *name);
 
-/* Make the live blocks and the unused memory. */
-bool latency_begin(const struct latency *kind, weir_stream stream);
+/* Make the live blocks and the unused memory: 20,000 blocks and 2,000 spans, so
+ * many times. */
+bool latency_begin(const struct latency *kind, unsigned long times);
 
 /* The driver calls so far, by a function that counts those of one name. */
 uint64_t latency_driver_calls(uint64_t (*calls)(const char *entry));

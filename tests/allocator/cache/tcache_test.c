@@ -345,14 +345,29 @@ share_a_place(weir_stream out[2], bool crowd)
 	EXPECT_GT(cached(out[0]), 0);
 }
 
-TEST(with_few_streams_the_latest_gets_the_place_of_a_cache)
+TEST(the_stream_that_is_in_use_soon_gets_the_place_of_a_cache)
 {
 	weir_stream stream[2];
 
 	share_a_place(stream, false);
-	give(take(4 * KIB, stream[1]));
+	for (int i = 0; i < 64; i++)
+		give(take(4 * KIB, stream[1]));
 	EXPECT_EQ(cached(stream[0]), 0);
 	EXPECT_GT(cached(stream[1]), 0);
+	expect_healthy();
+}
+
+TEST(streams_that_are_used_in_turn_do_not_take_a_place_from_each_other)
+{
+	weir_stream stream[2];
+
+	share_a_place(stream, false);
+	for (int i = 0; i < 200; i++) {
+		give(take(4 * KIB, stream[0]));
+		EXPECT_GT(cached(stream[0]), 0);
+		give(take(4 * KIB, stream[1]));
+		EXPECT_EQ(cached(stream[1]), 0);
+	}
 	expect_healthy();
 }
 
@@ -520,6 +535,8 @@ TEST(the_primary_context_s_default_stream_is_meant_in_any_context)
 	EXPECT_EQ(create(&other, 0, 0), CUDA_SUCCESS);
 	EXPECT_EQ(driver->cuCtxGetCurrent(&context), CUDA_SUCCESS);
 	EXPECT_EQ(context, other);
+	for (int i = 0; i < 64; i++) /* it gets the place of a cache */
+		give(take(3000, NULL));
 	void *of_other = take(3000, NULL);
 	give(block);
 	/* This thread's latest cache is that of the other's default stream. */

@@ -40,7 +40,8 @@ build(size_t size, bool expandable)
 		owners[i].arena = &arena;
 		owners[i].stream = &streams[i];
 		owners[i].blocks = 0;
-		list_init(&owners[i].freed);
+		for (int kind = 0; kind < POOL_KINDS; kind++)
+			list_init(&owners[i].pool[kind].freed);
 		list_init(&owners[i].freed_link);
 		pool(i)->owner = &owners[i];
 		pool(i)->kind = POOL_LARGE;
@@ -385,7 +386,7 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 	EXPECT_EQ(segment.first->run, 16 * MIB);
 	EXPECT_NULL(segment.first->next);
 	EXPECT_EQ(pool(0)->free.count, 0);
-	EXPECT_EQ(list_empty(&owners[0].freed), true);
+	EXPECT_EQ(list_empty(&pool(0)->freed), true);
 	EXPECT_EQ(owners[0].blocks, 0);
 	EXPECT_EQ(owners[2].blocks, 1);
 	arena.streams = 0;

@@ -635,6 +635,81 @@ TEST(a_driver_segment_the_driver_will_not_give_changes_nothing)
 	expect_healthy();
 }
 
+/* ---- As many blocks as the driver gives ---------------------------------- */
+
+enum { BLOCKS_MOST = 16 << 10 };
+
+/* Allocate blocks of one size until there is no more memory, and free them.
+ * Returns how many there were. */
+static size_t
+fill_by_driver(size_t size)
+{
+	static CUdeviceptr blocks[BLOCKS_MOST];
+	size_t n = 0;
+
+	while (n < BLOCKS_MOST &&
+	    device_driver()->cuMemAlloc(&blocks[n], size) == CUDA_SUCCESS)
+		n++;
+	for (size_t i = 0; i < n; i++)
+		EXPECT_EQ(device_driver()->cuMemFree(blocks[i]), CUDA_SUCCESS);
+	return n;
+}
+
+static size_t
+fill_by_weir(size_t size, weir_stream stream)
+{
+	static void *blocks[BLOCKS_MOST];
+	size_t n = 0;
+
+	while (
+	    n < BLOCKS_MOST && (blocks[n] = weir_malloc(size, stream)) != NULL)
+		n++;
+	for (size_t i = 0; i < n; i++)
+		give(blocks[i]);
+	trim(0);
+	return n;
+}
+
+/* Compare for sizes from 1 to 64 MiB, whole ones and others. */
+static void
+expect_as_many(size_t bytes, size_t least, weir_stream stream)
+{
+	size_t size = least;
+
+	EXPECT_EQ(
+	    sim()->set_memory(0, sim()->memory_used(0) + bytes), CUDA_SUCCESS);
+	for (unsigned i = 0; size <= (size_t)64 * MIB; i++) {
+		size_t n = fill_by_driver(size);
+		EXPECT_GE(fill_by_weir(size, stream), n);
+		size += i % 3 == 0 ? MIB / 2 : size / 8 / 512 * 512;
+	}
+}
+
+static void
+expect_as_many_on_devices(weir_stream stream)
+{
+	device_need_sim("devices of several sizes");
+	give(take(512, stream));
+	trim(0);
+	expect_as_many((size_t)64 * MIB, MIB, stream);
+	expect_as_many((size_t)100 * MIB, MIB + 512, stream);
+	expect_as_many((size_t)1 << 30, 3 * MIB, stream);
+	expect_as_many((size_t)5 << 30, 6 * MIB, stream);
+	expect_as_many((size_t)15 << 30, 8 * MIB, stream);
+	expect_healthy();
+}
+
+TEST(memory_of_every_stream_is_for_as_many_blocks_as_the_driver_has)
+{
+	expect_as_many_on_devices(WEIR_STREAM_ANY);
+}
+
+TEST(memory_that_is_not_mapped_is_for_as_many_blocks_as_the_driver_has)
+{
+	conf("expandable_segments:False");
+	expect_as_many_on_devices(new_stream());
+}
+
 /* ---- While the driver is called ---------------------------------------- */
 
 static struct block *

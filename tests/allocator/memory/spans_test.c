@@ -222,3 +222,27 @@ TEST(indices_find_the_same_as_a_walk_where_no_stream_waits)
 {
 	compare_in_program("tcache:0,prefer:speed", STREAMS);
 }
+
+/* The blocks that were freed first are looked at first, and of the others those
+ * that are large enough. */
+TEST(a_request_finds_a_large_block_behind_very_many_freed_ones)
+{
+	static char *blocks[2 * SPANS_ASKED];
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	size_t size = (size_t)40 * MIB;
+
+	take(512, b);
+	for (size_t i = 0; i < 2 * SPANS_ASKED; i++)
+		blocks[i] = take(2 * MIB, a);
+	char *large = take(size, a);
+	take(2 * MIB, a);
+	busy(a, LATE_MS);
+	for (size_t i = 0; i < 2 * SPANS_ASKED; i += 2)
+		give(blocks[i]);
+	give(large);
+	EXPECT_OK(weir_stream_wait_stream(b, a));
+	EXPECT_EQ(take(size, b), large);
+	EXPECT_EQ(is_done(a), false);
+	expect_healthy();
+}

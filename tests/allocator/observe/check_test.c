@@ -346,11 +346,29 @@ TEST(i_6_free_memory_that_no_search_of_other_streams_finds_is_found)
 
 	/* A second stream has memory here, the idle block. */
 	give(take(4 * MIB, new_stream()));
-	struct list *freed = &s.idle->pool->owner->freed;
+	struct list *freed = &s.idle->pool->freed;
 	EXPECT_EQ(list_empty(&s.idle->pending.link), false);
 	list_remove(&s.idle->pending.link);
 	expect_fault("I-6");
 	list_push_back(freed, &s.idle->pending.link);
+	expect_healthy();
+}
+
+TEST(i_6_free_memory_that_the_listing_has_passed_is_found)
+{
+	struct scene s = arrange();
+
+	give(take(4 * MIB, new_stream()));
+	struct pool *pool = s.idle->pool;
+	list_remove(&s.idle->pending.link);
+	pool->unlisted = true;
+	pool->listed_run = s.idle->run;
+	pool->listed_addr = s.idle->addr;
+	expect_fault("I-6");
+	pool->listed_addr++; /* it is yet to come */
+	expect_healthy();
+	pool->unlisted = false;
+	list_push_back(&pool->freed, &s.idle->pending.link);
 	expect_healthy();
 }
 
