@@ -215,8 +215,7 @@ cuPointerSetAttribute(
 	    (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
 		range == NULL || range->released))
 		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS && range->kind == RANGE_MAPPING &&
-	    range_is_host(range))
+	if (code == CUDA_SUCCESS && range->kind == RANGE_MAPPING)
 		code = CUDA_ERROR_NOT_SUPPORTED;
 	if (code == CUDA_SUCCESS)
 		range->sync_memops = *(const unsigned char *)value != 0;

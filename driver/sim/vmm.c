@@ -427,16 +427,15 @@ cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
 	return gate_leave(code);
 }
 
-/* Memory that is not mapped by handles is open to its own device, and
- * page-locked memory to all. */
+/* Of memory that is not mapped by handles the driver names no access. */
 static unsigned long long
 access_of(const struct range *range, const CUmemLocation *location)
 {
 	uint32_t bit = bit_of(location);
-	bool own = range_is_host(range) || range->phys == NULL ||
-	    range->phys->device == store_of(location);
 
-	if (range->kind == RANGE_MAPPING ? (range->can_write & bit) != 0 : own)
+	if (range->kind != RANGE_MAPPING)
+		return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	if ((range->can_write & bit) != 0)
 		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	return (range->can_read & bit) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ :
 					      CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -458,7 +457,8 @@ cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 		 location->type != CU_MEM_LOCATION_TYPE_DEVICE) ||
 		store_of(location) == NULL))
 		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS)
-		*flags = access_of(range, location);
+	if (flags != NULL)
+		*flags = code == CUDA_SUCCESS ? access_of(range, location) :
+						CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return gate_leave(code);
 }

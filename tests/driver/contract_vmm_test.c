@@ -305,7 +305,7 @@ TEST(mapping_gives_no_access)
 	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
-TEST(an_allocation_is_open_to_its_device)
+TEST(of_memory_without_handles_no_access_is_named)
 {
 	CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, 0 };
 	unsigned long long flags = 99;
@@ -314,13 +314,16 @@ TEST(an_allocation_is_open_to_its_device)
 	cuda_begin();
 	CUdeviceptr address = cuda_alloc(512);
 	CU(cu.cuMemGetAccess(&flags, &here, address + 5));
-	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 	CU(cu.cuMemHostAlloc(&host, 4096, 0));
+	flags = 99;
 	CU(cu.cuMemGetAccess(&flags, &here, (CUdeviceptr)(uintptr_t)host));
-	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 	CU(cu.cuMemFree_v2(address));
+	flags = 99;
 	EXPECT_CU(cu.cuMemGetAccess(&flags, &here, address),
 	    CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
 TEST(all_addresses_of_a_host_handle_have_one_device_pointer)

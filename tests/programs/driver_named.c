@@ -318,7 +318,7 @@ ask_all(const struct kind *kind, size_t size)
 	kind->drop(blocks[2]);
 	ask("all freed", blocks[2], blocks[2]);
 	/* docs/preload.md, Limits */
-	if (kind->take != take_host)
+	if (kind->take == take_plain)
 		set_sync(kind, size);
 }
 

@@ -44,45 +44,53 @@ is_unused(CUdeviceptr ptr)
 	return owner_of(ptr) == UNUSED;
 }
 
+/* Does the memory at `ptr` belong to the program's page-locked memory? Finds
+ * its flags. */
+static bool
+is_host(const struct place *place, unsigned *flags)
+{
+	struct allocator_block block;
+
+	if (!allocator_find((void *)(uintptr_t)place->base, &block) ||
+	    !block.host)
+		return false;
+	*flags = block.host_flags | CU_MEMHOSTALLOC_DEVICEMAP;
+	return true;
+}
+
 CUresult
 cuMemHostGetFlags(unsigned *flags, void *ptr)
 {
-	struct allocator_block block;
 	struct place place;
+	unsigned found;
+	enum memory_owner owner = address_find(address_of(ptr), &place);
 
 	report_call(HOOK_cuMemHostGetFlags);
-	switch (address_find(address_of(ptr), &place)) {
-	case UNUSED:
+	if (owner == OTHERS)
+		return REAL(cuMemHostGetFlags)(flags, ptr);
+	if (owner == UNUSED || flags == NULL || !is_host(&place, &found))
 		return CUDA_ERROR_INVALID_VALUE;
-	case LIVE:
-		if (flags != NULL &&
-		    allocator_find((void *)(uintptr_t)place.base, &block) &&
-		    block.host) {
-			*flags = block.host_flags | CU_MEMHOSTALLOC_DEVICEMAP;
-			return CUDA_SUCCESS;
-		}
-		break;
-	default:
-		break;
-	}
-	return REAL(cuMemHostGetFlags)(flags, ptr);
+	*flags = found;
+	return CUDA_SUCCESS;
 }
 
-/* Host memory has one address for both sides. Of an address in a mapping of
- * host memory the driver gives the start of the mapping. */
+/* Host memory has one address for both sides. Of an address in a mapping the
+ * driver would give the start of the mapping. */
 CUresult
 cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *ptr, unsigned flags)
 {
-	CUresult code;
+	struct place place;
+	unsigned found;
+	enum memory_owner owner = address_find(address_of(ptr), &place);
 
 	report_call(HOOK_cuMemHostGetDevicePointer_v2);
-	enum memory_owner owner = owner_of(address_of(ptr));
-	if (owner == UNUSED)
+	if (owner == OTHERS)
+		return REAL(cuMemHostGetDevicePointer_v2)(out, ptr, flags);
+	if (owner == UNUSED || out == NULL || flags != 0 ||
+	    !is_host(&place, &found))
 		return CUDA_ERROR_INVALID_VALUE;
-	code = REAL(cuMemHostGetDevicePointer_v2)(out, ptr, flags);
-	if (code == CUDA_SUCCESS && owner == LIVE)
-		*out = address_of(ptr);
-	return code;
+	*out = address_of(ptr);
+	return CUDA_SUCCESS;
 }
 
 /* The driver would find pages that are locked already. */
@@ -149,13 +157,19 @@ cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t bytes,
 	    handle, ptr, bytes, type, flags);
 }
 
+/* The driver finds memory that no handle was mapped for, but names no access of
+ * it. */
 CUresult
 cuMemGetAccess(
     unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
+	enum memory_owner owner = owner_of(ptr);
+
 	report_call(HOOK_cuMemGetAccess);
-	return is_unused(ptr) ? CUDA_ERROR_INVALID_VALUE :
-				REAL(cuMemGetAccess)(flags, location, ptr);
+	if (owner == OTHERS || flags == NULL || location == NULL)
+		return REAL(cuMemGetAccess)(flags, location, ptr);
+	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return owner == LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- Mappings ---------------------------------------------------------- */
