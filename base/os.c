@@ -62,9 +62,16 @@ os_page_size(void)
 size_t
 os_memory_bytes(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES);
+	static atomic_size_t known; /* the C library asks the system each time */
+	size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
 
-	return pages > 0 ? (size_t)pages * os_page_size() : SIZE_MAX / 2;
+	if (bytes == 0) {
+		long pages = sysconf(_SC_PHYS_PAGES);
+		bytes = pages > 0 ? (size_t)pages * os_page_size() :
+				    SIZE_MAX / 2;
+		atomic_store_explicit(&known, bytes, memory_order_relaxed);
+	}
+	return bytes;
 }
 
 static void
