@@ -206,7 +206,7 @@ TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
 	/* And back while more is mapped. */
 	suspend(pool, true);
 	copied = calls("cuMemcpyHtoDAsync");
-	EXPECT_EQ(sim()->fail("cuMemMap", 3, 1, CUDA_ERROR_UNKNOWN), 0);
+	EXPECT_EQ(sim()->fail("cuMemMap", 5, 1, CUDA_ERROR_UNKNOWN), 0);
 	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EDRIVER);
 	EXPECT_GT(calls("cuMemcpyHtoDAsync"), copied);
 	EXPECT_EQ(reserved(), 0);
