@@ -28,14 +28,6 @@ static const struct {
 	 * held. */
 	double dear_us;
 
-	/* The program is too late for any wait if the measured delay is more
-	 * than so many times the delay that the time allows, and that of this
-	 * time, in us. More than once, because the measured delay includes the
-	 * lateness of a stream that may make up for it; and a program that has
-	 * just begun has no time yet to pay for its first wait. */
-	double overdue_times;
-	double begin_us;
-
 	/* The least latency that a forecast assumes. */
 	double latency_us;
 
@@ -61,8 +53,6 @@ static const struct {
 	.near_ticks = 64,
 	.use_times = 3,
 	.dear_us = 1e6,
-	.overdue_times = 2,
-	.begin_us = 200e3,
 	.latency_us = 1e3,
 	.brief_us = 60,
 	.move_us = 15,
@@ -152,15 +142,6 @@ policy_budgets_spent(const struct request_facts *facts)
 	return greater((late + lost) / earned, late / most);
 }
 
-bool
-policy_is_overdue(const struct request_facts *facts)
-{
-	double allowed = policy.overdue_times * (double)facts->elapsed_ns / 1e3;
-
-	return (double)facts->delayed_ns / 1e3 >
-	    (allowed + policy.begin_us) * facts->delay_percent / 100;
-}
-
 /* ---- By place ------------------------------------------------------------ */
 
 bool
@@ -185,7 +166,7 @@ policy_waits(const struct request_facts *facts)
 		return WAITS_FREE;
 	if (facts->prefer == PREFER_SPEED)
 		return WAITS_NONE;
-	if (facts->delay_percent == 0 || policy_is_overdue(facts))
+	if (facts->delay_percent == 0)
 		return WAITS_NONE;
 	return !facts->is_small && policy_has_pressure(facts) ? WAITS_CHEAP :
 								WAITS_FREE;
@@ -243,8 +224,7 @@ static bool
 may_wait_at_a_price(const struct request_facts *facts)
 {
 	return facts->prefer == PREFER_BALANCE && !facts->is_captured &&
-	    !facts->is_small && facts->delay_percent != 0 &&
-	    !policy_is_overdue(facts);
+	    !facts->is_small && facts->delay_percent != 0;
 }
 
 /* How much later the stream may become, in us. */

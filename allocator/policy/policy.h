@@ -69,12 +69,6 @@
  * so on. So a program that is a little too late holds a little more, and is
  * delayed less. If it held all that it asks for until it is on time again, it
  * would hold twice as much from then on, and be delayed by nothing.
- * The measured delay of the whole program decides last: once it is more than
- * twice what delay_percent allows, the program is *overdue*, and no request
- * makes a wait, free ones neither, until time has paid for the delay. Ticks are
- * no exact measure, so free waits are not free always; where many streams
- * crowd, each such wait is short, and they add up.
- *
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
  * weir measures. Then lateness does not restrict the rule by place. A small
@@ -173,7 +167,6 @@ struct request_facts {
 	size_t spare_bytes;  /* if the arena has a bound: its spare */
 	uint64_t elapsed_ns; /* since the program began */
 	uint64_t lost_ns;    /* by the host */
-	uint64_t delayed_ns; /* the program, as far as was measured */
 	uint64_t late_ns;    /* the own lateness of its stream */
 	uint64_t slack_ns;   /* the slack of its stream */
 	bool sees_waits;     /* the program makes waits on its stream */
@@ -190,9 +183,6 @@ enum waits policy_waits(const struct request_facts *facts);
 /* The time that the request's stream is late and that the program has lost, as
  * a multiple of the budget. Above 1 it is too much. */
 double policy_budgets_spent(const struct request_facts *facts);
-
-/* Has the program been delayed so much already that no wait is made? */
-bool policy_is_overdue(const struct request_facts *facts);
 
 /* The longest forecasts of waits that are worth their price. */
 struct wait_prices {

@@ -195,7 +195,6 @@ facts_of(const struct request *r)
 		.elapsed_ns = driver_age_ns(),
 		.late_ns = r->late_ns,
 		.lost_ns = delay_lost_ns(),
-		.delayed_ns = arena->late_ns,
 		.slack_ns = r->slack_ns,
 		.sees_waits = order_is_seen(&r->heap->stream->order),
 		.evidence = arena->evidence };

@@ -471,53 +471,6 @@ TEST(pressure_begins_later_if_the_budget_is_overspent)
 	}
 }
 
-/* Twice the delay that the time allows, and that of 0.2 s. */
-TEST(an_overdue_program_makes_no_wait)
-{
-	static const struct {
-		double delay_percent;
-		uint64_t elapsed_ms;
-		uint64_t delayed_us;
-		bool overdue;
-	} rows[] = {
-		{ 1, 0, 2000, false },
-		{ 1, 0, 2001, true },
-		{ 1, 1000, 22000, false },
-		{ 1, 1000, 22001, true },
-		{ 0.1, 1000, 2200, false },
-		{ 0.1, 1000, 2201, true },
-		{ 5, 1000, 110000, false },
-		{ 5, 1000, 110001, true },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct request_facts facts = request_where(9000, 0, 0);
-
-		facts.delay_percent = rows[i].delay_percent;
-		facts.elapsed_ns = rows[i].elapsed_ms * MS;
-		facts.delayed_ns = rows[i].delayed_us * US;
-		EXPECT_EQ(policy_is_overdue(&facts), rows[i].overdue);
-		EXPECT_EQ(policy_waits(&facts),
-		    rows[i].overdue ? WAITS_NONE : WAITS_CHEAP);
-		EXPECT_EQ(
-		    policy_wait_prices(&facts).near_ns == 0, rows[i].overdue);
-		if (rows[i].overdue)
-			EXPECT_EQ(policy_place_price(&facts), 0);
-	}
-}
-
-TEST(an_overdue_program_waits_where_memory_is_preferred_or_a_capture_orders)
-{
-	struct request_facts facts = request_where(9000, 0, 0);
-
-	facts.delayed_ns = UINT64_MAX / 2;
-	facts.prefer = PREFER_MEMORY;
-	EXPECT_EQ(policy_waits(&facts), WAITS_ANY);
-	facts.prefer = PREFER_BALANCE;
-	facts.is_captured = true;
-	EXPECT_EQ(policy_waits(&facts), WAITS_FREE);
-}
-
 TEST(a_program_that_has_no_time_yet_makes_no_cheap_waits_if_it_is_late)
 {
 	struct request_facts facts = request_where(1000000, 0, 0);
