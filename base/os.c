@@ -62,13 +62,14 @@ os_page_size(void)
 size_t
 os_memory_bytes(void)
 {
-	static atomic_size_t known; /* the C library asks the system each time */
+	/* The C library asks the system each time. */
+	static atomic_size_t known;
 	size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (bytes == 0) {
 		long pages = sysconf(_SC_PHYS_PAGES);
-		bytes = pages > 0 ? (size_t)pages * os_page_size() :
-				    SIZE_MAX / 2;
+		bytes =
+		    pages > 0 ? (size_t)pages * os_page_size() : SIZE_MAX / 2;
 		atomic_store_explicit(&known, bytes, memory_order_relaxed);
 	}
 	return bytes;

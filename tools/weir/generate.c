@@ -106,8 +106,12 @@ list_kinds(int key, const char *text, void *input)
 	out = open_memstream(&list, &length);
 	if (out == NULL)
 		return NULL;
+	/* Two in a line, so that the help fits one screen. */
 	for (size_t i = 0; (kind = workload_kind_at(i)) != NULL; i++)
-		fprintf(out, "  %-10s %s\n", kind->name, kind->help);
+		if (i % 2 == 0 && workload_kind_at(i + 1) != NULL)
+			fprintf(out, "  %-9s%-29s", kind->name, kind->help);
+		else
+			fprintf(out, "  %-9s%s\n", kind->name, kind->help);
 	fputs(text, out);
 	return fclose(out) == 0 ? list : NULL;
 }

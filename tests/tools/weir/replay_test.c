@@ -701,14 +701,14 @@ TEST(several_streams_hold_little_more_if_memory_is_preferred)
 }
 
 /* weir waits for all free memory and uses the place that leaves least. It need
- * not map so much memory that the program keeps calling the driver. */
+ * not map so much memory that the program keeps calling the driver: a call for
+ * a hundred events. */
 TEST(memory_that_is_preferred_is_seldom_mapped_once_the_program_runs)
 {
 	char *path = test_data("fsdp_prefetch.csv.xz");
 	json_t *json = replayed_with(path, "--conf=prefer:memory");
 
-	EXPECT_LE(
-	    number(json, "map_calls_late") * 1000, number(json, "events") * 3);
+	EXPECT_LE(number(json, "map_calls_late") * 100, number(json, "events"));
 	json_decref(json);
 	free(path);
 }
