@@ -45,14 +45,14 @@ pinned_held(void)
 static bool
 register_on(void)
 {
-	return weir_options_set("pinned_use_cuda_host_register:True,"
+	return weir_options_set("pinned_source:system,"
 				"pinned_num_register_threads:8") == WEIR_OK;
 }
 
 static void
 register_off(void)
 {
-	weir_options_set("pinned_use_cuda_host_register:False,"
+	weir_options_set("pinned_source:handles,"
 			 "pinned_num_register_threads:1");
 }
 
