@@ -108,6 +108,13 @@ use_peers(void)
 		fprintf(stderr, "the peer has %d\n", back[15]);
 		exit(3);
 	}
+	/* With unified addresses the current device does not matter. */
+	CHECK(cudaMemset(here, 8, BYTES));
+	CHECK(cudaMemcpy(back, here, sizeof(back), cudaMemcpyDefault));
+	if (back[15] != 8) {
+		fprintf(stderr, "the first device has %d\n", back[15]);
+		exit(3);
+	}
 	CHECK(cudaFree(there));
 	CHECK(cudaSetDevice(0));
 	CHECK(cudaFree(here));
