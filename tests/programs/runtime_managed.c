@@ -110,6 +110,9 @@ use_peers(void)
 	}
 	/* With unified addresses the current device does not matter. */
 	CHECK(cudaMemset(here, 8, BYTES));
+	CHECK(cudaSetDevice(0));
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaSetDevice(1));
 	CHECK(cudaMemcpy(back, here, sizeof(back), cudaMemcpyDefault));
 	if (back[15] != 8) {
 		fprintf(stderr, "the first device has %d\n", back[15]);
