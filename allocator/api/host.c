@@ -99,24 +99,33 @@ allocate_in(
 	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
 }
 
+/* Allocate a block; *from is its arena. */
 static enum weir_status
-allocate_host(
-    int device, size_t size, const struct host_request *request, void **out)
+allocate_host_from(int device, size_t size, const struct host_request *request,
+    struct arena **from, void **out)
 {
 	const struct options *options;
-	struct arena *arena;
 	enum weir_status status = device_resolve(device, &device);
 	if (status == WEIR_OK)
 		status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
 	do {
-		status = arena_for(device, options, request, &arena);
+		status = arena_for(device, options, request, from);
 		if (status != WEIR_OK)
 			return status;
-		status = allocate_in(arena, options, size, out);
-	} while (host_handles_refused(arena, status));
+		status = allocate_in(*from, options, size, out);
+	} while (host_handles_refused(*from, status));
 	return status;
+}
+
+static enum weir_status
+allocate_host(
+    int device, size_t size, const struct host_request *request, void **out)
+{
+	struct arena *from;
+
+	return allocate_host_from(device, size, request, &from, out);
 }
 
 enum weir_status
@@ -156,35 +165,30 @@ weir_host_malloc_on(int device, size_t size, unsigned flags)
 	return ptr;
 }
 
-/* Remember the cache for the next request. If there is one device, it needs no
- * further check; otherwise the same context must be current then. */
+/* Remember the thread's cache for an arena of the current device, for the next
+ * request. If there is one device, it needs no further check; otherwise the
+ * same context must be current then. */
 static void
-remember_host_cache(void)
+remember_host_cache(struct arena *arena)
 {
-	const struct host_request request = { 0 };
 	struct tcache *t = tcache_own;
 	bool only = driver_peek()->device_count == 1;
 	CUcontext context = NULL;
-	struct arena *arena;
-	int device;
+	struct cache *cache = tcache_find_host(arena);
 
-	if (t == &tcache_nobody)
+	if (t == &tcache_nobody || t->latest_host.cache == cache)
 		return;
 	t->latest_host = (struct latest){ .cache = &t->none };
-	if (device_resolve(WEIR_DEVICE_CURRENT, &device) != WEIR_OK ||
-	    device >= DEVICES_MAX ||
-	    arena_for(device, options_peek(), &request, &arena) != WEIR_OK ||
+	if (cache == NULL ||
 	    (!only &&
 		(driver_peek()->cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
 		    context != arena->context)))
 		return;
-	struct cache *cache = tcache_find_host(arena);
-	if (cache != NULL)
-		t->latest_host = (struct latest){
-			.cache = cache,
-			.key = only ? (weir_stream)arena : NULL,
-			.context = context,
-		};
+	t->latest_host = (struct latest){
+		.cache = cache,
+		.key = only ? (weir_stream)arena : NULL,
+		.context = context,
+	};
 }
 
 static inline QUICK bool
@@ -216,13 +220,17 @@ allocate_host_asked(const struct latest *latest, size_t size, void **out)
 static __attribute__((noinline)) void *
 host_malloc_rare(size_t size)
 {
+	const struct host_request request = { 0 };
+	struct arena *arena;
 	void *ptr;
 
 	if (allocate_host_asked(&tcache_own->latest_host, size, &ptr))
 		return ptr;
-	ptr = weir_host_malloc_on(WEIR_DEVICE_CURRENT, size, 0);
-	if (ptr != NULL)
-		remember_host_cache();
+	if (check_request(size, request.flags) != WEIR_OK ||
+	    allocate_host_from(
+		WEIR_DEVICE_CURRENT, size, &request, &arena, &ptr) != WEIR_OK)
+		return NULL;
+	remember_host_cache(arena);
 	return ptr;
 }
 
