@@ -55,6 +55,16 @@ pin_time_gave(struct arena *arena, uint64_t began_ns)
 	pin_time_moved(arena, ns);
 }
 
+/* To unmap page-locked memory, and to map it elsewhere with access, takes 54 to
+ * 75 us a MiB on an H200: docs/adr/0013. */
+enum { MOVE_US_PER_MIB = 60 };
+
+uint64_t
+pin_time_for_moves(size_t bytes)
+{
+	return (uint64_t)(bytes >> 20) * MOVE_US_PER_MIB * 1000;
+}
+
 uint64_t
 pin_time_for(const struct arena *arena, size_t bytes)
 {

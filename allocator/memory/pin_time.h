@@ -29,5 +29,7 @@ void pin_time_moved(struct arena *arena, uint64_t ns);
 
 /* The time that it takes to pin so many bytes, as far as is known. */
 uint64_t pin_time_for(const struct arena *arena, size_t bytes);
+/* The time that it takes to move so many bytes of handles. */
+uint64_t pin_time_for_moves(size_t bytes);
 
 #endif

@@ -308,7 +308,7 @@ may_move(const struct request *r, enum moves moves, size_t bytes)
 
 	return arena->traits.is_bounded ?
 	    policy_may_pin(&facts, reclaim_beyond(arena, r->options, bytes),
-		policy_moves_ns(bytes >> 20)) :
+		pin_time_for_moves(bytes)) :
 	    policy_may_move(&facts, moves);
 }
 
