@@ -130,13 +130,13 @@ os_stack_left(void)
 {
 	uintptr_t lowest;
 	size_t size;
-	char here;
 	bool first = syscall(SYS_gettid) == getpid();
 
 	if (!(first ? find_first_stack(&lowest, &size) :
 		      find_thread_stack(&lowest, &size)))
 		return SIZE_MAX;
-	size_t left = (uintptr_t)&here - lowest;
+	/* A tool may keep variables elsewhere, but not the frame. */
+	size_t left = (uintptr_t)__builtin_frame_address(0) - lowest;
 	return left < size ? left : SIZE_MAX;
 }
 
