@@ -449,6 +449,10 @@ TEST(any_status_and_signal_of_the_program_is_that_of_run)
 		    i == SIGTTIN || i == SIGTTOU || i == SIGURG ||
 		    i == SIGWINCH || i == SIGSTOP)
 			continue;
+		/* A tool ends the program by its own report. */
+		if (test_is_watched() &&
+		    (i == SIGSEGV || i == SIGBUS || i == SIGFPE || i == SIGILL))
+			continue;
 		snprintf(
 		    command, sizeof(command), "ulimit -c 0; kill -%d $$", i);
 		EXPECT_EQ(status_of(command), 128 + i);
