@@ -79,7 +79,8 @@ struct watch_memory {
 	uint64_t host_waits;
 	uint64_t gpu_waits;
 	uint64_t ooms;
-	/* Of the driver, for page-locked memory: struct weir_stats. */
+	/* The time of driver calls for page-locked memory: struct weir_stats.
+	 */
 	uint64_t pin_ns;
 	uint64_t unpin_ns;
 	uint64_t pin_delay_ns;

@@ -371,7 +371,6 @@ weir_host_reserve(int device, size_t bytes)
 	if (os_forked())
 		return status_forked("weir_host_reserve");
 	const struct host_request request = { 0 };
-	const struct options *options;
 	struct arena *arena;
 	void *first;
 
@@ -380,18 +379,12 @@ weir_host_reserve(int device, size_t bytes)
 		    "weir_host_reserve(%zu bytes): the machine has %zu bytes "
 		    "of memory",
 		    bytes, os_memory_bytes());
-	enum weir_status status = device_resolve(device, &device);
-	if (status == WEIR_OK)
-		status = options_get(&options);
 	/* A first block tells from where the reserve can come. */
-	if (status == WEIR_OK)
-		status = allocate_host(device, 1, &request, &first);
+	enum weir_status status =
+	    allocate_host_from(device, 1, &request, &arena, &first);
 	if (status != WEIR_OK)
 		return status;
 	weir_host_free(first);
-	status = arena_for(device, options, &request, &arena);
-	if (status != WEIR_OK)
-		return status;
 	lock_enter(&arena->lock);
 	arena->reserve_bytes = bytes;
 	lock_leave(&arena->lock);

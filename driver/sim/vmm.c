@@ -427,7 +427,7 @@ cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
 	return gate_leave(code);
 }
 
-/* Of memory that is not mapped by handles the driver names no access. */
+/* The driver names no access of memory that is not mapped by handles. */
 static unsigned long long
 access_of(const struct range *range, const CUmemLocation *location)
 {

@@ -357,11 +357,10 @@ TEST(the_stream_that_is_in_use_soon_gets_the_place_of_a_cache)
 	expect_healthy();
 }
 
-TEST(streams_that_are_used_in_turn_do_not_take_a_place_from_each_other)
+/* The first stream keeps the cache, and the pools serve the second. */
+static void
+use_in_turn(const weir_stream stream[2])
 {
-	weir_stream stream[2];
-
-	share_a_place(stream, false);
 	for (int i = 0; i < 200; i++) {
 		give(take(4 * KIB, stream[0]));
 		EXPECT_GT(cached(stream[0]), 0);
@@ -371,18 +370,20 @@ TEST(streams_that_are_used_in_turn_do_not_take_a_place_from_each_other)
 	expect_healthy();
 }
 
+TEST(streams_that_are_used_in_turn_do_not_take_a_place_from_each_other)
+{
+	weir_stream stream[2];
+
+	share_a_place(stream, false);
+	use_in_turn(stream);
+}
+
 TEST(in_a_crowd_a_cache_that_is_used_keeps_its_place)
 {
 	weir_stream stream[2];
 
 	share_a_place(stream, true);
-	for (int i = 0; i < 200; i++) {
-		give(take(4 * KIB, stream[0]));
-		EXPECT_GT(cached(stream[0]), 0);
-		give(take(4 * KIB, stream[1]));
-		EXPECT_EQ(cached(stream[1]), 0);
-	}
-	expect_healthy();
+	use_in_turn(stream);
 }
 
 TEST(in_a_crowd_a_cache_that_dozes_gives_its_larger_blocks_to_the_pool)

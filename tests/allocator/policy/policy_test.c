@@ -248,7 +248,7 @@ TEST(page_locked_memory_beyond_its_bound_moves_as_far_as_time_allows)
 		{ PREFER_BALANCE, 1, 1, 4, 0, 20000, true },
 		{ PREFER_BALANCE, 1, 1, 4, 0, 20001, false },
 		{ PREFER_BALANCE, 1, 1, 400, 0, 2000000, true },
-		/* What is unpaid grows with what is held. */
+		/* More may be unpaid the more is held. */
 		{ PREFER_BALANCE, 50, 1, 4, 9000, 900, true },
 		{ PREFER_BALANCE, 50, 1, 4, 9000, 1100, false },
 		{ PREFER_BALANCE, 100, 1, 4, 19000, 900, true },
