@@ -119,17 +119,17 @@ find_thread_stack(uintptr_t *lowest, size_t *size)
 
 	if (pthread_getattr_np(pthread_self(), &attributes) != 0)
 		return false;
-	pthread_attr_getstack(&attributes, &start, size);
+	bool found = pthread_attr_getstack(&attributes, &start, size) == 0;
 	pthread_attr_destroy(&attributes);
 	*lowest = (uintptr_t)start;
-	return true;
+	return found;
 }
 
 size_t
 os_stack_left(void)
 {
-	uintptr_t lowest;
-	size_t size;
+	uintptr_t lowest = 0;
+	size_t size = 0;
 	bool first = syscall(SYS_gettid) == getpid();
 
 	if (!(first ? find_first_stack(&lowest, &size) :
