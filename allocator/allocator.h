@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "driver/abi.h"
@@ -79,9 +80,12 @@ enum weir_status allocator_malloc_host(
  * once. */
 enum weir_status allocator_free_done(void *ptr);
 
-/* As weir_stats(), but without the counts that thread caches have not reported
- * yet. Memory held, waits and failures are exact. False: weir has no memory on
- * the device. */
-bool allocator_glance(int device, struct weir_stats *out);
+/* As weir_stats(), or weir_host_stats() with `host`, but without the counts that
+ * thread caches have not reported yet. Memory held, waits and failures are
+ * exact. False: weir has no memory on the device. */
+bool allocator_glance(int device, bool host, struct weir_stats *out);
+
+/* As weir_host_source(), but without a try. False: there has been none. */
+bool allocator_host_source(int device, enum weir_host_source *out);
 
 #endif

@@ -36,7 +36,7 @@ struct options {
 	double delay_percent;    /* the most that waits may delay the program */
 	uint64_t decay_ms;       /* OPTION_OFF: never */
 	bool pinned_register;    /* PyTorch's; has no effect */
-	unsigned pinned_source;  /* enum host_source: the best allowed */
+	unsigned pinned_source;  /* enum weir_host_source: the best */
 	bool pinned_background;  /* a thread polls freed memory */
 	unsigned pinned_threads; /* threads that touch pages to register */
 	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
@@ -102,6 +102,9 @@ enum weir_status option_set(
 
 /* Print the whole value of the i-th option, which must exist. */
 enum weir_status option_text(size_t i, char *text, size_t size);
+
+/* A word of `pinned_source`; NULL if there is no such enum weir_host_source. */
+const char *options_source_name(unsigned source);
 
 /* The "16,777,216 TiB is unlimited" of a size option. */
 #define OPTION_UNLIMITED SIZE_MAX

@@ -456,6 +456,23 @@ put_limits(
 	}
 }
 
+/* Write a dict of where page-locked memory comes from, by device. */
+static void
+put_pinned_sources(
+    struct snapshot_file *s, const struct trace_device *devices, size_t n)
+{
+	writer_name(&s->w, "weir_pinned_sources");
+	writer_dict(&s->w);
+	for (size_t i = 0; i < n; i++) {
+		char key[16];
+
+		snprintf(key, sizeof(key), "%d", devices[i].device);
+		if (devices[i].pinned_source != NULL)
+			name_text(s, key, devices[i].pinned_source);
+	}
+	writer_close(&s->w);
+}
+
 void
 snapshot_write_settings(struct snapshot_file *s,
     const struct trace_settings *settings, const struct trace_device *devices,
@@ -486,6 +503,7 @@ snapshot_write_settings(struct snapshot_file *s,
 	put_set_options(s, "weir_options", settings, false);
 	put_set_options(s, "weir_option_sources", settings, true);
 	put_limits(s, devices, n);
+	put_pinned_sources(s, devices, n);
 	writer_close(&s->w);
 }
 

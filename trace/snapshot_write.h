@@ -89,6 +89,8 @@ struct trace_device {
 	uint64_t total_bytes;     /* size of the device's memory */
 	uint64_t limit_bytes;     /* UINT64_MAX: none */
 	const char *limit_source; /* who set the limit */
+	/* Where page-locked memory comes from; NULL: there is none. */
+	const char *pinned_source;
 	const struct trace_number *numbers;
 	size_t number_count;
 };

@@ -75,9 +75,11 @@ arena_for(int device, const struct options *options,
 	enum weir_status status = arena_get(device, &main);
 	if (status != WEIR_OK)
 		return status;
-	unsigned kind = host_kind(
-	    request->from_driver ? HOST_DRIVER : host_source_for(main, options),
-	    request->flags, request->coarse);
+	enum weir_host_source source;
+	host_source_known(main, options, &source);
+	unsigned kind =
+	    host_kind(request->from_driver ? WEIR_HOST_FROM_DRIVER : source,
+		request->flags, request->coarse);
 	*out = host_arena_peek(device, kind);
 	return *out != NULL ? WEIR_OK : host_arena_get(main, kind, out);
 }
@@ -390,6 +392,46 @@ weir_host_reserve(int device, size_t bytes)
 	lock_leave(&arena->lock);
 	host_reap_start();
 	return WEIR_OK;
+}
+
+/* ---- Where the memory comes from --------------------------------------- */
+
+bool
+allocator_host_source(int device, enum weir_host_source *out)
+{
+	struct arena *main = arena_peek(device);
+	const struct options *options = options_peek();
+
+	return main != NULL && options != NULL &&
+	    host_source_known(main, options, out);
+}
+
+enum weir_status
+weir_host_source(int device, enum weir_host_source *out)
+{
+	if (os_forked())
+		return status_forked("weir_host_source");
+	const struct host_request request = { 0 };
+	struct arena *arena;
+	void *first;
+
+	if (out == NULL)
+		return status_set(WEIR_EINVAL, "weir_host_source: out is NULL");
+	enum weir_status status = device_resolve(device, &device);
+	if (status != WEIR_OK || allocator_host_source(device, out))
+		return status;
+	status = allocate_host_from(device, 1, &request, &arena, &first);
+	if (status != WEIR_OK)
+		return status;
+	weir_host_free(first);
+	host_source_known(arena->main, options_peek(), out);
+	return WEIR_OK;
+}
+
+const char *
+weir_host_source_name(enum weir_host_source source)
+{
+	return options_source_name(source);
 }
 
 /* ---- Trimming ---------------------------------------------------------- */

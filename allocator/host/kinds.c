@@ -6,15 +6,16 @@
 #include <weir/host.h>
 
 unsigned
-host_kind(enum host_source source, unsigned flags, bool coarse)
+host_kind(enum weir_host_source source, unsigned flags, bool coarse)
 {
 	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
-		source = HOST_DRIVER;
-	else if ((flags & WEIR_HOST_MAPPED) != 0 && source == HOST_HANDLES &&
-	    !coarse)
-		source = HOST_SYSTEM;
+		source = WEIR_HOST_FROM_DRIVER;
+	else if ((flags & WEIR_HOST_MAPPED) != 0 &&
+	    source == WEIR_HOST_FROM_HANDLES && !coarse)
+		source = WEIR_HOST_FROM_SYSTEM;
 	if (!coarse)
-		return (unsigned)source + (source == HOST_DRIVER ? flags : 0);
+		return (unsigned)source +
+		    (source == WEIR_HOST_FROM_DRIVER ? flags : 0);
 	return HOST_COARSE + HOST_COARSE_PLAIN * (unsigned)source + flags;
 }
 
@@ -24,9 +25,10 @@ host_kind_facts(unsigned kind)
 	struct host_kind facts = { .coarse = kind >= HOST_COARSE };
 	unsigned step = facts.coarse ? HOST_COARSE_PLAIN : 1;
 	unsigned n = facts.coarse ? kind - HOST_COARSE : kind;
-	unsigned source = n / step < HOST_DRIVER ? n / step : HOST_DRIVER;
+	unsigned source =
+	    n / step < WEIR_HOST_FROM_DRIVER ? n / step : WEIR_HOST_FROM_DRIVER;
 
-	facts.source = (enum host_source)source;
+	facts.source = (enum weir_host_source)source;
 	facts.flags = n - source * step;
 	return facts;
 }

@@ -6,12 +6,7 @@
 
 #include <stdbool.h>
 
-/* Where page-locked memory comes from, the best first. */
-enum host_source {
-	HOST_HANDLES, /* handles of the driver, mapped bit by bit */
-	HOST_SYSTEM,  /* pages of the system, registered with the driver */
-	HOST_DRIVER   /* cuMemHostAlloc() */
-};
+#include <weir/host.h>
 
 enum { HOST_FLAGS = 7 }; /* all of enum weir_host_flags */
 
@@ -35,11 +30,11 @@ enum {
  * device pointer does not come from handles, because
  * cuMemHostGetDevicePointer() gives the start of the handle for each address in
  * it. (The hooks of the preload answer that, and their requests are coarse.) */
-unsigned host_kind(enum host_source source, unsigned flags, bool coarse);
+unsigned host_kind(enum weir_host_source source, unsigned flags, bool coarse);
 
 /* The properties of a kind. `flags` is 0 where they do not matter. */
 struct host_kind {
-	enum host_source source;
+	enum weir_host_source source;
 	unsigned flags;
 	bool coarse;
 };

@@ -18,16 +18,20 @@ static _Atomic(struct arena *) arenas[DEVICES_MAX][HOST_KINDS]; /* under lock */
 enum answer { UNKNOWN, NO, YES };
 static _Atomic(enum answer) has_handles[DEVICES_MAX];
 
-enum host_source
-host_source_for(const struct arena *main, const struct options *options)
+bool
+host_source_known(const struct arena *main, const struct options *options,
+    enum weir_host_source *out)
 {
 	enum answer answer = atomic_load_explicit(
 	    &has_handles[main->device], memory_order_relaxed);
 
-	if (options->pinned_source != HOST_HANDLES)
-		return options->pinned_source;
-	return main->traits.can_map && answer != NO ? HOST_HANDLES :
-						      HOST_SYSTEM;
+	if (options->pinned_source != WEIR_HOST_FROM_HANDLES) {
+		*out = (enum weir_host_source)options->pinned_source;
+		return true;
+	}
+	bool none = !main->traits.can_map || answer == NO;
+	*out = none ? WEIR_HOST_FROM_SYSTEM : WEIR_HOST_FROM_HANDLES;
+	return none || answer == YES;
 }
 
 bool

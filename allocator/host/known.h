@@ -7,13 +7,14 @@
 #include "allocator/host/kinds.h"
 #include "allocator/memory/types.h"
 
-/* The best source that the options and the device allow. `main` is the device's
- * own arena. The caller holds no lock. */
-enum host_source host_source_for(
-    const struct arena *main, const struct options *options);
+/* The best source that the options and the device allow, for the next request.
+ * False if no request has shown yet whether the driver allows it. `main` is the
+ * device's own arena. The caller holds no lock. */
+bool host_source_known(const struct arena *main, const struct options *options,
+    enum weir_host_source *out);
 
 /* Note the outcome of a request of an arena of page-locked memory. True if the
- * driver turns out to have no handles of it: host_source_for() names another
+ * driver turns out to have no handles of it: host_source_known() names another
  * source from now on, and the caller tries again. */
 bool host_handles_refused(const struct arena *arena, enum weir_status status);
 

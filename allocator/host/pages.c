@@ -234,7 +234,7 @@ free_registered(CUdeviceptr addr, size_t size)
 static bool
 is_registered(unsigned kind)
 {
-	return host_kind_facts(kind).source == HOST_SYSTEM;
+	return host_kind_facts(kind).source == WEIR_HOST_FROM_SYSTEM;
 }
 
 static enum weir_status
@@ -307,14 +307,15 @@ forget_pages(void *closure, int device, CUdeviceptr addr, size_t size)
 static void
 make_sources(void)
 {
-	static const char *const calls[] = { [HOST_HANDLES] = "cuMemCreate",
-		[HOST_SYSTEM] = "cuMemHostRegister",
-		[HOST_DRIVER] = "cuMemHostAlloc" };
+	static const char *const calls[] = { [WEIR_HOST_FROM_HANDLES] =
+						 "cuMemCreate",
+		[WEIR_HOST_FROM_SYSTEM] = "cuMemHostRegister",
+		[WEIR_HOST_FROM_DRIVER] = "cuMemHostAlloc" };
 
 	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
 		struct host_kind facts = host_kind_facts(kind);
 		sources[kind] = (struct source){ .name = calls[facts.source],
-			.traits = facts.source == HOST_HANDLES ?
+			.traits = facts.source == WEIR_HOST_FROM_HANDLES ?
 			    &traits_host_mapped :
 			    &traits_page_locked,
 			.granule = facts.coarse ? WEIR_GRANULE : FINE_GRANULE,

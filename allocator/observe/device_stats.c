@@ -13,20 +13,23 @@
 #include "allocator/memory/counters.h"
 #include "base/status.h"
 
-/* Copy the sums over all arenas of the device. The lock of `main` is held. */
-static void
-begin_stats(struct arena *main, struct weir_stats *out)
+/* Copy the sums over all arenas of the device, or over those of its page-locked
+ * memory. The lock of `main` is held. Not inlined, because the threads of some
+ * programs have small stacks. */
+static __attribute__((noinline)) void
+begin_stats(struct arena *main, bool host, struct weir_stats *out)
 {
-	struct totals *totals = main->totals;
+	struct totals *totals = host ? main->host_totals : main->totals;
 
-	if (totals == NULL) {
-		*out = stats_all(&main->stats, &main->tally);
-		return;
+	if (totals != NULL) {
+		lock_enter(&totals->lock);
+		*out = stats_all(&totals->stats, &totals->tally);
+		lock_leave(&totals->lock);
 	}
-	lock_enter(&totals->lock);
-	*out = stats_all(&totals->stats, &totals->tally);
-	lock_leave(&totals->lock);
-	stats_add_counters(out, &main->stats);
+	if (totals == NULL && !host)
+		*out = stats_all(&main->stats, &main->tally);
+	else if (!host)
+		stats_add_counters(out, &main->stats);
 }
 
 void
@@ -34,7 +37,7 @@ device_stats(struct arena *main, struct weir_stats *out)
 {
 	lock_enter(&main->lock);
 	tcache_report(main);
-	begin_stats(main, out);
+	begin_stats(main, false, out);
 	out->pending_bytes = stats_pending_bytes(&main->tally);
 	lock_leave(&main->lock);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
@@ -47,8 +50,23 @@ device_stats(struct arena *main, struct weir_stats *out)
 	}
 }
 
+/* Add the counters of all arenas of page-locked memory of the device, or of all
+ * others. */
+static void
+add_counters(struct arena *main, bool host, struct weir_stats *out)
+{
+	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
+		bool is_host = a->traits.account == ACCOUNT_HOST;
+
+		lock_enter(&a->lock);
+		if (host ? is_host : arena_is_counted(a))
+			stats_add_counters(out, &a->stats);
+		lock_leave(&a->lock);
+	}
+}
+
 bool
-allocator_glance(int device, struct weir_stats *out)
+allocator_glance(int device, bool host, struct weir_stats *out)
 {
 	struct arena *main = arena_peek(device);
 
@@ -56,14 +74,9 @@ allocator_glance(int device, struct weir_stats *out)
 		return false;
 	*out = (struct weir_stats){ .struct_size = sizeof(*out) };
 	lock_enter(&main->lock);
-	begin_stats(main, out);
+	begin_stats(main, host, out);
 	lock_leave(&main->lock);
-	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
-		lock_enter(&a->lock);
-		if (arena_is_counted(a))
-			stats_add_counters(out, &a->stats);
-		lock_leave(&a->lock);
-	}
+	add_counters(main, host, out);
 	return true;
 }
 

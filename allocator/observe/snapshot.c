@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "allocator/cache/tcache.h"
+#include "allocator/host/known.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
@@ -439,6 +440,20 @@ limit_source(const struct arena *main, const struct options *options)
 	return "weir_limit_set()";
 }
 
+/* Where page-locked memory of a device comes from. NULL if there is none. */
+static const char *
+pinned_source(const struct part *part, const struct options *options)
+{
+	enum weir_host_source source;
+
+	for (const struct arena_copy *copy = part->copies; copy != NULL;
+	     copy = copy->next)
+		if (copy->arena->traits.account == ACCOUNT_HOST &&
+		    host_source_known(part->main, options, &source))
+			return options_source_name(source);
+	return NULL;
+}
+
 /* The data of the snapshot's last parts. */
 struct rest {
 	struct weir_option options[OPTIONS_MAX];
@@ -471,6 +486,7 @@ list_devices(
 			.total_bytes = parts[i].main->total_bytes,
 			.limit_bytes = device_limit(parts[i].main),
 			.limit_source = limit_source(parts[i].main, options),
+			.pinned_source = pinned_source(&parts[i], options),
 			.numbers = numbers,
 			.number_count = k,
 		};

@@ -246,8 +246,14 @@ print_pinned_register(const struct options *o, char *text, size_t size)
 	print_flag(o->pinned_register, text, size);
 }
 
-/* In the order of enum host_source. */
+/* In the order of enum weir_host_source. */
 static const char *const pinned_sources[] = { "handles", "system", "driver" };
+
+const char *
+options_source_name(unsigned source)
+{
+	return source < 3 ? pinned_sources[source] : NULL;
+}
 
 static bool
 set_pinned_source(struct options *o, struct word word)

@@ -64,6 +64,13 @@ enum weir_host_flags {
 	WEIR_HOST_WRITE_COMBINED = 4, /**< slow to read for the host */
 };
 
+/** Where page-locked memory comes from, the best first. */
+enum weir_host_source {
+	WEIR_HOST_FROM_HANDLES, /**< handles of the driver, mapped in parts */
+	WEIR_HOST_FROM_SYSTEM,  /**< pages registered with the driver */
+	WEIR_HOST_FROM_DRIVER,  /**< cuMemHostAlloc() */
+};
+
 /*
  * All page-locked memory of weir has one address, for the host and all devices.
  * Memory that is passed to code which asks the driver for its device pointer
@@ -192,6 +199,24 @@ WEIR_API enum weir_status weir_host_unregister(void *ptr);
  * Does not wait.
  */
 WEIR_API enum weir_status weir_host_reserve(int device, size_t bytes);
+
+/**
+ * Ask where weir_host_malloc() gets its memory from: what the option
+ * pinned_source names, or the next source in the list if the driver refuses
+ * that. Only a try shows whether it does, so if there has been no request, this
+ * call allocates a block and frees it.
+ *
+ * @param device  a device, or WEIR_DEVICE_CURRENT
+ * @param out     the source
+ * @return WEIR_OK; WEIR_EINVAL if out is NULL; WEIR_EHOSTMEM; WEIR_ENODEVICE;
+ *         any failure of weir_init()
+ */
+WEIR_API enum weir_status weir_host_source(
+    int device, enum weir_host_source *out);
+
+/** The word of a source in the option pinned_source, as static text: "handles",
+ * "system" or "driver". NULL for other values. Never fails. */
+WEIR_API const char *weir_host_source_name(enum weir_host_source source);
 
 /**
  * Give unused page-locked memory back to the system, the longest unused first.

@@ -57,6 +57,7 @@ static struct {
 	size_t size, more;
 	double real;
 	float milliseconds;
+	enum weir_host_source source;
 	int number, second;
 	bool flag;
 	weir_stream stream;
@@ -259,6 +260,9 @@ enum outcome {
 	X(weir_host_register, REFUSED, weir_host_register(&r, 4096, 0))        \
 	X(weir_host_unregister, EITHER, weir_host_unregister(&r))              \
 	X(weir_host_reserve, REFUSED, weir_host_reserve(0, 4 * MIB))           \
+	X(weir_host_source, REFUSED, weir_host_source(0, &r.source))           \
+	X(weir_host_source_name, EITHER,                                       \
+	    ((void)weir_host_source_name(WEIR_HOST_FROM_SYSTEM), WEIR_OK))     \
 	X(weir_host_trim, REFUSED, weir_host_trim(0, 0, &r.size))              \
 	X(weir_host_stats, REFUSED, weir_host_stats(0, &r.stats))              \
 	X(weir_host_stats_reset_peak, REFUSED, weir_host_stats_reset_peak(0))  \

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/host.h>
+
 #include "tests/support/test.h"
 #include "tests/tools/start.h"
 
@@ -364,6 +366,51 @@ TEST(a_program_with_pinned_host_memory_is_served)
 	EXPECT_EQ(report_number(alloc, "served"), 24 + 1 + 1 + 40 + 300);
 	EXPECT_EQ(report_number(release, "served"), 24 + 1 + 1 + 1 + 40 + 300);
 	json_decref(report);
+}
+
+TEST(the_report_has_the_source_and_the_times_of_pinned_memory)
+{
+	static const char *const sources[] = { "handles", "system", "driver" };
+	enum weir_host_source best;
+
+	EXPECT_EQ(weir_host_source(0, &best), WEIR_OK);
+	for (int i = (int)best; i < 3; i++) {
+		char conf[64];
+
+		snprintf(conf, sizeof(conf), "WEIR_CONF=pinned_source:%s",
+		    sources[i]);
+		json_t *report = start_twice_as((struct start){
+		    .program = "driver_host", .variable = conf });
+		EXPECT_STR_EQ(
+		    json_string_value(json_object_get(report, "pinned_source")),
+		    sources[i]);
+		EXPECT_GT(
+		    report_number(report, "pinned_peak_held_bytes"), 5 << 20);
+		EXPECT_GT(report_number(report, "pin_ns"), 0);
+		EXPECT_GE(report_number(report, "unpin_ns"), 0);
+		EXPECT_GE(report_number(report, "pin_delay_ns"), 0);
+		json_decref(report);
+	}
+}
+
+TEST(the_text_has_a_part_for_pinned_memory_if_there_is_some)
+{
+	struct start how = { .program = "driver_host",
+		.preload = true,
+		.report = "-",
+		.variable = "WEIR_CONF=pinned_source:system" };
+	struct command_result result = start(&how);
+
+	EXPECT_STR_HAS(result.err, "page-locked memory\n");
+	EXPECT_STR_HAS(result.err, "pinned_source: system\n");
+	EXPECT_STR_HAS(result.err, "  pinning  ");
+	command_free(&result);
+	how.program = "runtime_report";
+	how.argument = "leak";
+	result = start(&how);
+	EXPECT_STR_HAS(result.err, "memory\n");
+	EXPECT_NULL(strstr(result.err, "page-locked memory"));
+	command_free(&result);
 }
 
 TEST(pinned_host_memory_is_freed_as_other_memory_is)

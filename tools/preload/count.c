@@ -111,8 +111,8 @@ static bool
 is_news(const char *name)
 {
 	static const char *const names[] = { "cuMemCreate", "cuMemAlloc",
-		"cuMemHostAlloc", "cuStreamSynchronize", "cuEventSynchronize",
-		"cuCtxSynchronize", "cuStreamWaitEvent" };
+		"cuMemHostAlloc", "cuMemHostRegister", "cuStreamSynchronize",
+		"cuEventSynchronize", "cuCtxSynchronize", "cuStreamWaitEvent" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(names[i], name) == 0)

@@ -10,19 +10,34 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include <weir/host.h>
+
 #include "tools/preload/tally.h"
 
 typedef enum weir_status read_stats(int device, struct weir_stats *out);
 
-static read_stats *
-find_stats(void)
-{
-	void *found = dlsym(RTLD_DEFAULT, "weir_stats");
-	read_stats *stats = NULL;
+/* The calls of the program's libweir. */
+struct library {
+	read_stats *stats;
+	read_stats *host_stats;
+	enum weir_status (*host_source)(int device, enum weir_host_source *out);
+};
 
-	_Static_assert(sizeof(found) == sizeof(stats), "of one size");
-	memcpy(&stats, &found, sizeof(stats));
-	return stats;
+static bool
+find_call(const char *name, void *out)
+{
+	void *found = dlsym(RTLD_DEFAULT, name);
+
+	memcpy(out, &found, sizeof(found));
+	return found != NULL;
+}
+
+static bool
+find_library(struct library *library)
+{
+	return find_call("weir_stats", &library->stats) &&
+	    find_call("weir_host_stats", &library->host_stats) &&
+	    find_call("weir_host_source", &library->host_source);
 }
 
 static void
@@ -34,22 +49,22 @@ forget_numbers(struct report *report)
 	report->live_bytes = 0;
 	report->live_blocks = 0;
 	report->peak_held_bytes = 0;
-	report->host_waits = 0;
-	report->brief_waits = 0;
-	report->gpu_waits = 0;
-	report->ooms = 0;
+	report->pinned_peak_held_bytes = 0;
+#define FORGET(name, field) report->name = 0;
+	REPORT_COUNTERS(FORGET)
+#undef FORGET
 }
 
 /* The number of allocations on all devices so far. */
 static uint64_t
-count_all(read_stats *read)
+count_all(const struct library *library)
 {
 	uint64_t count = 0;
 
 	for (int i = 0; i < LEDGER_DEVICES; i++) {
 		struct weir_stats stats = { .struct_size = sizeof(stats) };
 
-		if (read(i, &stats) != WEIR_OK)
+		if (library->stats(i, &stats) != WEIR_OK)
 			break;
 		count += stats.allocation.all.allocated;
 	}
@@ -57,37 +72,67 @@ count_all(read_stats *read)
 }
 
 static void
-add_device(struct report *report, const struct weir_stats *stats)
+add_device(struct report *report, const struct weir_stats *device,
+    const struct weir_stats *pinned)
 {
-	report->allocations_served += stats->allocation.all.allocated;
-	report->frees_served += stats->allocation.all.freed;
-	report->peak_live_bytes += stats->requested_bytes.all.peak;
-	report->live_bytes += stats->requested_bytes.all.current;
-	report->live_blocks += stats->allocation.all.current;
-	report->peak_held_bytes += stats->reserved_bytes.all.peak;
-	report->host_waits += stats->num_host_waits;
-	report->brief_waits += stats->num_brief_waits;
-	report->gpu_waits += stats->num_gpu_waits;
-	report->ooms += stats->num_ooms;
+	report->allocations_served += device->allocation.all.allocated;
+	report->frees_served += device->allocation.all.freed;
+	report->peak_live_bytes += device->requested_bytes.all.peak;
+	report->live_bytes += device->requested_bytes.all.current;
+	report->live_blocks += device->allocation.all.current;
+	report->peak_held_bytes += device->reserved_bytes.all.peak;
+	report->pinned_peak_held_bytes += pinned->reserved_bytes.all.peak;
+#define ADD_DEVICE(name, field) report->name += device->field;
+#define ADD_PINNED(name, field) report->name += pinned->field;
+	REPORT_DEVICE_COUNTERS(ADD_DEVICE)
+	REPORT_PINNED_COUNTERS(ADD_PINNED)
+}
+
+/* The source is known of a device that holds such memory. */
+static const char *
+name_source(
+    const struct library *library, int device, const struct weir_stats *pinned)
+{
+	enum weir_host_source source;
+
+	if (pinned->reserved_bytes.all.current == 0 ||
+	    library->host_source(device, &source) != WEIR_OK)
+		return NULL;
+	return weir_host_source_name(source);
+}
+
+static bool
+add_library_device(
+    struct report *report, const struct library *library, int device)
+{
+	struct weir_stats stats = { .struct_size = sizeof(stats) };
+	struct weir_stats pinned = { .struct_size = sizeof(pinned) };
+	const char *source;
+
+	if (library->stats(device, &stats) != WEIR_OK ||
+	    library->host_stats(device, &pinned) != WEIR_OK)
+		return false;
+	add_device(report, &stats, &pinned);
+	source = name_source(library, device, &pinned);
+	if (source != NULL)
+		report->pinned_source = source;
+	return true;
 }
 
 bool
 library_report(struct report *report)
 {
-	read_stats *read = find_stats();
+	struct library library;
 
 	/* The driver is loaded, or there would be no report. */
-	if (read == NULL || count_all(read) <= report->allocations_served)
+	if (!find_library(&library) ||
+	    count_all(&library) <= report->allocations_served)
 		return false;
 	bool mixed = report->allocations_served > 0;
 	forget_numbers(report);
-	for (int i = 0; i < LEDGER_DEVICES; i++) {
-		struct weir_stats stats = { .struct_size = sizeof(stats) };
-
-		if (read(i, &stats) != WEIR_OK)
+	for (int i = 0; i < LEDGER_DEVICES; i++)
+		if (!add_library_device(report, &library, i))
 			break;
-		add_device(report, &stats);
-	}
 	report->library = !mixed;
 	report->serving = report->serving || report->library;
 	return true;

@@ -255,22 +255,48 @@ report_count_quick_free(
 
 /* ---- weir's own numbers ------------------------------------------------ */
 
-/* Copy an arena's counts to the ledger, which outlives the process. They change
- * only in calls that make driver calls. */
+/* The functions below copy a device's counts to the ledger, which outlives the
+ * process. They change only in calls that make driver calls. The threads of
+ * some programs have small stacks, so that only one has statistics there at a
+ * time.
+ */
+#define PUBLISH(name, field) ledger_set(&now->name, (int64_t)stats.field);
+
+static __attribute__((noinline)) void
+publish_device(int device, struct ledger_arena *now)
+{
+	struct weir_stats stats;
+
+	if (!allocator_glance(device, false, &stats))
+		return;
+	ledger_set(
+	    &now->peak_held_bytes, (int64_t)stats.reserved_bytes.all.peak);
+	REPORT_DEVICE_COUNTERS(PUBLISH)
+}
+
+static __attribute__((noinline)) void
+publish_pinned(int device, struct ledger_arena *now)
+{
+	struct weir_stats stats;
+	enum weir_host_source source;
+
+	if (!allocator_glance(device, true, &stats))
+		return;
+	ledger_set(&now->pinned_peak_held_bytes,
+	    (int64_t)stats.reserved_bytes.all.peak);
+	REPORT_PINNED_COUNTERS(PUBLISH)
+	if (allocator_host_source(device, &source))
+		ledger_set(
+		    &tally_process()->pinned_source, 1 + (int64_t)source);
+}
+
 static void
 publish_arena(int device)
 {
 	struct ledger_arena *now = &tally_process()->now[slot_of(device)];
-	struct weir_stats stats;
 
-	if (!allocator_glance(device, &stats))
-		return;
-	ledger_set(
-	    &now->peak_held_bytes, (int64_t)stats.reserved_bytes.all.peak);
-	ledger_set(&now->host_waits, (int64_t)stats.num_host_waits);
-	ledger_set(&now->brief_waits, (int64_t)stats.num_brief_waits);
-	ledger_set(&now->gpu_waits, (int64_t)stats.num_gpu_waits);
-	ledger_set(&now->ooms, (int64_t)stats.num_ooms);
+	publish_device(device, now);
+	publish_pinned(device, now);
 }
 
 static void
@@ -285,6 +311,14 @@ publish_all(void)
 		publish_arena(i);
 }
 
+static void
+keep_peak(ledger_count *past, ledger_count *now)
+{
+	if (ledger_now(now) > ledger_now(past))
+		ledger_set(past, ledger_now(now));
+	ledger_set(now, 0);
+}
+
 void
 report_device_ends(int device)
 {
@@ -296,19 +330,13 @@ report_device_ends(int device)
 	publish_arena(device);
 	past = &tally_process()->past[slot_of(device)];
 	now = &tally_process()->now[slot_of(device)];
-	if (ledger_now(&now->peak_held_bytes) >
-	    ledger_now(&past->peak_held_bytes))
-		ledger_set(
-		    &past->peak_held_bytes, ledger_now(&now->peak_held_bytes));
-	ledger_add(&past->host_waits, ledger_now(&now->host_waits));
-	ledger_add(&past->brief_waits, ledger_now(&now->brief_waits));
-	ledger_add(&past->gpu_waits, ledger_now(&now->gpu_waits));
-	ledger_add(&past->ooms, ledger_now(&now->ooms));
-	ledger_set(&now->peak_held_bytes, 0);
-	ledger_set(&now->host_waits, 0);
-	ledger_set(&now->brief_waits, 0);
-	ledger_set(&now->gpu_waits, 0);
-	ledger_set(&now->ooms, 0);
+	keep_peak(&past->peak_held_bytes, &now->peak_held_bytes);
+	keep_peak(&past->pinned_peak_held_bytes, &now->pinned_peak_held_bytes);
+#define KEEP(name, field)                                                      \
+	ledger_add(&past->name, ledger_now(&now->name));                       \
+	ledger_set(&now->name, 0);
+	REPORT_COUNTERS(KEEP)
+#undef KEEP
 	tally_forget(slot_of(device));
 }
 

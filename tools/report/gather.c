@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/host.h>
+
 #include "tools/report/ledger.h"
 
 /* ---- Sums -------------------------------------------------------------- */
@@ -168,6 +170,15 @@ gather_memory(struct report *report, const struct ledger_process *process,
 	    at_least_none(ledger_now(&process->peaks[LEDGER_UNCACHED])));
 }
 
+static uint64_t
+larger_count(const ledger_count *a, const ledger_count *b)
+{
+	int64_t x = ledger_now(a);
+	int64_t y = ledger_now(b);
+
+	return at_least_none(x > y ? x : y);
+}
+
 /* Sum up the arenas of all devices, and their peaks. */
 static void
 gather_arenas(struct report *report, const struct ledger_process *process)
@@ -175,22 +186,17 @@ gather_arenas(struct report *report, const struct ledger_process *process)
 	for (size_t i = 0; i < LEDGER_DEVICES; i++) {
 		const struct ledger_arena *past = &process->past[i];
 		const struct ledger_arena *now = &process->now[i];
-		int64_t before = ledger_now(&past->peak_held_bytes);
-		int64_t held = ledger_now(&now->peak_held_bytes);
 
 		report->peak_held_bytes +=
-		    at_least_none(held > before ? held : before);
-		report->host_waits +=
-		    at_least_none(ledger_now(&past->host_waits)) +
-		    at_least_none(ledger_now(&now->host_waits));
-		report->brief_waits +=
-		    at_least_none(ledger_now(&past->brief_waits)) +
-		    at_least_none(ledger_now(&now->brief_waits));
-		report->gpu_waits +=
-		    at_least_none(ledger_now(&past->gpu_waits)) +
-		    at_least_none(ledger_now(&now->gpu_waits));
-		report->ooms += at_least_none(ledger_now(&past->ooms)) +
-		    at_least_none(ledger_now(&now->ooms));
+		    larger_count(&past->peak_held_bytes, &now->peak_held_bytes);
+		report->pinned_peak_held_bytes +=
+		    larger_count(&past->pinned_peak_held_bytes,
+			&now->pinned_peak_held_bytes);
+#define GATHER(name, field)                                                    \
+	report->name += at_least_none(ledger_now(&past->name)) +               \
+	    at_least_none(ledger_now(&now->name));
+		REPORT_COUNTERS(GATHER)
+#undef GATHER
 	}
 }
 
@@ -216,6 +222,8 @@ ledger_report(struct ledger *ledger, const struct ledger_process *process,
 	gather_streams(report, process, &sum);
 	gather_memory(report, process, &sum);
 	gather_arenas(report, process);
+	report->pinned_source = weir_host_source_name(
+	    (enum weir_host_source)(ledger_now(&process->pinned_source) - 1));
 	report->barriers = at_least_none(ledger_now(&process->barriers));
 	return anything_seen(report);
 }

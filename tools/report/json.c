@@ -158,6 +158,17 @@ write_end(FILE *file, const struct report *report)
 		    file, "  \"%s\": %d,\n", words[report->end], report->code);
 }
 
+static void
+write_pinned_source(FILE *file, const struct report *report)
+{
+	const char *source = report->pinned_source;
+
+	if (source == NULL || report->pinned_peak_held_bytes == 0)
+		fprintf(file, "  \"pinned_source\": null,\n");
+	else
+		fprintf(file, "  \"pinned_source\": \"%s\",\n", source);
+}
+
 void
 report_write_json(FILE *file, const struct report *report)
 {
@@ -183,10 +194,12 @@ report_write_json(FILE *file, const struct report *report)
 	write_number(file, "calls_saved", report->calls_saved);
 	write_number(file, "driver_calls_made", report->driver_calls);
 	write_number(file, "driver_ns", report->driver_ns);
-	write_number(file, "host_waits", report->host_waits);
-	write_number(file, "brief_waits", report->brief_waits);
-	write_number(file, "gpu_waits", report->gpu_waits);
-	write_number(file, "ooms", report->ooms);
+#define WRITE(name, field) write_number(file, #name, report->name);
+	REPORT_COUNTERS(WRITE)
+#undef WRITE
+	write_number(
+	    file, "pinned_peak_held_bytes", report->pinned_peak_held_bytes);
+	write_pinned_source(file, report);
 	write_streams(file, report);
 	write_calls(file, report);
 	write_entries(file, "driver_calls", report, false);

@@ -86,13 +86,13 @@ struct ledger_thread {
 	struct tally tally;
 };
 
-/* The statistics of a device's arena. */
+/* weir's statistics of a device. */
 struct ledger_arena {
 	ledger_count peak_held_bytes;
-	ledger_count host_waits;
-	ledger_count brief_waits;
-	ledger_count gpu_waits;
-	ledger_count ooms;
+	ledger_count pinned_peak_held_bytes;
+#define LEDGER_COUNTER(name, field) ledger_count name;
+	REPORT_COUNTERS(LEDGER_COUNTER)
+#undef LEDGER_COUNTER
 };
 
 /* A process. */
@@ -105,6 +105,8 @@ struct ledger_process {
 	_Atomic uint32_t threads; /* the slot of the first; 0: none */
 	ledger_count barriers;    /* report.h */
 	ledger_count devices;     /* number of devices with allocations */
+	/* 1 + enum host_source of its latest page-locked memory; 0: none */
+	ledger_count pinned_source;
 	ledger_count peaks[LEDGER_PEAKS];
 	/* The program's memory of a device when the device was reset. */
 	struct ledger_held forgotten[LEDGER_DEVICES];

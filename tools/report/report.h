@@ -35,6 +35,22 @@ struct report_entry {
 	uint64_t ns;
 };
 
+/*
+ * weir's counters in a report: the name, and its name in struct weir_stats. The
+ * first list is of weir_stats(), the second of weir_host_stats(). A report has
+ * their sums over all devices.
+ */
+#define REPORT_DEVICE_COUNTERS(X)                                              \
+	X(host_waits, num_host_waits)                                          \
+	X(brief_waits, num_brief_waits)                                        \
+	X(gpu_waits, num_gpu_waits)                                            \
+	X(ooms, num_ooms)
+#define REPORT_PINNED_COUNTERS(X)                                              \
+	X(pin_ns, pin_ns)                                                      \
+	X(unpin_ns, unpin_ns)                                                  \
+	X(pin_delay_ns, pin_delay_ns)
+#define REPORT_COUNTERS(X) REPORT_DEVICE_COUNTERS(X) REPORT_PINNED_COUNTERS(X)
+
 /* The end of the process. */
 enum report_end {
 	REPORT_EXIT,   /* the process writes the report itself */
@@ -64,11 +80,12 @@ struct report {
 	uint64_t live_blocks;
 	uint64_t peak_held_bytes;
 	uint64_t uncached_bytes; /* bytes the driver alone would have held */
-	uint64_t host_waits;
-	uint64_t brief_waits;
-	uint64_t gpu_waits;
-	uint64_t ooms;
-	uint64_t barriers; /* watch_barriers() */
+#define REPORT_COUNTER(name, field) uint64_t name;
+	REPORT_COUNTERS(REPORT_COUNTER)
+#undef REPORT_COUNTER
+	uint64_t pinned_peak_held_bytes;
+	const char *pinned_source; /* weir_host_source(); NULL: unknown */
+	uint64_t barriers;         /* watch_barriers() */
 	struct report_stream streams[REPORT_STREAMS];
 	size_t n_streams;
 	/* See sites.c. NULL if the user did not ask for them. The report owns

@@ -98,6 +98,35 @@ print_report_memory(const struct page *page, const struct report *report)
 }
 
 static void
+print_time(
+    const struct page *page, const char *name, uint64_t ns, const char *note)
+{
+	char text[32];
+
+	fprintf(page->file, "  %-20s %12s", name,
+	    format_time(ns, text, sizeof(text)));
+	end_row(page, note);
+}
+
+static void
+print_page_locked(const struct page *page, const struct report *report)
+{
+	const char *source = report->pinned_source;
+	char note[64] = "";
+
+	if (report->pinned_peak_held_bytes == 0)
+		return;
+	heading(page, "page-locked memory");
+	if (source != NULL)
+		snprintf(note, sizeof(note), "pinned_source: %s", source);
+	print_size(page, "peak held", report->pinned_peak_held_bytes, note);
+	print_time(page, "pinning", report->pin_ns, "");
+	print_time(page, "giving back", report->unpin_ns, "");
+	print_time(page, "delay", report->pin_delay_ns,
+	    "by moves and by pinning again");
+}
+
+static void
 print_calls(const struct page *page, const struct report *report)
 {
 	uint64_t served = report->allocations_served + report->frees_served;
@@ -313,6 +342,7 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 				  " (it asked the driver for no memory)");
 	print_end(&page, report);
 	print_report_memory(&page, report);
+	print_page_locked(&page, report);
 	print_calls(&page, report);
 	print_driver_calls(&page, report);
 	print_report_streams(&page, report);

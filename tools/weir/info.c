@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "tools/weir/snapshot_view.h"
@@ -49,15 +50,26 @@ const struct argp argp_info = { flags, parse_info_flag, NULL,
 	"wrong.",
 	NULL, NULL, NULL };
 
-/* The facts about one device. Two parts may be absent. */
+/* The facts about one device. Three parts may be absent. */
 struct device {
 	struct weir_device_info info;
 	size_t free_bytes;
 	size_t total_bytes;
 	bool memory_known;
+	const char *pinned_source; /* NULL: there is no page-locked memory */
 	struct weir_telemetry telemetry;
 	bool measured;
 };
+
+static const char *
+read_pinned_source(int index)
+{
+	enum weir_host_source source;
+
+	return weir_host_source(index, &source) == WEIR_OK ?
+	    weir_host_source_name(source) :
+	    NULL;
+}
 
 static bool
 read_device(int index, struct device *out)
@@ -74,6 +86,7 @@ read_device(int index, struct device *out)
 				&out->total_bytes) == WEIR_OK;
 	if (!out->memory_known)
 		complain("device %d: %s", index, weir_last_error());
+	out->pinned_source = read_pinned_source(index);
 	out->measured = weir_telemetry(index, &out->telemetry) == WEIR_OK;
 	return out->memory_known;
 }
@@ -118,6 +131,9 @@ info_device_json(int index, const struct device *device)
 	    device->memory_known ?
 		json_integer((json_int_t)device->free_bytes) :
 		json_null());
+	json_object_set_new(object, "pinned_source",
+	    device->pinned_source != NULL ? json_string(device->pinned_source) :
+					    json_null());
 	json_object_set_new(object, "telemetry",
 	    device->measured ? telemetry_json(&device->telemetry) :
 			       json_null());
@@ -196,6 +212,9 @@ print_info_device(int index, const struct device *device)
 		    total_text);
 	else
 		printf("  memory   %s\n", total_text);
+	printf("  pinned   %s%s\n",
+	    device->pinned_source != NULL ? "pinned_source: " : "no memory",
+	    device->pinned_source != NULL ? device->pinned_source : "");
 	printf("  uuid     %s\n", info->uuid);
 	printf("  pci      %s\n", info->pci_bus_id);
 	if (!device->measured) {

@@ -1013,6 +1013,48 @@ TEST(a_driver_without_handles_has_registered_pages)
 	expect_healthy();
 }
 
+static const char *
+source_name(void)
+{
+	enum weir_host_source source;
+
+	EXPECT_OK(weir_host_source(WEIR_DEVICE_CURRENT, &source));
+	return weir_host_source_name(source);
+}
+
+TEST(the_source_in_use_is_told_before_and_after_the_first_request)
+{
+	enum weir_host_source source;
+
+	EXPECT_STATUS(weir_host_source(0, NULL), WEIR_EINVAL);
+	EXPECT_STATUS(weir_host_source(99, &source), WEIR_ENODEVICE);
+	EXPECT_NULL(weir_host_source_name((enum weir_host_source)3));
+	for (int i = 0; i < 2; i++) {
+		conf("pinned_source:driver");
+		EXPECT_STR_EQ(source_name(), "driver");
+		conf("pinned_source:system");
+		EXPECT_STR_EQ(source_name(), "system");
+		conf("pinned_source:handles");
+		EXPECT_STR_EQ(source_name(),
+		    host_stats().num_map_calls > 0 ? "handles" : "system");
+		host_give(host_take(MIB));
+	}
+	expect_healthy();
+}
+
+TEST(the_source_is_the_one_that_the_driver_allows)
+{
+	device_need_sim("a call has to fail");
+	EXPECT_OK(weir_init());
+	sim()->fail("cuMemSetAccess", 1, 1, CUDA_ERROR_NOT_SUPPORTED);
+	EXPECT_STR_EQ(source_name(), "system");
+	conf("pinned_source:driver");
+	EXPECT_STR_EQ(source_name(), "driver");
+	conf("pinned_source:handles");
+	EXPECT_STR_EQ(source_name(), "system");
+	expect_healthy();
+}
+
 TEST(a_driver_that_refuses_to_map_host_memory_has_registered_pages)
 {
 	device_need_sim("a call has to fail");

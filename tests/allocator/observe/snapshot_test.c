@@ -462,6 +462,12 @@ TEST(page_locked_memory_is_listed_separately)
 	const json_t *segments = get(json, "host_segments");
 	EXPECT_EQ(json_array_size(segments), 2);
 	EXPECT_EQ(json_array_size(get(json, "host_traces")), 0);
+	enum weir_host_source source;
+	EXPECT_OK(weir_host_source(0, &source));
+	EXPECT_STR_EQ(
+	    text(get(get(json, "allocator_settings"), "weir_pinned_sources"),
+		"0"),
+	    weir_host_source_name(source));
 	json_int_t last = 0;
 	for (size_t i = 0; i < 2; i++) {
 		const json_t *segment = json_array_get(segments, i);
@@ -481,6 +487,16 @@ TEST(page_locked_memory_is_listed_separately)
 	}
 	EXPECT_OK(weir_host_free(small));
 	EXPECT_OK(weir_host_free(large));
+}
+
+TEST(a_device_without_page_locked_memory_has_no_source_of_it)
+{
+	start(WEIR_HISTORY_NONE);
+	void *ptr = take(MIB, NULL);
+	EXPECT_EQ(json_object_size(get(get(snapshot(), "allocator_settings"),
+		      "weir_pinned_sources")),
+	    0);
+	give(ptr);
 }
 
 TEST(memory_of_a_stream_or_a_pool_is_not_page_locked)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/host.h>
 #include <weir/weir.h>
 
 #include "tests/support/command.h"
@@ -69,6 +70,11 @@ TEST(every_device_is_described_as_the_library_does)
 		EXPECT_GT(free_bytes, 0);
 		EXPECT_LE(free_bytes, total);
 		EXPECT_NOT_NULL(json_object_get(one, "telemetry"));
+		enum weir_host_source source;
+		EXPECT_EQ(weir_host_source(i, &source), WEIR_OK);
+		EXPECT_STR_EQ(
+		    json_string_value(json_object_get(one, "pinned_source")),
+		    weir_host_source_name(source));
 	}
 	json_decref(json);
 }
@@ -97,6 +103,7 @@ TEST(the_text_names_the_device)
 	EXPECT_STR_HAS(result.out, info.name);
 	EXPECT_STR_HAS(result.out, info.uuid);
 	EXPECT_STR_HAS(result.out, weir_version());
+	EXPECT_STR_HAS(result.out, "  pinned   pinned_source: ");
 	if (info.simulated)
 		EXPECT_STR_HAS(result.out, "simulated");
 	command_free(&result);
