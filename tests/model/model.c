@@ -369,6 +369,7 @@ model_verify(struct model *m)
 		    m->read[i], m->expected[i]);
 	}
 	m->n_probes = 0;
+	model_host_read(m);
 }
 
 /* ---- Start and end ----------------------------------------------------- */
@@ -557,6 +558,7 @@ model_clear(struct model *m)
 	while (m->n_blocks > 0)
 		model_release(m, m->n_blocks - 1);
 	model_verify(m);
+	model_clear_host(m);
 	for (unsigned i = 0; i < MODEL_PINS; i++)
 		model_unpin(m, i);
 	for (unsigned i = SLOT_POOL_END; i < SLOTS; i++) {

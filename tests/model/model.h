@@ -77,7 +77,8 @@
 	X(reset)     /* a graph is destroyed */                                \
 	X(suspend)   /* a graph's pool is suspended, or resumed */             \
 	X(pool)      /* a pool is restored, used, trimmed, released */         \
-	X(swap)      /* pass a block to another thread, get one from it */
+	X(host) /* page-locked memory: allocate, read, write, free, trim */    \
+	X(swap) /* pass a block to another thread, get one from it */
 
 enum model_step {
 #define MODEL_STEP_ENUM(name) STEP_##name,
@@ -149,6 +150,7 @@ enum {
 	MODEL_STALE = 16,
 	MODEL_EVENTS = 12,
 	MODEL_PINS = 6,
+	MODEL_HOST = 24,
 	MODEL_LOG = 20,
 	MODEL_LINE = 120,
 };
@@ -177,6 +179,14 @@ struct model_pool {
 	size_t n_saved;
 };
 
+/* A block of page-locked memory. */
+struct model_host {
+	unsigned char *at; /* NULL: none */
+	size_t size;
+	unsigned char mark; /* what the host wrote */
+	bool is_read;       /* a stream may still read it */
+};
+
 struct model_crew;
 struct history_replay;
 
@@ -203,6 +213,7 @@ struct model {
 	void *stale[MODEL_STALE]; /* addresses freed lately */
 	struct weir_event *events[MODEL_EVENTS];
 	char *pinned[MODEL_PINS]; /* first bytes; NULL: none */
+	struct model_host host[MODEL_HOST];
 
 	unsigned armed;       /* steps until faults are taken away; 0: none */
 	uint64_t faults;      /* driver calls when all faults have been met */
@@ -332,6 +343,10 @@ void model_expect_no_graph(struct model *m, const struct model_block *b);
 /* Check the pools after a step; drop all of them. */
 void model_check_graphs(struct model *m);
 void model_clear_graphs(struct model *m);
+/* All work is done: no stream reads page-locked memory. */
+void model_host_read(struct model *m);
+/* Free all page-locked memory. */
+void model_clear_host(struct model *m);
 /* Undo a pin, if there is one. */
 void model_unpin(struct model *m, unsigned i);
 /* Fill a block on the stream of a slot. */

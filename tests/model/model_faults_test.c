@@ -59,6 +59,28 @@ TEST_TIMEOUT(random_programs_short_of_host_memory_keep_every_promise, 300)
 	model_run(&mix, test_effort(100000));
 }
 
+static const char *const sources[] = { "pinned_source:handles",
+	"pinned_source:handles", "pinned_source:system", "pinned_source:driver",
+	"prefer:memory", "prefer:balance", "delay_percent:0.01",
+	"delay_percent:100", NULL };
+
+TEST_TIMEOUT(random_programs_with_faults_of_page_locked_memory_keep_it, 300)
+{
+	static const struct mix mix = {
+		.name = "faults of page-locked memory",
+		.slots = 8,
+		.live = 20,
+		.small = 70,
+		.any = 8,
+		.confs = sources,
+		.weight = { OFTEN, [STEP_fault] = 40, [STEP_starve] = 20,
+		    [STEP_host] = 800 },
+	};
+
+	device_need_sim("a GPU's calls cannot be made to fail");
+	model_run(&mix, test_effort(20000));
+}
+
 TEST_TIMEOUT(the_history_of_calls_that_failed_gives_the_snapshot, 300)
 {
 	static const struct mix mix = {

@@ -142,6 +142,30 @@ TEST_TIMEOUT(random_programs_get_all_memory_that_there_is, 300)
 	model_run(&mix, steps_of(150000));
 }
 
+static const char *const sources[] = { "pinned_source:handles",
+	"pinned_source:handles", "pinned_source:system", "pinned_source:driver",
+	"pinned_idle_mb:8", "pinned_idle_mb:unlimited", "prefer:speed",
+	"prefer:memory", "prefer:balance", "tcache:0", "tcache:4",
+	"delay_percent:0.01", "delay_percent:100", NULL };
+
+TEST_TIMEOUT(random_programs_with_page_locked_memory_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "page-locked memory",
+		.slots = 10,
+		.live = 30,
+		.small = 65,
+		.large = 2,
+		.any = 6,
+		.late_ns = 200000,
+		.confs = sources,
+		.weight = { ORDINARY,
+		    STREAMS, [STEP_configure] = 6, [STEP_host] = 800 },
+	};
+
+	model_run(&mix, steps_of(20000));
+}
+
 /* More streams than a stream remembers to be ordered after, which share too
  * little. */
 TEST_TIMEOUT(random_programs_on_very_many_streams_keep_every_promise, 300)
