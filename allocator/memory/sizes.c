@@ -83,7 +83,9 @@ size_host_segment(enum pool_kind kind, size_t rounded, size_t held)
 	size_t size = HOST_SEGMENT_LEAST;
 
 	if (kind == POOL_LARGE) {
-		while (size < HOST_SEGMENT_MOST && size * 2 <= held / 8)
+		while ((size < HOST_SEGMENT_MOST ||
+			   size < HOST_SEGMENT_REQUESTS * rounded) &&
+		    size * 2 <= held / 8)
 			size *= 2;
 		return rounded > size ? rounded : size;
 	}

@@ -56,7 +56,10 @@ step(struct fuzz_steps *steps)
 		"pinned_use_cuda_host_register:True",
 		"pinned_use_cuda_host_register:False", "pinned_limit_mb:8",
 		"pinned_limit_mb:unlimited", "pinned_idle_mb:1",
-		"pinned_idle_mb:unlimited" };
+		"pinned_idle_mb:unlimited", "pinned_source:handles",
+		"pinned_source:system", "pinned_source:driver", "prefer:memory",
+		"prefer:balance" };
+	enum { CONFS = sizeof(confs) / sizeof(*confs) };
 	unsigned what = fuzz_byte(steps) % 8;
 	int n = (int)(fuzz_byte(steps) % BLOCKS);
 
@@ -67,7 +70,7 @@ step(struct fuzz_steps *steps)
 	else if (what == 5)
 		weir_host_record(blocks[n].at, NULL);
 	else if (what == 6)
-		weir_options_set(confs[n % 8]);
+		weir_options_set(confs[n % CONFS]);
 	else if (fuzz_byte(steps) & 1)
 		weir_host_trim(WEIR_DEVICE_CURRENT, 0, NULL);
 	else
@@ -83,7 +86,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	fuzz_device();
 	weir_options_set("tcache:64,pinned_use_cuda_host_register:False,"
-			 "pinned_limit_mb:unlimited,pinned_idle_mb:unlimited");
+			 "pinned_limit_mb:unlimited,pinned_idle_mb:unlimited,"
+			 "pinned_source:handles,prefer:balance");
 	while (fuzz_more(&steps))
 		step(&steps);
 	for (int n = 0; n < BLOCKS; n++)

@@ -1035,7 +1035,8 @@ TEST(the_source_in_use_is_told_before_and_after_the_first_request)
 		conf("pinned_source:system");
 		EXPECT_STR_EQ(source_name(), "system");
 		conf("pinned_source:handles");
-		EXPECT_STR_EQ(source_name(),
+		const char *name = source_name();
+		EXPECT_STR_EQ(name,
 		    host_stats().num_map_calls > 0 ? "handles" : "system");
 		host_give(host_take(MIB));
 	}

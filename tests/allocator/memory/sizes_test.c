@@ -281,7 +281,7 @@ TEST(a_small_host_segment_fits_eight_and_is_a_small_part_of_held_memory)
 	EXPECT_EQ(size_host_segment(POOL_FINE, 64, 64 * MIB), 2 * MIB);
 }
 
-TEST(a_large_host_segment_is_an_eighth_of_held_memory_or_the_request)
+TEST(a_large_host_segment_has_room_for_several_requests)
 {
 	static const struct {
 		size_t request, held, segment;
@@ -291,7 +291,10 @@ TEST(a_large_host_segment_is_an_eighth_of_held_memory_or_the_request)
 		{ 3 * MIB, 15 * MIB, 3 * MIB },
 		{ 3 * MIB, 32 * MIB, 4 * MIB },
 		{ 3 * MIB, 1024 * MIB, 64 * MIB },
-		{ 100 * MIB, 1024 * MIB, 100 * MIB },
+		{ 3 * MIB, 8192 * (size_t)MIB, 64 * MIB },
+		{ 100 * MIB, 512 * MIB, 100 * MIB },
+		{ 100 * MIB, 1024 * MIB, 128 * MIB },
+		{ 100 * MIB, 8192 * (size_t)MIB, 512 * MIB },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -265,6 +265,16 @@ TEST(without_handles_a_loader_holds_more_and_is_delayed_as_little)
 	    1.5);
 }
 
+/* Blocks of up to 192 MiB, of any size: a segment has room for several. (Pages
+ * of `system` would take memory of this machine.) */
+TEST(without_handles_a_training_that_offloads_holds_little_more)
+{
+	device_need_sim("its machine has the memory, and exact times");
+	EXPECT_LE(held_over_live("offload", "--events=20000",
+		      "--conf=pinned_source:driver"),
+	    1.3);
+}
+
 /* Pages are moved and given back in the first rounds only. */
 TEST(a_loader_that_repeats_its_sizes_soon_makes_no_driver_calls)
 {
