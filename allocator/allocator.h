@@ -80,8 +80,8 @@ enum weir_status allocator_malloc_host(
  * once. */
 enum weir_status allocator_free_done(void *ptr);
 
-/* As weir_stats(), or weir_host_stats() with `host`, but without the counts that
- * thread caches have not reported yet. Memory held, waits and failures are
+/* As weir_stats(), or weir_host_stats() with `host`, but without the counts
+ * that thread caches have not reported yet. Memory held, waits and failures are
  * exact. False: weir has no memory on the device. */
 bool allocator_glance(int device, bool host, struct weir_stats *out);
 
