@@ -87,8 +87,8 @@ const struct argp argp_ctl = { flags, parse_ctl_flag,
 	"          weir ctl 4711 set history.level=all reset.peaks=all\n\n"
 	"The process must be one that 'weir watch' can look at. It makes no "
 	"call of the driver to answer. The values are set one after the other. "
-	"The first one that is refused ends the command with status 1; the "
-	"values before it stay set.",
+	"The first one that is refused ends the command; the values before "
+	"it stay set. " TOOL_STATUS,
 	NULL, NULL, NULL };
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -289,7 +289,7 @@ cmd_ctl(int argc, char **argv)
 
 	argp_parse(&argp_ctl, argc, argv, 0, NULL, &choices);
 	if (!watch_reach(choices.pid, WATCH_ANSWER_MS, &fd))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	answer = ask_all(fd, &choices, &rows);
 	close(fd);
 	if (answer == WATCH_ENDED)
@@ -301,5 +301,5 @@ cmd_ctl(int argc, char **argv)
 	free(rows.row);
 	if (!printed)
 		complain("cannot print: out of memory");
-	return answer == WATCH_ANSWERED && printed ? TOOL_DONE : TOOL_NO;
+	return answer == WATCH_ANSWERED && printed ? TOOL_DONE : TOOL_FAILED;
 }

@@ -36,7 +36,8 @@ const struct argp argp_diff = { flags, parse_diff_flag, "BEFORE AFTER",
 	"segments that were added and removed, and the stacks whose memory "
 	"grew or shrank most.\v"
 	"Segments of both snapshots are the same if their device, address and "
-	"size are equal. Stacks are the same if their frames are equal.",
+	"size are equal. Stacks are the same if their frames are "
+	"equal. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 struct side {
@@ -313,18 +314,18 @@ static int
 report_diff(struct side sides[2], const struct choices *choices)
 {
 	struct changes changes = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	for (int s = 0; s < 2; s++) {
 		sides[s].sums =
 		    sums_of(sides[s].snapshot, choices->view.device);
 		if (!holders_find(sides[s].snapshot, choices->view.device,
 			&sides[s].holders))
-			return TOOL_NO;
+			return TOOL_FAILED;
 	}
 	if (!compare_sides(sides, &choices->view) ||
 	    !find_changes(sides, &changes))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (choices->view.json)
 		status = print_json(diff_json(sides, choices, &changes));
 	else if (print_sums(sides) && print_changes(&changes, choices->count))
@@ -341,7 +342,7 @@ cmd_diff(int argc, char **argv)
 		.count = 10
 	};
 	struct side sides[2] = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	argp_parse(&argp_diff, argc, argv, 0, NULL, &choices);
 	for (int s = 0; s < 2; s++)

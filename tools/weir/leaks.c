@@ -52,7 +52,7 @@ const struct argp argp_leaks = { flags, parse_leaks_flag, "SNAPSHOT",
 	"The trace must have stacks. A program may still build up memory that "
 	"it keeps, such as gradients or an optimiser's state. It looks like a "
 	"program that leaks, so take the snapshot after some rounds of work. "
-	"Exit status: 1 if there are suspects.",
+	"Exit status: 0 no suspect, 1 suspects, 2 trouble.",
 	view_children, NULL, NULL };
 
 struct suspect {
@@ -324,7 +324,7 @@ report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
 		    !find_of_device(snapshot, d, choices, &found))
-			status = TOOL_NO;
+			status = TOOL_FAILED;
 	if (found.count > 0)
 		qsort(found.items, found.count, sizeof(*found.items),
 		    compare_suspects);
@@ -332,9 +332,9 @@ report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 		status =
 		    print_json(leaks_json(snapshot, args->paths[0], &found));
 	else if (status == TOOL_DONE && !print_suspects(snapshot, &found))
-		status = TOOL_NO;
-	if (found.count > 0)
-		status = TOOL_NO;
+		status = TOOL_FAILED;
+	if (status == TOOL_DONE && found.count > 0)
+		status = TOOL_FOUND;
 	free(found.items);
 	return status;
 }

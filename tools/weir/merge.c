@@ -46,7 +46,7 @@ const struct argp argp_merge = { flags, parse_merge_flag, "SNAPSHOT...",
 	"the stacks that hold more on some ranks than on others.\v"
 	"Imbalance is the distance of the largest rank above the mean. In the "
 	"snapshot that --output writes, the devices of each rank follow those "
-	"of the rank before.",
+	"of the rank before. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 struct rank {
@@ -311,10 +311,10 @@ static int
 report_merge(const struct ranks *ranks, const struct choices *choices)
 {
 	struct spreads spreads;
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	if (!find_spreads(ranks, &spreads))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (choices->view.json)
 		status =
 		    print_json(merge_json(ranks, &spreads, choices->count));
@@ -324,7 +324,7 @@ report_merge(const struct ranks *ranks, const struct choices *choices)
 	free(spreads.items);
 	if (status == TOOL_DONE && choices->output != NULL &&
 	    !write_merged(ranks, choices->output))
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	return status;
 }
 
@@ -362,7 +362,7 @@ cmd_merge(int argc, char **argv)
 		.count = 10 };
 	struct ranks ranks = { 0 };
 	bool loaded = true;
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	argp_parse(&argp_merge, argc, argv, 0, NULL, &choices);
 	while (choices.view.paths[ranks.count] != NULL)
@@ -370,7 +370,7 @@ cmd_merge(int argc, char **argv)
 	ranks.items = calloc(ranks.count + 1, sizeof(*ranks.items));
 	if (ranks.items == NULL) {
 		complain("out of memory");
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	for (size_t r = 0; r < ranks.count && loaded; r++)
 		loaded = load_rank(&ranks.items[r], choices.view.paths[r],

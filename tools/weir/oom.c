@@ -61,7 +61,7 @@ const struct argp argp_oom = { flags, parse_oom_flag, "SNAPSHOT",
 	"The request is that of the last 'oom' event of the trace. Events "
 	"after it are undone, so that memory is judged as it was at the "
 	"failure. With --size, the command judges a request at the time of the "
-	"snapshot.",
+	"snapshot. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* ---- Output ---------------------------------------------------------- */
@@ -214,14 +214,14 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 		.event = UINT32_MAX,
 	};
 	struct holders holders = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	if (choices->bytes == 0 &&
 	    !verdict_last_failure(snapshot, args->device, &verdict)) {
 		complain("%s: the trace has no 'oom' event; --size names a "
 			 "request to judge",
 		    args->paths[0]);
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	if (verdict_find(snapshot, &verdict) &&
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {

@@ -34,7 +34,8 @@ const struct argp argp_show = { flags, parse_show_flag, "SNAPSHOT",
 	"Print the segments of a memory snapshot: sums for each stream and "
 	"pool, and then one line for each segment.\v"
 	"Each line ends with a map of its segment: '#' is in use, '.' is free, "
-	"'+' is both, '~' is freed and not yet seen to be complete.",
+	"'+' is both, '~' is freed and not yet seen to be "
+	"complete. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* ---- Text ------------------------------------------------------------ */
@@ -313,7 +314,7 @@ report_show(const struct snapshot *snapshot, const struct view_args *args)
 
 	if (args->json)
 		return print_json(show_json(snapshot, choices));
-	return print_show_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
+	return print_show_text(snapshot, choices) ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

@@ -133,12 +133,12 @@ view_run(const struct argp *parser, int argc, char **argv,
 	argp_parse(parser, argc, argv, 0, NULL, args);
 	snapshot = snapshot_load(args->paths[0]);
 	if (snapshot == NULL)
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (view_has_device(snapshot, args->device)) {
 		status = report(snapshot, args);
 	} else {
 		view_complain_of_device(snapshot, args->device, args->paths[0]);
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	snapshot_free(snapshot);
 	return status;
@@ -571,7 +571,7 @@ print_json(json_t *json)
 	if (json == NULL || !json_print(json, JSON_INDENT(2), stdout)) {
 		complain(
 		    "cannot print: out of memory, or the output is closed");
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	putchar('\n');
 	json_decref(json);

@@ -67,7 +67,7 @@ const struct argp argp_top = { flags, parse_top_flag, "SNAPSHOT",
 	"by the stack that allocated them, by requested size, or by age.\v"
 	"Bytes are those of the blocks, whose sizes are rounded up. The age of "
 	"a block is the time since its allocation in the trace. Blocks that "
-	"are older than the trace have a row of their own.",
+	"are older than the trace have a row of their own. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* A row: the property that its blocks share, and their sums. */
@@ -486,10 +486,10 @@ report_top(const struct snapshot *snapshot, const struct view_args *args)
 		return print_json(put_host(top_json(snapshot, choices),
 		    has_host ? top_json(&host, choices) : NULL));
 	if (!print_top(snapshot, choices))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (has_host)
 		print_host_heading();
-	return !has_host || print_top(&host, choices) ? TOOL_DONE : TOOL_NO;
+	return !has_host || print_top(&host, choices) ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

@@ -48,7 +48,7 @@ const struct argp argp_trace = { flags, parse_trace_flag, "SNAPSHOT",
 	"Times are in milliseconds since the first event. A trace has the last "
 	"events only. Blocks that are older than the trace are counted if the "
 	"trace frees them or if they are still live. With --json each event is "
-	"an object on a line of its own.",
+	"an object on a line of its own. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* The course of a device's live bytes in its trace. */
@@ -288,13 +288,13 @@ report_trace(const struct snapshot *snapshot, const struct view_args *args)
 	const struct choices *choices = (const struct choices *)args;
 
 	if (!action_is_known(snapshot, choices->action))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (snapshot->events.count == 0 && !args->json)
 		puts("the snapshot has no trace");
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
 		    !print_trace_device(snapshot, choices, d))
-			return TOOL_NO;
+			return TOOL_FAILED;
 	return TOOL_DONE;
 }
 

@@ -117,7 +117,7 @@ expect_no(const char *pid, const char *why)
 	struct command_result result =
 	    command_weir("watch", pid, "--once", NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, why);
 	command_free(&result);
@@ -266,7 +266,7 @@ TEST(a_snapshot_is_fetched_from_a_running_program)
 	command_free(&result);
 	result = command_weir(
 	    "watch", pid_text, "--snapshot", "/no/such/folder/x", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/no/such/folder/x: cannot be written");
 	command_free(&result);
 	EXPECT_EQ(program_finish(&program), 0);
@@ -543,7 +543,7 @@ TEST(run_refuses_flags_that_cannot_be_passed_to_the_program)
 	struct command_result result =
 	    command_weir("run", "--sim", "--snapshot=a,b", "--", "true", NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "a,b: a comma in the name");
 	command_free(&result);
 	result =
