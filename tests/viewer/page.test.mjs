@@ -80,8 +80,12 @@ shown("the summary has the figures of the snapshot", "training",
 		["oom", "--json", snapshot("training").path]);
 	    const { causes } = JSON.parse(said);
 	    assert.ok(causes.length > 0);
-	    for (const cause of causes)
+	    for (const cause of causes) {
 		assert.ok(why.includes(cause.text), cause.text);
+		for (const { setting, text: gives } of cause.remedies)
+		    assert.ok(why.includes(setting ?? "") && why.includes(gives),
+			gives);
+	    }
     });
 
 test("the page is complete in itself and its policy lets nothing in", () => {

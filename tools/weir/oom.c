@@ -120,19 +120,35 @@ print_summary(const struct snapshot *snapshot, const struct verdict *verdict)
 }
 
 static void
+print_remedy(const json_t *remedy)
+{
+	const char *setting =
+	    json_string_value(json_object_get(remedy, "setting"));
+	const char *text = json_string_value(json_object_get(remedy, "text"));
+
+	if (setting == NULL)
+		printf("      %s\n", text);
+	else
+		printf("      %s\n          %s\n", setting, text);
+}
+
+static void
 print_causes(const json_t *causes)
 {
-	const json_t *one;
+	const json_t *cause;
+	const json_t *remedy;
 	size_t i;
+	size_t k;
 
-	json_array_foreach(causes, i, one)
+	json_array_foreach(causes, i, cause)
 	{
-		const json_t *setting = json_object_get(one, "setting");
-
-		printf(
-		    "- %s\n", json_string_value(json_object_get(one, "text")));
-		if (json_is_string(setting))
-			printf("      %s\n", json_string_value(setting));
+		printf("- %s\n",
+		    json_string_value(json_object_get(cause, "text")));
+		json_array_foreach(
+		    json_object_get(cause, "remedies"), k, remedy)
+		{
+			print_remedy(remedy);
+		}
 	}
 	if (json_array_size(causes) == 0)
 		puts("- The allocator had no free memory: all that it held was "
@@ -141,20 +157,32 @@ print_causes(const json_t *causes)
 }
 
 static bool
+print_holders(const struct snapshot *snapshot, const struct holders *holders)
+{
+	struct table *table = table_new("rl");
+	char text[VIEW_TEXT];
+	bool printed;
+
+	for (size_t i = 0; i < holders->count && i < TOP; i++) {
+		table_add(table, "  %s", size_text(holders->items[i].bytes));
+		table_add(table, "%s",
+		    site_text(snapshot, holders->items[i].stack, text));
+	}
+	printed = table_print(table, false);
+	table_free(table);
+	return printed;
+}
+
+static bool
 print_oom_text(const struct snapshot *snapshot, const struct verdict *verdict,
     const struct holders *holders)
 {
-	char text[VIEW_TEXT];
-
 	print_summary(snapshot, verdict);
 	print_causes(verdict->causes);
 	if (!print_where(verdict))
 		return false;
 	puts("\nlargest holders:");
-	for (size_t i = 0; i < holders->count && i < TOP; i++)
-		printf("  %s  %s\n", size_text(holders->items[i].bytes),
-		    site_text(snapshot, holders->items[i].stack, text));
-	return true;
+	return print_holders(snapshot, holders);
 }
 
 static json_t *

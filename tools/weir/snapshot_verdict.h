@@ -2,9 +2,10 @@
  * The reasons why a request found no memory, and the remedies.
  *
  * A request is judged at its own moment: later events are undone
- * (snapshot_moment.h). All causes that apply are listed, the easiest to remedy
- * first. Each cause has the bytes that its remedy gives, and a setting to copy,
- * in the form of the allocator that made the snapshot.
+ * (snapshot_moment.h). All causes that apply are listed, with their remedies in
+ * the order of what these cost: those that cost nothing first. A remedy says how
+ * much memory it gives and what it costs, and has a setting to copy, in the form
+ * of the allocator that made the snapshot.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VERDICT_H
 #define TOOLS_WEIR_SNAPSHOT_VERDICT_H
@@ -34,8 +35,9 @@ struct verdict {
 	struct sums kind;   /* the other kind on this stream */
 	struct sums others; /* other streams' default pools */
 	struct sums pools;  /* private pools */
-	/* A list of {cause, bytes, text, setting}. `setting` is null if no
-	 * setting helps. */
+	/* A list of {cause, bytes, text, setting, remedies}, and `remedies` one
+	 * of {setting, gives_bytes, text}. A setting is null if there is none to
+	 * copy; that of a cause is its first remedy's. */
 	json_t *causes;
 };
 
