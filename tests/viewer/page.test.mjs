@@ -850,6 +850,19 @@ test("a trace in CSV is shown, by its streams", async () => {
 	await tab.close();
 });
 
+shown("each caller of a shared function has its colour", "wrapped",
+    async (tab) => {
+	    const legend = () => tab.locator(".legend li").allInnerTexts();
+	    const first = (await legend()).map((t) => t.split(" ")[0]);
+	    assert.deepEqual(first.sort(), ["load", "run", "save"]);
+	    await tab.selectOption("select[aria-label='Colour by']", "callers");
+	    await settle(tab);
+	    assert.equal((await legend()).length, 4);
+	    await tab.selectOption("select[aria-label='Colour by']", "function");
+	    await settle(tab);
+	    assert.equal((await legend()).length, 1);
+    });
+
 shown("others are listed, and apart from what has no stack", "sites",
     async (tab) => {
 	    const legend = await tab.locator(".legend li").allInnerTexts();

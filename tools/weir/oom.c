@@ -22,6 +22,7 @@ static const struct argp_option flags[] = {
 	    "judge a request of BYTES, such as 512M or 8G", 0 },
 	{ "stream", 's', "HEX", 0,
 	    "the request's stream: its handle, or none (default: 0)", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -49,6 +50,9 @@ parse_oom_flag(int key, char *value, struct argp_state *state)
 			    "--stream is a hexadecimal number or none, not "
 			    "'%s'",
 			    value);
+		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
 		return 0;
 	default:
 		return view_parse_flag(key, value, state);
@@ -102,15 +106,18 @@ print_where(const struct verdict *verdict)
 }
 
 static void
-print_summary(const struct snapshot *snapshot, const struct verdict *verdict)
+print_summary(const struct snapshot *snapshot, const struct view_args *args,
+    const struct verdict *verdict)
 {
-	char text[VIEW_TEXT];
+	char text[CALLERS_TEXT];
 
 	puts(verdict_headline(verdict, text));
-	if (verdict->event != UINT32_MAX)
-		printf("requested by %s\n",
-		    site_text(snapshot, snapshot->events.stack[verdict->event],
-			text));
+	if (verdict->event != UINT32_MAX) {
+		printf(
+		    "requested by %s\n", verdict_site(snapshot, verdict, text));
+		print_frames(
+		    snapshot, args, snapshot->events.stack[verdict->event], 4);
+	}
 	if (verdict->later > 0)
 		printf(
 		    "the snapshot was taken %s later; the figures are of the "
@@ -157,32 +164,37 @@ print_causes(const json_t *causes)
 }
 
 static bool
-print_holders(const struct snapshot *snapshot, const struct holders *holders)
+print_holders(const struct snapshot *snapshot, const struct view_args *args,
+    const struct holders *holders)
 {
 	struct table *table = table_new("rl");
-	char text[VIEW_TEXT];
+	size_t count = holders->count < TOP ? holders->count : TOP;
+	uint32_t stacks[TOP];
+	char text[CALLERS_TEXT];
 	bool printed;
 
-	for (size_t i = 0; i < holders->count && i < TOP; i++) {
+	for (size_t i = 0; i < count; i++)
+		stacks[i] = holders->items[i].stack;
+	printed = callers_tell_apart(args->callers, stacks, count);
+	puts("\nlargest holders:");
+	for (size_t i = 0; i < count; i++) {
 		table_add(table, "  %s", size_text(holders->items[i].bytes));
-		table_add(table, "%s",
-		    site_text(snapshot, holders->items[i].stack, text));
+		table_add(
+		    table, "%s", callers_text(args->callers, stacks[i], text));
+		add_frames(table, 2, args, snapshot, stacks[i]);
 	}
-	printed = table_print(table, false);
+	printed = table_print(table, false) && printed;
 	table_free(table);
 	return printed;
 }
 
 static bool
-print_oom_text(const struct snapshot *snapshot, const struct verdict *verdict,
-    const struct holders *holders)
+print_oom_text(const struct snapshot *snapshot, const struct view_args *args,
+    const struct verdict *verdict, const struct holders *holders)
 {
-	print_summary(snapshot, verdict);
+	print_summary(snapshot, args, verdict);
 	print_causes(verdict->causes);
-	if (!print_where(verdict))
-		return false;
-	puts("\nlargest holders:");
-	return print_holders(snapshot, holders);
+	return print_where(verdict) && print_holders(snapshot, args, holders);
 }
 
 static json_t *
@@ -251,12 +263,13 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 		    args->paths[0]);
 		return TOOL_FAILED;
 	}
+	verdict.callers = args->callers;
 	if (verdict_find(snapshot, &verdict) &&
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {
 		if (args->json)
 			status = print_json(
 			    oom_json(snapshot, args->paths[0], &verdict));
-		else if (print_oom_text(snapshot, &verdict, &holders))
+		else if (print_oom_text(snapshot, args, &verdict, &holders))
 			status = TOOL_DONE;
 	}
 	verdict_drop(&verdict);

@@ -515,20 +515,23 @@ find_other_causes(const struct snapshot *snapshot, struct verdict *verdict)
 		    size_text(rounding_of(all)));
 }
 
+enum { HOLDER_TEXT = CALLERS_TEXT + 64 };
+
 /* Write the largest holder: " Most is held by forward (model.py:12): 3.00
  * GiB." */
 static void
-name_holder(const struct verdict *verdict, char text[2 * VIEW_TEXT])
+name_holder(const struct verdict *verdict, char text[HOLDER_TEXT])
 {
 	struct holders holders;
-	char site[VIEW_TEXT];
+	char site[CALLERS_TEXT];
 
 	text[0] = '\0';
 	if (!holders_find(verdict->moment, (int)verdict->device, &holders))
 		return;
 	if (holders.count > 0)
-		snprintf(text, 2 * VIEW_TEXT, " Most is held by %s: %s.",
-		    site_text(verdict->moment, holders.items[0].stack, site),
+		snprintf(text, HOLDER_TEXT, " Most is held by %s: %s.",
+		    callers_text(
+			verdict->callers, holders.items[0].stack, site),
 		    size_text(holders.items[0].bytes));
 	holders_drop(&holders);
 }
@@ -562,7 +565,7 @@ find_total(const struct snapshot *snapshot, struct verdict *verdict)
 	const char *also = !verdict->free_known ? "" :
 	    verdict->limited ? ", with the driver's memory up to the limit" :
 			       ", with the driver's free memory";
-	char holder[2 * VIEW_TEXT];
+	char holder[HOLDER_TEXT];
 
 	if (free >= verdict->bytes) {
 		if (verdict->own.largest_free < verdict->bytes &&
@@ -637,6 +640,14 @@ verdict_drop(struct verdict *verdict)
 	moment_free(verdict->moment);
 	verdict->causes = NULL;
 	verdict->moment = NULL;
+}
+
+const char *
+verdict_site(const struct snapshot *snapshot, const struct verdict *verdict,
+    char text[CALLERS_TEXT])
+{
+	return callers_text(
+	    verdict->callers, snapshot->events.stack[verdict->event], text);
 }
 
 const char *

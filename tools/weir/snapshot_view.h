@@ -15,10 +15,14 @@
 
 enum { VIEW_ALL_DEVICES = -1 };
 
+struct callers;
+
 struct view_args {
 	bool json;
-	int device;     /* or VIEW_ALL_DEVICES */
-	char **paths;   /* of the snapshots; NULL ends the list */
+	int device;              /* or VIEW_ALL_DEVICES */
+	unsigned long frames;    /* of each stack that are printed */
+	struct callers *callers; /* of the snapshot; set by view_run() */
+	char **paths;            /* of the snapshots; NULL ends the list */
 	unsigned least; /* the least and the most snapshots that are allowed */
 	unsigned most;
 };
@@ -28,6 +32,14 @@ struct view_args {
 extern const struct argp view_argp;
 /* The list of children for struct argp: view_argp and the end. */
 extern const struct argp_child view_children[2];
+
+/* The flag of subcommands that print stacks, and the call that parses it. */
+#define VIEW_FRAMES_FLAG                                                       \
+	{                                                                      \
+		"frames", 'f', "N", 0, "print N frames of each stack", 0       \
+	}
+void view_parse_frames(
+    struct view_args *args, const char *value, const struct argp_state *state);
 
 /* Parse a key that is no flag of the subcommand itself. The input of the
  * subcommand's parser begins with a struct view_args. */
@@ -134,6 +146,15 @@ const char *site_text(
 /* A frame, such as "forward (model.py:12)". Returns `text`. */
 const char *frame_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT]);
+
+/* Print the first frames of a stack, as many as --frames asks for, indented by
+ * `indent`. */
+void print_frames(const struct snapshot *snapshot, const struct view_args *args,
+    uint32_t stack, int indent);
+/* Add them as rows, in the last of `columns` columns. */
+void add_frames(struct table *table, unsigned columns,
+    const struct view_args *args, const struct snapshot *snapshot,
+    uint32_t stack);
 
 /* A copy of a text. Control characters become '?', and a long text is cut. */
 const char *plain_text(const char *from, char text[VIEW_TEXT]);

@@ -9,6 +9,7 @@
 
 #include "tools/weir/guess.h"
 #include "tools/weir/progress.h"
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -22,6 +23,7 @@ static const struct argp_option flags[] = {
 	{ "last", 'n', "N", 0, "only the last N events of each device", 0 },
 	{ "action", 'a', "ACTION", 0,
 	    "only events of this kind: alloc, free_requested, oom...", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -36,6 +38,9 @@ parse_trace_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'a':
 		choices->action = value;
+		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
 		return 0;
 	default:
 		return view_parse_flag(key, value, state);
@@ -134,13 +139,13 @@ note_text(const struct snapshot *snapshot, uint32_t i, char text[2 * VIEW_TEXT])
 }
 
 static void
-print_event(const struct snapshot *snapshot, const struct course *course,
-    uint32_t i, uint64_t live)
+print_event(const struct snapshot *snapshot, const struct view_args *args,
+    const struct course *course, uint32_t i, uint64_t live)
 {
 	const struct snapshot_events *events = &snapshot->events;
 	char action[VIEW_TEXT];
 	char address[32] = "-";
-	char site[VIEW_TEXT] = "";
+	char site[CALLERS_TEXT] = "";
 	char stream[VIEW_TEXT];
 	char note[2 * VIEW_TEXT];
 
@@ -149,13 +154,14 @@ print_event(const struct snapshot *snapshot, const struct course *course,
 		snprintf(
 		    address, sizeof(address), "%" PRIx64, events->address[i]);
 	if (events->stack[i] != 0)
-		site_text(snapshot, events->stack[i], site);
+		callers_text(args->callers, events->stack[i], site);
 	note_text(snapshot, i, note);
 	printf("%12.3f  %-14s  %12s  %12s  %9s  %12s  %s%s%s\n",
 	    ms_since(snapshot, course, i), action, address,
 	    size_text(events->bytes[i]), stream_text(events->stream[i], stream),
 	    size_text(live), site,
 	    site[0] != '\0' && note[0] != '\0' ? "; " : "", note);
+	print_frames(snapshot, args, events->stack[i], 20);
 }
 
 static bool
@@ -255,7 +261,8 @@ print_trace_device(const struct snapshot *snapshot,
 		if (choices->view.json)
 			good = print_event_json(snapshot, event, live);
 		else
-			print_event(snapshot, &course, event, live);
+			print_event(
+			    snapshot, &choices->view, &course, event, live);
 		good = good && !ferror(stdout);
 	}
 	progress_end(&progress);
