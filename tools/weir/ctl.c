@@ -209,7 +209,8 @@ print_values_json(const struct choices *choices, const struct rows *rows)
 	json_t *values = json_array();
 	bool printed;
 
-	json_object_set_new(object, "format_version", json_integer(1));
+	json_object_set_new(
+	    object, "format_version", json_integer(JSON_VERSION));
 	json_object_set_new(object, "pid", json_integer(choices->pid));
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct watch_ctl_row *row = &rows->row[i];

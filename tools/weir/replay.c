@@ -232,6 +232,8 @@ replay_one(const char *path, const struct choices *choices, int *next)
 		json_object_set_new(figures, "fit_bytes",
 		    bytes == 0 ? json_null() : json_integer((json_int_t)bytes));
 	}
+	json_object_set_new(
+	    figures, "format_version", json_integer(JSON_VERSION));
 	if (choices->json && !print_line(figures))
 		return TOOL_FAILED;
 	return status;

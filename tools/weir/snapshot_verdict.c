@@ -407,8 +407,8 @@ add_idle(const struct snapshot *snapshot, struct verdict *verdict)
 		return;
 	add_remedy(
 	    add_cause(verdict->causes, "idle", idle,
-		"Nothing is in use in %" PRIu64 " segment%s of %s, which can "
-		"go back to the driver.",
+		"Nothing is in use in %" PRIu64 " segment%s: %s can go back "
+		"to the driver.",
 		segments, segments == 1 ? "" : "s", size_text(idle)),
 	    PRICE_LITTLE, idle,
 	    is_weir(snapshot) ? "weir_trim(WEIR_DEVICE_ALL, 0, NULL);" :

@@ -199,10 +199,6 @@ void put_number(json_t *object, const char *key, uint64_t number);
 void put_sums(json_t *object, const struct sums *sums);
 /* A list of {name, filename, line}. */
 json_t *stack_json(const struct snapshot *snapshot, uint32_t stack);
-/* The version of the JSON that --json prints (docs/json.md). It rises when a
- * key is removed or changes its meaning, and not when a key is added. */
-enum { JSON_VERSION = 1 };
-
 /* Print JSON with a newline, and release it. An object gets its version.
  * Returns the exit status of the subcommand. */
 int print_json(json_t *json);

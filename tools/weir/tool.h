@@ -148,6 +148,11 @@ void table_free(struct table *table);
  * become U+FFFD. */
 void json_escaped(const char *text, size_t length, FILE *out);
 
+/* The version of the JSON that --json prints (docs/json.md), which each object
+ * of its outermost level has as "format_version". It rises when a key is
+ * removed or changes its meaning, and not when a key is added. */
+enum { JSON_VERSION = 1 };
+
 struct json_t;
 
 /* A text of JSON from any bytes, such as a path: those that are not UTF-8

@@ -172,6 +172,7 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 	bool oom = events->action[i] == SNAPSHOT_OOM;
 	bool printed;
 
+	put_number(object, "format_version", JSON_VERSION);
 	put_number(object, "device", events->device[i]);
 	json_object_set_new(object, "action",
 	    json_string(snapshot_action_name(snapshot, events->action[i])));

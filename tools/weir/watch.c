@@ -209,7 +209,8 @@ list_one(pid_t pid, int fd, void *user)
 	(void)fd;
 	watch_program((uint32_t)pid, name);
 	if (listing->json) {
-		printf("{\"pid\":%ld,\"program\":\"", (long)pid);
+		printf("{\"format_version\":%d,\"pid\":%ld,\"program\":\"",
+		    JSON_VERSION, (long)pid);
 		json_escaped(name, strlen(name), stdout);
 		puts("\"}");
 	} else {
