@@ -419,6 +419,118 @@ TEST(a_lost_answer_is_trouble_and_not_found)
 	free(weir);
 }
 
+/* ---- The manual -------------------------------------------------------- */
+
+/* The whole text of docs/weir.1. */
+static char *
+manual_page(void)
+{
+	char *data = test_data("..");
+	char *path = NULL;
+	char *text = calloc(1, 1 << 17);
+	FILE *file;
+
+	EXPECT_GT(asprintf(&path, "%s/../docs/weir.1", data), 0);
+	file = fopen(path, "r");
+	if (file == NULL)
+		SKIP("the sources are not here");
+	EXPECT_GT(fread(text, 1, (1 << 17) - 1, file), 1000);
+	fclose(file);
+	free(path);
+	free(data);
+	return text;
+}
+
+/* The lines of a command in the synopsis. The caller frees them. */
+static char *
+synopsis_of(const char *page, const char *command)
+{
+	char head[40];
+	const char *from;
+	const char *end;
+
+	snprintf(head, sizeof(head), "\n.B weir %s\n", command);
+	from = strstr(page, head);
+	if (from == NULL)
+		FAIL("the synopsis lacks '%s'", command);
+	end = strstr(from, "\n.br\n");
+	if (end == NULL)
+		end = strstr(from, "\n.SH ");
+	EXPECT_NOT_NULL(end);
+	return strndup(from, (size_t)(end - from) + 1);
+}
+
+/* The synopsis sums these up as FLAGS. */
+static bool
+is_common(const char *flag, size_t length, const char *synopsis)
+{
+	static const char *const common[] = { "json", "device", "frames" };
+
+	for (int i = 0; i < 3; i++)
+		if (strlen(common[i]) == length &&
+		    strncmp(flag, common[i], length) == 0)
+			return strstr(synopsis, "FLAGS") != NULL;
+	return false;
+}
+
+/* True if the synopsis has a flag, whose hyphens it escapes. */
+static bool
+has_flag(const char *synopsis, const char *flag, size_t length)
+{
+	char wanted[80] = "\\-\\-";
+	size_t n = 4;
+	const char *at;
+
+	for (size_t i = 0; i < length; i++) {
+		if (flag[i] == '-')
+			wanted[n++] = '\\';
+		wanted[n++] = flag[i];
+	}
+	wanted[n] = '\0';
+	for (at = strstr(synopsis, wanted); at != NULL;
+	     at = strstr(at + 1, wanted))
+		if (strchr(" \n\\", at[n]) != NULL)
+			return true;
+	return false;
+}
+
+TEST(the_synopsis_of_the_manual_has_every_flag)
+{
+	char *page = manual_page();
+
+	for (int i = 0; i < NAMES; i++) {
+		struct command_result help =
+		    command_weir(names[i], "--help", NULL);
+		char *synopsis;
+
+		if (strcmp(names[i], "completion") == 0 ||
+		    strcmp(names[i], "version") == 0)
+			continue;
+		synopsis = synopsis_of(page, names[i]);
+		for (const char *at = strstr(help.out, "  -"); at != NULL;
+		     at = strstr(at + 1, "  -")) {
+			const char *flag = strstr(at, "--");
+			size_t length;
+
+			/* "  -j, --json" or "      --usage" */
+			if (flag == NULL || flag - at > 6)
+				continue;
+			flag += 2;
+			length = strcspn(flag, "=[ \n");
+			if (strncmp(flag, "help", length) == 0 ||
+			    strncmp(flag, "usage", length) == 0 ||
+			    is_common(flag, length, synopsis) ||
+			    has_flag(synopsis, flag, length))
+				continue;
+			FAIL("the synopsis of '%s' lacks --%.*s", names[i],
+			    (int)length, flag);
+		}
+		free(synopsis);
+		command_free(&help);
+	}
+	free(page);
+}
+
 /* ---- Output that cannot be written ------------------------------------- */
 
 /* The command fails if the shell redirects its output like this. */
