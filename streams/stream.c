@@ -19,6 +19,7 @@
 #include "streams/stream.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/lock.h"
 #include "base/meta.h"
@@ -495,6 +496,21 @@ stream_late_ones(struct stream **out, unsigned most)
 			}
 	lock_leave(&lock);
 	return n;
+}
+
+/* ---- Names ------------------------------------------------------------- */
+
+const char *
+stream_name(weir_stream handle, char text[STREAM_PHRASE])
+{
+	if (handle == WEIR_STREAM_ANY)
+		return strcpy(text, "no stream");
+	if (handle == NULL || handle == WEIR_STREAM_LEGACY)
+		return strcpy(text, "the legacy default stream");
+	if (handle == WEIR_STREAM_PER_THREAD)
+		return strcpy(text, "the per-thread default stream");
+	snprintf(text, STREAM_PHRASE, "stream %p", (void *)handle);
+	return text;
 }
 
 /* ---- Fences ------------------------------------------------------------ */

@@ -42,6 +42,14 @@
 #include "streams/delay.h"
 #include "streams/order.h"
 
+/* Bytes of a stream's name. */
+enum { STREAM_PHRASE = 40 };
+
+/* A stream by its handle, for sentences: "stream 0x5581c2a0", "the legacy
+ * default stream", "the per-thread default stream", or "no stream". Returns
+ * `text`. */
+const char *stream_name(weir_stream handle, char text[STREAM_PHRASE]);
+
 /* Who created the stream, and so may destroy it. */
 enum stream_origin { STREAM_FOREIGN, STREAM_CREATED, STREAM_POOLED };
 

@@ -214,28 +214,22 @@ look_up(struct frames *f, const void *word, size_t *first)
 	return true;
 }
 
-/* ---- Writing ----------------------------------------------------------- */
+/* ---- Walking a stack --------------------------------------------------- */
 
-static void
-write_place(struct frames *f, struct writer *w, struct place *place)
-{
-	if (writer_again(w, place->memo))
-		return;
-	writer_dict(w);
-	writer_key(w, "name", &f->name_key);
-	writer_text(w, f->texts.at + place->name);
-	writer_key(w, "filename", &f->file_key);
-	writer_text(w, f->texts.at + place->file);
-	writer_key(w, "line", &f->line_key);
-	writer_uint(w, place->line);
-	writer_close(w);
-	writer_keep(w, &place->memo);
-}
+/* The receiver of the frames of a stack. */
+struct sink {
+	void (*put)(struct frames *f, struct place *place, struct sink *sink);
+	struct writer *writer; /* of frames_write() */
+	/* Of frames_tell(): lines that may still be told. */
+	unsigned left;
+	void (*tell)(void *user, const char *line);
+	void *user;
+};
 
-/* Write the places of one word, except those of Python's interpreter; true if
- * there are such. */
+/* Give the places of one word to the sink, except those of Python's
+ * interpreter; true if there are such. */
 static bool
-write_word(struct frames *f, struct writer *w, const void *word)
+put_word(struct frames *f, struct sink *sink, const void *word)
 {
 	bool evaluates = false;
 	size_t i;
@@ -250,7 +244,7 @@ write_word(struct frames *f, struct writer *w, const void *word)
 		if (place->evaluates)
 			evaluates = true;
 		else
-			write_place(f, w, place);
+			sink->put(f, place, sink);
 		if (last)
 			return evaluates;
 	}
@@ -273,41 +267,97 @@ count_ours(struct frames *f, void *const *words, size_t n)
 	return 0;
 }
 
-/* In `words` the Python frames follow the C frames. They are written in the
- * place of the innermost interpreter frame. */
+/* In the words of a stack the Python frames follow the C frames. They are given
+ * in the place of the innermost interpreter frame. */
 static void
-write_stack(struct frames *f, struct writer *w, void *const *words, size_t n)
+put_stack(struct frames *f, struct sink *sink, uint32_t stack)
 {
+	void *const *words = NULL;
 	bool written = false;
+	size_t n = 0;
 	size_t c = 0;
 
+	if (f->table != NULL)
+		n = stack_table_frames(f->table, stack, &words);
 	while (c < n && !python_is_frame(words[c]))
 		c++;
 	for (size_t i = count_ours(f, words, c); i < c; i++) {
-		if (!write_word(f, w, words[i]) || written)
+		if (!put_word(f, sink, words[i]) || written)
 			continue;
 		for (size_t k = c; k < n; k++)
-			write_word(f, w, words[k]);
+			put_word(f, sink, words[k]);
 		written = true;
 	}
 	for (size_t k = c; k < n && !written; k++)
-		write_word(f, w, words[k]);
+		put_word(f, sink, words[k]);
+}
+
+/* ---- Writing ----------------------------------------------------------- */
+
+static void
+write_place(struct frames *f, struct place *place, struct sink *sink)
+{
+	struct writer *w = sink->writer;
+
+	if (writer_again(w, place->memo))
+		return;
+	writer_dict(w);
+	writer_key(w, "name", &f->name_key);
+	writer_text(w, f->texts.at + place->name);
+	writer_key(w, "filename", &f->file_key);
+	writer_text(w, f->texts.at + place->file);
+	writer_key(w, "line", &f->line_key);
+	writer_uint(w, place->line);
+	writer_close(w);
+	writer_keep(w, &place->memo);
 }
 
 void
 frames_write(struct frames *f, struct writer *w, uint32_t stack)
 {
-	void *const *words = NULL;
-	size_t n = 0;
+	struct sink sink = { .put = write_place, .writer = w };
 
 	if (writer_again(w, f->stacks[stack]))
 		return;
-	if (f->table != NULL)
-		n = stack_table_frames(f->table, stack, &words);
 	writer_list(w);
-	write_stack(f, w, words, n);
+	put_stack(f, &sink, stack);
 	writer_close(w);
 	writer_keep(w, &f->stacks[stack]);
+}
+
+/* A place without a name has that of its object, and the offset. */
+static void
+tell_place(struct frames *f, struct place *place, struct sink *sink)
+{
+	const char *name = f->texts.at + place->name;
+	const char *file = f->texts.at + place->file;
+	const char *slash = strrchr(file, '/');
+	const char *base = slash != NULL ? slash + 1 : file;
+	char line[2 * sizeof(((struct stack_place *)NULL)->function)];
+
+	if (sink->left == 0)
+		return;
+	sink->left--;
+	if (place->line > 0)
+		snprintf(
+		    line, sizeof(line), "%s (%s:%u)", name, base, place->line);
+	else if (strncmp(name, base, strlen(base)) == 0 ||
+	    strcmp(base, "??") == 0)
+		snprintf(line, sizeof(line), "%s", name);
+	else
+		snprintf(line, sizeof(line), "%s (%s)", name, base);
+	sink->tell(sink->user, line);
+}
+
+void
+frames_tell(struct frames *f, uint32_t stack, unsigned most,
+    void (*tell)(void *user, const char *line), void *user)
+{
+	struct sink sink = {
+		.put = tell_place, .left = most, .tell = tell, .user = user
+	};
+
+	put_stack(f, &sink, stack);
 }
 
 /* The path of the library that contains weir; NULL if it is in the program. */

@@ -22,6 +22,11 @@ void frames_delete(struct frames *frames);
  * written as an empty list. */
 void frames_write(struct frames *frames, struct writer *w, uint32_t stack);
 
+/* Call `tell` with a line for each frame that frames_write() would write, such
+ * as "function (file.c:12)", for `most` frames at most. */
+void frames_tell(struct frames *frames, uint32_t stack, unsigned most,
+    void (*tell)(void *user, const char *line), void *user);
+
 /* Was there memory to name all frames? The others are left out. */
 bool frames_complete(const struct frames *frames);
 

@@ -279,6 +279,17 @@ hand_over(struct block *block, struct stream *stream)
 	return WEIR_OK;
 }
 
+static enum weir_status
+refuse_device(const void *ptr, int device, weir_stream handle,
+    const struct stream *stream)
+{
+	char name[STREAM_PHRASE];
+
+	return status_set(WEIR_EINVAL,
+	    "weir_free_async(%p): the block is of device %d, %s of device %d",
+	    ptr, device, stream_name(handle, name), stream->device);
+}
+
 enum weir_status
 weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 {
@@ -310,10 +321,7 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		    "weir_host_record() and weir_host_free() it",
 		    ptr);
 	else if (stream->device != arena->device)
-		status = status_set(WEIR_EINVAL,
-		    "weir_free_async(%p): the block is of "
-		    "device %d, stream %p of device %d",
-		    ptr, arena->device, (void *)handle, stream->device);
+		status = refuse_device(ptr, arena->device, handle, stream);
 	else
 		status = hand_over(block, stream);
 	if (status == WEIR_OK)

@@ -80,11 +80,12 @@ enum weir_status
 heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 {
 	struct stream_heap *heap = meta_alloc(sizeof(*heap));
+	char name[STREAM_PHRASE];
 
 	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
-		    "no host memory for the pools of stream %p",
-		    (void *)stream->handle);
+		    "no host memory for the pools of %s",
+		    stream_name((weir_stream)stream->handle, name));
 	memset(heap, 0, offsetof(struct stream_heap, fences));
 	heap->arena = arena;
 	heap->stream = stream_ref(stream);

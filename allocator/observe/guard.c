@@ -30,7 +30,7 @@
 #include "base/meta.h"
 #include "base/status.h"
 #include "streams/drain.h"
-#include "trace/stack.h"
+#include "trace/frames.h"
 
 enum {
 	PATTERN = 0xa5,   /* of zones */
@@ -38,7 +38,6 @@ enum {
 	PIECE = 64 << 10, /* bytes looked at in one go */
 	LINE = 512,       /* of a report */
 	STACK_LINES = 32,
-	PLACES = 8,    /* functions in line at one address */
 	ELSEWHERE = 8, /* recorded streams of other devices */
 };
 
@@ -307,15 +306,23 @@ describe_damage(const struct zones *z, const struct damage *damage, bool before,
 {
 	uint64_t distance = before ? (uint64_t)-damage->offset :
 				     (uint64_t)damage->offset - z->requested;
+	char stream[STREAM_PHRASE];
 
 	snprintf(text, size,
-	    "guard: %zu byte%s %s the block of %zu bytes at %#llx (stream %p) "
+	    "guard: %zu byte%s %s the block of %zu bytes at %#llx (%s) "
 	    "%s overwritten, the first, %llu %s, with 0x%02x",
 	    damage->bytes, damage->bytes == 1 ? "" : "s",
 	    before ? "before" : "behind", z->requested,
-	    (unsigned long long)z->addr, (void *)z->stream,
+	    (unsigned long long)z->addr, stream_name(z->stream, stream),
 	    damage->bytes == 1 ? "was" : "were", (unsigned long long)distance,
 	    before ? "before its start" : "behind its end", damage->value);
+}
+
+static void
+log_frame(void *unused, const char *line)
+{
+	(void)unused;
+	log_write(LOG_ERROR, "  allocated at: %s", line);
 }
 
 /* Log where the block was allocated, if the history has its stack. */
@@ -323,9 +330,7 @@ static void
 log_stack(uint32_t stack)
 {
 	struct stack_table *table = history_stacks();
-	struct stack_place *places;
-	void *const *frames;
-	unsigned lines = 0;
+	struct frames *frames;
 
 	if (stack == 0 || table == NULL) {
 		log_write(LOG_ERROR,
@@ -333,19 +338,11 @@ log_stack(uint32_t stack)
 		    "history:all records it");
 		return;
 	}
-	places = meta_alloc(PLACES * sizeof(*places));
-	size_t n = stack_table_frames(table, stack, &frames);
-	for (size_t i = 0; i < n && places != NULL && lines < STACK_LINES;
-	     i++) {
-		size_t m = stack_describe(frames[i], places, PLACES);
-		for (size_t k = 0; k < m; k++, lines++) {
-			char line[LINE];
-			log_write(LOG_ERROR, "  allocated at: %s",
-			    stack_place_text(&places[k], line, sizeof(line)));
-		}
-	}
-	if (places != NULL)
-		meta_free(places, PLACES * sizeof(*places));
+	frames = frames_new(table, 0);
+	if (frames == NULL)
+		return;
+	frames_tell(frames, stack, STACK_LINES, log_frame, NULL);
+	frames_delete(frames);
 }
 
 static void

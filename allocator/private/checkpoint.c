@@ -218,6 +218,8 @@ order_after_owner(const struct was *was, struct block *now)
 {
 	struct stream_heap *owner = now->pool->owner;
 	struct arena *arena = now->arena;
+	char a[STREAM_PHRASE];
+	char b[STREAM_PHRASE];
 	struct view view;
 
 	if (owner == was->heap || owner == arena->any_heap ||
@@ -232,11 +234,11 @@ order_after_owner(const struct was *was, struct block *now)
 	    fences_follow(&view, owner, owner->freed_at, WAITS_ANY))
 		return WEIR_OK;
 	return status_set(WEIR_ENOTREADY,
-	    "checkpoint: the memory at %#llx is in use on stream %p, and "
-	    "stream "
-	    "%p cannot be made to wait for it",
-	    (unsigned long long)was->addr, (void *)owner->stream->handle,
-	    (void *)was->stream->handle);
+	    "checkpoint: the memory at %#llx is in use on %s, and %s cannot be "
+	    "made to wait for it",
+	    (unsigned long long)was->addr,
+	    stream_name((weir_stream)owner->stream->handle, a),
+	    stream_name((weir_stream)was->stream->handle, b));
 }
 
 /* Check that the memory of a block of the checkpoint still exists, in one

@@ -208,6 +208,7 @@ write_report(struct text *text, const struct facts *f)
 	char a[32];
 	char b[32];
 	char tried[SERVED_TEXT];
+	char stream[STREAM_PHRASE];
 	const struct weir_oom *oom = &f->oom;
 
 	say(text, "CUDA out of memory. Tried to allocate %s",
@@ -225,8 +226,10 @@ write_report(struct text *text, const struct facts *f)
 	    bytes_text(oom->allocated_bytes, b));
 	say(text, "%s waits for other streams and %s is unused; ",
 	    bytes_text(oom->pending_bytes, a), bytes_text(f->free_bytes, b));
-	say(text, "largest unused block: %s of stream %p, ",
-	    bytes_text(f->largest_own, a), (void *)oom->stream);
+	say(text, "largest unused block: ");
+	if (oom->stream != WEIR_STREAM_ANY)
+		say(text, "%s of %s, ", bytes_text(f->largest_own, a),
+		    stream_name(oom->stream, stream));
 	say(text, "%s of no stream, %s of other streams. ",
 	    bytes_text(f->largest_any, a), bytes_text(f->largest_other, b));
 	if (f->tried.tried != 0)

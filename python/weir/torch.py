@@ -201,6 +201,9 @@ def build(force=False):
     """
     import torch
 
+    if not torch.version.cuda:
+        raise NotInstalled("weir.torch.build(): this PyTorch is built without "
+                           "CUDA")
     try:
         return _build(torch, force)
     except _NotBuilt as error:
@@ -383,5 +386,23 @@ def uninstall():
         "another one. Start the program without weir instead")
 
 
+def _main():
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="python3 -m weir.torch", description="Build weir's adapter for "
+        "the installed PyTorch, and print its path.")
+    parser.add_argument("--force", action="store_true",
+                        help="build it again if it exists")
+    force = parser.parse_args().force
+    try:
+        print(build(force))
+    except ImportError as error:
+        sys.exit(f"weir.torch: PyTorch cannot be imported by {sys.executable}: "
+                 f"{error}")
+    except NotInstalled as error:
+        sys.exit(str(error))
+
+
 if __name__ == "__main__":
-    print(build(force="--force" in sys.argv[1:]))
+    _main()

@@ -124,6 +124,45 @@ def files_of(cache):
     return [n for n in os.listdir(cache / "torch") if n.endswith(".so")]
 
 
+def run_module(*arguments, **env):
+    return subprocess.run(
+        [sys.executable, "-m", "weir.torch", *arguments], text=True,
+        env=dict(os.environ, **env), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, check=False)
+
+
+def test_the_command_prints_the_path_of_the_adapter(packages, cache):
+    done = run_module(CUDA_HOME=str(packages / "cuda"), WEIR_CACHE=str(cache),
+                      PYTHONPATH=f"{support.PACKAGE}{os.pathsep}{packages}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(cache / "torch" / files_of(cache)[0])
+
+
+@pytest.mark.parametrize("torch, why", [
+    ("raise ImportError('libcudart.so.12: cannot open shared object file')",
+     "weir.torch: PyTorch cannot be imported by "),
+    ("raise ModuleNotFoundError(\"No module named 'torch'\")",
+     "weir.torch: PyTorch cannot be imported by "),
+    ("class version:\n    cuda = None",
+     "weir.torch.build(): this PyTorch is built without CUDA")])
+def test_the_command_says_in_a_sentence_why_it_cannot_build(
+        tmp_path, torch, why):
+    (tmp_path / "torch.py").write_text(torch + "\n")
+    done = run_module(PYTHONPATH=f"{support.PACKAGE}{os.pathsep}{tmp_path}",
+                      WEIR_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(why)
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_command_refuses_an_unknown_flag(tmp_path):
+    done = run_module("--forse", PYTHONPATH=support.PACKAGE)
+    assert done.returncode == 2
+    assert "--forse" in done.stderr
+
+
 def test_an_installed_adapter_serves_pytorch(packages, cache):
     done = program(f"""
         import weir.torch

@@ -13,6 +13,7 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
     state      segments and blocks without a history
     devices    two devices, the first of them empty
     blame      stacks that begin in the CUDA runtime and in a framework
+    wrapped    four callers of one function that allocates
     sites      forty call sites, and a block without a stack
     pinned     a device, and page-locked host memory beside it
     empty      nothing at all
@@ -438,6 +439,21 @@ def blame():
     return {"segments": [segment], "device_traces": [[]]}
 
 
+def wrapped():
+    """Blocks of one function with three callers, one of which has two."""
+    blocks = [{"address": 4096 + i * MIB, "size": MIB,
+               "requested_size": MIB - i * 512, "state": "active_allocated",
+               "frames": [{"name": name, "filename": "pool.cpp", "line": 7}
+                          for name in ("allocate", "tensor", *callers)]}
+              for i, callers in enumerate([("load", "main"), ("run", "first"),
+                                           ("run", "second"), ("save",)])]
+    segment = {"address": 4096, "total_size": 4 * MIB, "blocks": blocks,
+               "allocated_size": 4 * MIB, "active_size": 4 * MIB,
+               "requested_size": 4 * MIB - 6 * 512, "device": 0, "stream": 0,
+               "segment_type": "large", "frames": []}
+    return {"segments": [segment], "device_traces": [[]]}
+
+
 def sites():
     """Forty call sites with a block each, and one block without a stack."""
     blocks = [{"address": 4096 + i * MIB, "size": MIB,
@@ -455,6 +471,7 @@ def sites():
 KINDS = {
     "sites": lambda n: sites(),
     "blame": lambda n: blame(),
+    "wrapped": lambda n: wrapped(),
     "million": million,
     "wild": lambda n: wild(n, n),
     "training": lambda n: training(n),

@@ -34,6 +34,46 @@ test("the page blames the frame of the program, or says there is none",
 	assert.equal(sites.stack(snap.columns.block_stack[0]).length, 3);
 });
 
+test("callers tell stacks of one function apart, at a depth to choose",
+    async () => {
+	const { snap } = await data("wrapped");
+	const sites = new Sites(snap);
+	const name = (f) => f.name;
+	const nodes = Array.from(snap.columns.block_stack);
+	const labels = (depth) => nodes.map((node) =>
+		sites.join(sites.names(node, depth), name));
+	assert.deepEqual(labels(0), Array(4).fill("allocate"));
+	assert.deepEqual(labels(1), ["load", "run", "run", "save"].map((c) =>
+		`allocate, called by ${c}`));
+	assert.deepEqual(labels(2).slice(1, 3), ["first", "second"].map((c) =>
+		`allocate, called by run, called by ${c}`));
+	for (const [depth, n] of [[0, 1], [1, 3], [2, 4]]) {
+		const { keys, frames } = sites.keying(depth);
+		assert.equal(new Set(nodes.map((node) => keys[node])).size, n);
+		assert.equal(sites.join(frames[keys[nodes[3]]], name),
+		    labels(depth)[3]);
+	}
+	assert.equal(sites.label(nodes[0], name), "allocate, called by load");
+	assert.equal(sites.joinOutside(sites.names(nodes[1], 2), name),
+	    "first → run → allocate");
+});
+
+test("a comparison names callers by one rule for both snapshots", async () => {
+	const { compare } = await import(join(source, "compare.js"));
+	const { snap } = await data("wrapped");
+	const { snap: one } = await data("wrapped");
+	const c = one.columns;
+	/* The earlier snapshot has the first block alone, so one caller. */
+	c.segment_blocks[0] = 1;
+	c.stack_near.fill(0);
+	c.stack_far.fill(0);
+	snap.before = one;
+	const { rows } = compare(snap, new Sites(snap), 0);
+	assert.deepEqual(rows.map((r) => [r.name.match(/called by (\w+)/)[1],
+		r.before.blocks, r.after.blocks]),
+	[["run", 0, 2], ["save", 0, 1], ["load", 1, 1]]);
+});
+
 test("more than twice as much held as in use is an alarm", () => {
 	const flat = (max) => ({ max, at: () => 0 });
 	const held = (reserved) => figures({ active: flat(100),

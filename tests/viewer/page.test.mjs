@@ -80,8 +80,12 @@ shown("the summary has the figures of the snapshot", "training",
 		["oom", "--json", snapshot("training").path]);
 	    const { causes } = JSON.parse(said);
 	    assert.ok(causes.length > 0);
-	    for (const cause of causes)
+	    for (const cause of causes) {
 		assert.ok(why.includes(cause.text), cause.text);
+		for (const { setting, text: gives } of cause.remedies)
+		    assert.ok(why.includes(setting ?? "") && why.includes(gives),
+			gives);
+	    }
     });
 
 test("the page is complete in itself and its policy lets nothing in", () => {
@@ -845,6 +849,19 @@ test("a trace in CSV is shown, by its streams", async () => {
 	assert.deepEqual(complaints, []);
 	await tab.close();
 });
+
+shown("each caller of a shared function has its colour", "wrapped",
+    async (tab) => {
+	    const legend = () => tab.locator(".legend li").allInnerTexts();
+	    const first = (await legend()).map((t) => t.split(" ")[0]);
+	    assert.deepEqual(first.sort(), ["load", "run", "save"]);
+	    await tab.selectOption("select[aria-label='Colour by']", "callers");
+	    await settle(tab);
+	    assert.equal((await legend()).length, 4);
+	    await tab.selectOption("select[aria-label='Colour by']", "function");
+	    await settle(tab);
+	    assert.equal((await legend()).length, 1);
+    });
 
 shown("others are listed, and apart from what has no stack", "sites",
     async (tab) => {

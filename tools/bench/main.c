@@ -208,8 +208,8 @@ static const struct argp parser = { flags, parse_bench_flag, "[BENCHMARK...]",
 	"benchmarks.\v"
 	"Tables show the median of the samples, the 10th and the 90th "
 	"percentile, and how many times worse a peer is than the one that the "
-	"last column names. Exit status: 0 if all cases were measured; 1 if "
-	"some failed; 2 if the command line is wrong.",
+	"last column names. Exit status: 0 all cases were measured, 1 some "
+	"failed, 2 trouble.",
 	NULL, NULL, NULL };
 
 /* ---- Peers ------------------------------------------------------------- */
@@ -333,7 +333,7 @@ print_list(void)
 	}
 	printed = table_print(table, true);
 	table_free(table);
-	return printed ? TOOL_DONE : TOOL_NO;
+	return printed ? TOOL_DONE : TOOL_FAILED;
 }
 
 /* ---- Running ----------------------------------------------------------- */
@@ -400,16 +400,16 @@ run_session(struct session *session, const struct choices *choices)
 	int status;
 
 	if (!use_simulated_if(choices->simulated) || !gpu_open())
-		return TOOL_NO;
+		return TOOL_FAILED;
 	session->simulated = gpu_simulated();
 	status = add_peers(session, choices);
 	if (status != TOOL_DONE)
 		return status;
 	if (!choices->json && !print_head(session))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (!run_benches(session, choices) || !write_json(session, choices))
-		return TOOL_NO;
-	return session->failures == 0 ? TOOL_DONE : TOOL_NO;
+		return TOOL_FAILED;
+	return session->failures == 0 ? TOOL_DONE : TOOL_FOUND;
 }
 
 int

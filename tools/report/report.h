@@ -94,6 +94,9 @@ struct report {
 	    void (*write)(void *user, const char *line), void *user);
 	struct site_list *leaks;
 	struct site_list *top;
+	/* The user asked for leaks, but the process ended before it wrote its
+	 * report, and had the stacks. */
+	bool stacks_lost;
 };
 
 /* Write the name of a stream, such as "legacy default" or "0x5581...". Returns

@@ -92,7 +92,9 @@ print_report_memory(const struct page *page, const struct report *report)
 		    "the least the driver alone would hold");
 	snprintf(blocks, sizeof(blocks), "in %" PRIu64 " block%s%s",
 	    report->live_blocks, report->live_blocks == 1 ? "" : "s",
-	    report->leaks == NULL ? "; --leaks shows the stacks" : "");
+	    report->leaks == NULL && !report->stacks_lost ?
+		"; --leaks shows the stacks" :
+		"");
 	print_size(page, "live at exit", report->live_bytes,
 	    report->live_blocks == 0 ? "" : blocks);
 }
@@ -245,9 +247,17 @@ print_leaks(struct page *page, const struct report *report)
 {
 	const struct site_list *list = report->leaks;
 
-	if (list == NULL)
+	if (list == NULL && !report->stacks_lost)
 		return;
 	fprintf(page->file, "%snot freed: %s", page->bold, page->plain);
+	if (list == NULL) {
+		fprintf(page->file,
+		    "the stacks were lost with the process, which did not "
+		    "write its report itself.\n"
+		    "  --history --snapshot FILE keeps them, also at SIGTERM; "
+		    "'weir leaks FILE' shows them.\n");
+		return;
+	}
 	print_amount(page, list->blocks, list->bytes);
 	fprintf(page->file, "\n");
 	for (size_t i = 0; i < list->n; i++) {

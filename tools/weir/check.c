@@ -21,7 +21,7 @@ const struct argp argp_check = { NULL, view_parse_flag, "SNAPSHOT",
 	"segments, segments do not overlap, sums are right, and the trace ends "
 	"with the blocks of the snapshot.\v"
 	"Each fault is one line, with the invariant of docs/invariants.md that "
-	"it breaks. Exit status: 1 if there are faults.",
+	"it breaks. Exit status: 0 no fault, 1 faults, 2 trouble.",
 	view_children, NULL, NULL };
 
 struct faults {
@@ -302,15 +302,15 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 	count = json_array_size(faults.list);
 	if (faults.failed || faults.list == NULL) {
 		complain("out of memory");
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	} else if (args->json) {
 		status = print_json(json_pack("{s:o, s:O}", "snapshot",
 		    json_of_text(args->paths[0]), "faults", faults.list));
 	} else if (!print_faults(snapshot, faults.list)) {
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	json_decref(faults.list);
-	return count > 0 ? TOOL_NO : status;
+	return status == TOOL_DONE && count > 0 ? TOOL_FOUND : status;
 }
 
 int

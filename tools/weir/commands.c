@@ -114,8 +114,8 @@ commands_list(FILE *out)
 	      "says more.\n"
 	      "'weir --read-memory=SIZE COMMAND' allows SIZE of memory for "
 	      "reading a file.\n"
-	      "Exit status: 0 done; 1 failed, or the answer is no; 2 wrong "
-	      "usage or no memory.\n",
+	      "Exit status: 0 done, nothing found; 1 found (leaks, faults); 2 "
+	      "trouble.\n",
 	    out);
 }
 
@@ -182,7 +182,8 @@ int
 cmd_version(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("Usage: weir version\nPrints the version of weir.\n");
+		printf("Usage: weir version\nPrints the version of "
+		       "weir. " TOOL_STATUS "\n");
 		return TOOL_DONE;
 	}
 	if (argc > 1) {

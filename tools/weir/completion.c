@@ -47,7 +47,7 @@ const struct argp argp_completion = { NULL, parse_completion_flag,
 	"Print the completion of the weir command for a shell.\v"
 	"bash: source <(weir completion bash)\n"
 	"zsh: weir completion zsh >_weir, in a folder of $fpath\n"
-	"fish: weir completion fish | source",
+	"fish: weir completion fish | source\n" TOOL_STATUS,
 	NULL, NULL, NULL };
 
 /* ---- Values ------------------------------------------------------------ */

@@ -87,8 +87,8 @@ const struct argp argp_ctl = { flags, parse_ctl_flag,
 	"          weir ctl 4711 set history.level=all reset.peaks=all\n\n"
 	"The process must be one that 'weir watch' can look at. It makes no "
 	"call of the driver to answer. The values are set one after the other. "
-	"The first one that is refused ends the command with status 1; the "
-	"values before it stay set.",
+	"The first one that is refused ends the command; the values before "
+	"it stay set. " TOOL_STATUS,
 	NULL, NULL, NULL };
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -209,7 +209,8 @@ print_values_json(const struct choices *choices, const struct rows *rows)
 	json_t *values = json_array();
 	bool printed;
 
-	json_object_set_new(object, "format_version", json_integer(1));
+	json_object_set_new(
+	    object, "format_version", json_integer(JSON_VERSION));
 	json_object_set_new(object, "pid", json_integer(choices->pid));
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct watch_ctl_row *row = &rows->row[i];
@@ -289,7 +290,7 @@ cmd_ctl(int argc, char **argv)
 
 	argp_parse(&argp_ctl, argc, argv, 0, NULL, &choices);
 	if (!watch_reach(choices.pid, WATCH_ANSWER_MS, &fd))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	answer = ask_all(fd, &choices, &rows);
 	close(fd);
 	if (answer == WATCH_ENDED)
@@ -301,5 +302,5 @@ cmd_ctl(int argc, char **argv)
 	free(rows.row);
 	if (!printed)
 		complain("cannot print: out of memory");
-	return answer == WATCH_ANSWERED && printed ? TOOL_DONE : TOOL_NO;
+	return answer == WATCH_ANSWERED && printed ? TOOL_DONE : TOOL_FAILED;
 }

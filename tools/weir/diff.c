@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -14,6 +15,7 @@ struct choices {
 
 static const struct argp_option flags[] = {
 	{ "count", 'n', "N", 0, "print at most N stacks (default: 10)", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -26,6 +28,9 @@ parse_diff_flag(int key, char *value, struct argp_state *state)
 	case 'n':
 		choices->count = view_count("--count", value, state);
 		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
+		return 0;
 	default:
 		return view_parse_flag(key, value, state);
 	}
@@ -36,13 +41,15 @@ const struct argp argp_diff = { flags, parse_diff_flag, "BEFORE AFTER",
 	"segments that were added and removed, and the stacks whose memory "
 	"grew or shrank most.\v"
 	"Segments of both snapshots are the same if their device, address and "
-	"size are equal. Stacks are the same if their frames are equal.",
+	"size are equal. Stacks are the same if their frames are "
+	"equal. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 struct side {
 	struct snapshot *snapshot;
 	struct sums sums;
 	struct holders holders;
+	struct callers *callers;
 	struct sums alone; /* segments that the other side lacks */
 };
 
@@ -212,13 +219,36 @@ print_sums(const struct side sides[2])
 	return printed;
 }
 
+/* Let the texts of the stacks that are printed tell them apart. */
 static bool
-print_changes(const struct changes *changes, unsigned long most)
+tell_changes_apart(const struct side sides[2], const struct changes *changes,
+    unsigned long most)
+{
+	uint32_t *stacks = calloc(changes->count + 1, sizeof(*stacks));
+	bool told = stacks != NULL;
+
+	if (stacks == NULL)
+		complain("out of memory");
+	for (int side = 0; side < 2 && told; side++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < changes->count && i < most; i++)
+			if (changes->items[i].side == &sides[side])
+				stacks[n++] = changes->items[i].stack;
+		told = callers_tell_apart(sides[side].callers, stacks, n);
+	}
+	free(stacks);
+	return told;
+}
+
+static bool
+print_changes(const struct changes *changes, const struct choices *choices)
 {
 	struct table *table = table_new("rrrrl");
 	static const char *const headings[] = { "change", "before", "after",
 		"blocks", "allocated by" };
-	char text[VIEW_TEXT];
+	unsigned long most = choices->count;
+	char text[CALLERS_TEXT];
 	bool printed;
 
 	if (changes->count == 0) {
@@ -239,7 +269,9 @@ print_changes(const struct changes *changes, unsigned long most)
 		table_add(table, "%" PRIu64 " to %" PRIu64, change->blocks[0],
 		    change->blocks[1]);
 		table_add(table, "%s",
-		    site_text(change->side->snapshot, change->stack, text));
+		    callers_text(change->side->callers, change->stack, text));
+		add_frames(table, 5, &choices->view, change->side->snapshot,
+		    change->stack);
 	}
 	printed = table_print(table, true);
 	table_free(table);
@@ -254,14 +286,12 @@ change_json(const struct change *change)
 {
 	const struct snapshot *snapshot = change->side->snapshot;
 	json_t *object = json_object();
-	char text[VIEW_TEXT];
 
 	put_number(object, "before_bytes", change->bytes[0]);
 	put_number(object, "after_bytes", change->bytes[1]);
 	put_number(object, "before_blocks", change->blocks[0]);
 	put_number(object, "after_blocks", change->blocks[1]);
-	json_object_set_new(object, "site",
-	    json_string(site_text(snapshot, change->stack, text)));
+	put_site(object, change->side->callers, change->stack);
 	json_object_set_new(
 	    object, "frames", stack_json(snapshot, change->stack));
 	return object;
@@ -313,21 +343,25 @@ static int
 report_diff(struct side sides[2], const struct choices *choices)
 {
 	struct changes changes = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	for (int s = 0; s < 2; s++) {
 		sides[s].sums =
 		    sums_of(sides[s].snapshot, choices->view.device);
-		if (!holders_find(sides[s].snapshot, choices->view.device,
+		sides[s].callers = callers_new(sides[s].snapshot);
+		if (sides[s].callers == NULL ||
+		    !holders_find(sides[s].snapshot, choices->view.device,
 			&sides[s].holders))
-			return TOOL_NO;
+			return TOOL_FAILED;
 	}
 	if (!compare_sides(sides, &choices->view) ||
 	    !find_changes(sides, &changes))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (choices->view.json)
 		status = print_json(diff_json(sides, choices, &changes));
-	else if (print_sums(sides) && print_changes(&changes, choices->count))
+	else if (print_sums(sides) &&
+	    tell_changes_apart(sides, &changes, choices->count) &&
+	    print_changes(&changes, choices))
 		status = TOOL_DONE;
 	free(changes.items);
 	return status;
@@ -341,7 +375,7 @@ cmd_diff(int argc, char **argv)
 		.count = 10
 	};
 	struct side sides[2] = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	argp_parse(&argp_diff, argc, argv, 0, NULL, &choices);
 	for (int s = 0; s < 2; s++)
@@ -351,6 +385,7 @@ cmd_diff(int argc, char **argv)
 		status = report_diff(sides, &choices);
 	for (int s = 0; s < 2; s++) {
 		holders_drop(&sides[s].holders);
+		callers_free(sides[s].callers);
 		snapshot_free(sides[s].snapshot);
 	}
 	return status;

@@ -74,7 +74,7 @@ const struct argp argp_export = { flags, parse_export_flag, "SNAPSHOT",
 	"(ui.perfetto.dev) and chrome://tracing; folded has a line for each "
 	"block, for flame graphs; csv is the trace of one device, for weir "
 	"replay. A file is readable by its owner alone. Symbolic links are not "
-	"followed.",
+	"followed. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 static bool
@@ -155,11 +155,12 @@ export_snapshot(const struct snapshot *snapshot, const struct view_args *args)
 	}
 	out = output_open(choices->output);
 	if (out == NULL)
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (write_form(snapshot, choices, out))
-		return output_close(out, choices->output) ? TOOL_DONE : TOOL_NO;
+		return output_close(out, choices->output) ? TOOL_DONE :
+							    TOOL_FAILED;
 	output_abandon(out);
-	return TOOL_NO;
+	return TOOL_FAILED;
 }
 
 int

@@ -11,7 +11,7 @@ const struct argp argp_frag = { NULL, view_parse_flag, "SNAPSHOT",
 	"free blocks between used ones, and empty segments.\v"
 	"Fragmentation of a stream and pool is the share of its free memory "
 	"that lies outside its largest free block. At 0 %, one request could "
-	"use all of the free memory.",
+	"use all of the free memory. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 enum { CLASSES = 44 }; /* of free blocks, by log2 of their size */
@@ -223,10 +223,10 @@ report_frag(const struct snapshot *snapshot, const struct view_args *args)
 		return print_json(put_host(frag_json(snapshot, args),
 		    has_host ? frag_json(&host, args) : NULL));
 	if (!print_frag(snapshot, args))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (has_host)
 		print_host_heading();
-	return !has_host || print_frag(&host, args) ? TOOL_DONE : TOOL_NO;
+	return !has_host || print_frag(&host, args) ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

@@ -120,7 +120,8 @@ const struct argp argp_generate = { flags, parse_generate_flag, "KIND",
 	"Write a trace of a program, most of them with several streams, to "
 	"stdout, in the form that 'weir replay' plays. The same KIND, seed and "
 	"number of events give the same trace on every machine.\vThe trace "
-	"continues until all work has ended, so it has a few rows more than N.",
+	"continues until all work has ended, so it has a few rows more than "
+	"N. " TOOL_STATUS,
 	NULL, list_kinds, NULL };
 
 int
@@ -140,5 +141,5 @@ cmd_generate(int argc, char **argv)
 	if (made)
 		return TOOL_DONE;
 	complain("out of memory");
-	return TOOL_NO;
+	return TOOL_FAILED;
 }

@@ -46,8 +46,8 @@ const struct argp argp_info = { flags, parse_info_flag, NULL,
 	"Print the versions of weir and of the CUDA driver, the devices, and "
 	"the measurements of their management library.\v"
 	"WEIR_LIBCUDA names another driver library. For --quiet, a simulated "
-	"device is no GPU. Exit status: 1 without a device, or if WEIR_CONF is "
-	"wrong.",
+	"device is no GPU. Exit status: 0 a device, 1 none, 2 trouble, such as "
+	"a wrong WEIR_CONF.",
 	NULL, NULL, NULL };
 
 /* The facts about one device. Three parts may be absent. */
@@ -153,7 +153,7 @@ print_info_json(int count)
 	    "{si ss}", "format_version", JSON_VERSION, "weir", weir_version());
 	json_t *devices = json_array();
 	const char *wrong;
-	int status = count > 0 ? TOOL_DONE : TOOL_NO;
+	int status = count > 0 ? TOOL_DONE : TOOL_FOUND;
 
 	if (count == 0) {
 		json_object_set_new(object, "driver", json_null());
@@ -166,7 +166,7 @@ print_info_json(int count)
 		char driver[32];
 
 		if (!read_device(i, &device))
-			status = TOOL_NO;
+			status = TOOL_FAILED;
 		version_text(
 		    device.info.driver_version, driver, sizeof(driver));
 		if (i == 0) {
@@ -182,11 +182,11 @@ print_info_json(int count)
 	if (wrong != NULL) {
 		json_object_set_new(
 		    object, "options_error", json_of_text(wrong));
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	if (!json_print(object, JSON_INDENT(2), stdout)) {
 		complain("cannot print: out of memory");
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	putchar('\n');
 	json_decref(object);
@@ -232,7 +232,7 @@ print_info_device(int index, const struct device *device)
 static int
 print_info_text(int count)
 {
-	int status = count > 0 ? TOOL_DONE : TOOL_NO;
+	int status = count > 0 ? TOOL_DONE : TOOL_FOUND;
 	const char *wrong;
 
 	printf("weir       %s\n", weir_version());
@@ -245,7 +245,7 @@ print_info_text(int count)
 		char driver[32];
 
 		if (!read_device(i, &device)) {
-			status = TOOL_NO;
+			status = TOOL_FAILED;
 			continue;
 		}
 		version_text(
@@ -258,7 +258,7 @@ print_info_text(int count)
 	wrong = options_error();
 	if (wrong != NULL) {
 		complain("%s", wrong);
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	return status;
 }
@@ -271,7 +271,7 @@ cmd_info(int argc, char **argv)
 
 	argp_parse(&argp_info, argc, argv, 0, NULL, &choices);
 	if (choices.quiet)
-		return gpu_present() ? TOOL_DONE : TOOL_NO;
+		return gpu_present() ? TOOL_DONE : TOOL_FOUND;
 	if (weir_device_count(&count) != WEIR_OK)
 		count = 0;
 	return choices.json ? print_info_json(count) : print_info_text(count);

@@ -53,6 +53,15 @@ set_end(struct report *report, bool ended, bool is_program, int status)
 	}
 }
 
+/* True if the user asked for the stacks of blocks that are not freed. */
+static bool
+wants_leaks(void)
+{
+	const char *leaks = getenv("WEIR_REPORT_LEAKS");
+
+	return leaks != NULL && *leaks != '\0' && strcmp(leaks, "0") != 0;
+}
+
 void
 last_reports(int fd, pid_t program, int status)
 {
@@ -74,6 +83,7 @@ last_reports(int fd, pid_t program, int status)
 		    process->program);
 		report.program = name;
 		report.pid = pid;
+		report.stacks_lost = wants_leaks();
 		set_end(&report, atomic_load(&process->ended), pid == program,
 		    status);
 		if (report_write(destination, &report) != WEIR_OK)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -28,6 +29,7 @@ struct choices {
 static const struct argp_option flags[] = {
 	{ "least", 'n', "N", 0,
 	    "suspect a stack that has N live blocks or more (default: 3)", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -39,6 +41,9 @@ parse_leaks_flag(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case 'n':
 		choices->least = view_count("--least", value, state);
+		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
 		return 0;
 	default:
 		return view_parse_flag(key, value, state);
@@ -52,7 +57,7 @@ const struct argp argp_leaks = { flags, parse_leaks_flag, "SNAPSHOT",
 	"The trace must have stacks. A program may still build up memory that "
 	"it keeps, such as gradients or an optimiser's state. It looks like a "
 	"program that leaks, so take the snapshot after some rounds of work. "
-	"Exit status: 1 if there are suspects.",
+	"Exit status: 0 no suspect, 1 suspects, 2 trouble.",
 	view_children, NULL, NULL };
 
 struct suspect {
@@ -243,14 +248,27 @@ print_reasons(struct table *table, const char *heading, json_t *reasons)
 /* ---- Printing ---------------------------------------------------------- */
 
 static bool
-print_suspects(const struct snapshot *snapshot, const struct suspects *found)
+tell_suspects_apart(const struct view_args *args, const struct suspects *found)
 {
-	struct table *table = table_new("rrrrl");
-	static const char *const headings[] = { "live", "blocks", "allocated",
-		"freed", "allocated by" };
+	uint32_t *stacks = calloc(found->count + 1, sizeof(*stacks));
+	bool told = false;
+
+	if (stacks == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	for (size_t i = 0; i < found->count; i++)
+		stacks[i] = found->items[i].stack;
+	told = callers_tell_apart(args->callers, stacks, found->count);
+	free(stacks);
+	return told;
+}
+
+static void
+print_count(const struct suspects *found)
+{
 	uint64_t bytes = 0;
 	char text[VIEW_TEXT];
-	bool printed;
 
 	for (size_t i = 0; i < found->count; i++)
 		bytes += found->items[i].live_bytes;
@@ -262,6 +280,19 @@ print_suspects(const struct snapshot *snapshot, const struct suspects *found)
 	else
 		printf("%s may leak: %s\n",
 		    plural_text(found->count, "stack", text), size_text(bytes));
+}
+
+static bool
+print_suspects(const struct snapshot *snapshot, const struct view_args *args,
+    const struct suspects *found)
+{
+	struct table *table = table_new("rrrrl");
+	static const char *const headings[] = { "live", "blocks", "allocated",
+		"freed", "allocated by" };
+	char text[CALLERS_TEXT];
+	bool printed;
+
+	print_count(found);
 	for (size_t i = 0; i < 5 && found->count > 0; i++)
 		table_add(table, "%s", headings[i]);
 	for (size_t i = 0; i < found->count; i++) {
@@ -271,8 +302,9 @@ print_suspects(const struct snapshot *snapshot, const struct suspects *found)
 		table_add(table, "%s", count_text(suspect->live, text));
 		table_add(table, "%s", count_text(suspect->allocs, text));
 		table_add(table, "%s", count_text(suspect->frees, text));
-		table_add(
-		    table, "%s", site_text(snapshot, suspect->stack, text));
+		table_add(table, "%s",
+		    callers_text(args->callers, suspect->stack, text));
+		add_frames(table, 5, args, snapshot, suspect->stack);
 		print_reasons(table, "for", reasons_for(suspect));
 		print_reasons(
 		    table, "against", reasons_against(snapshot, suspect));
@@ -283,12 +315,11 @@ print_suspects(const struct snapshot *snapshot, const struct suspects *found)
 }
 
 static json_t *
-leaks_json(const struct snapshot *snapshot, const char *path,
+leaks_json(const struct snapshot *snapshot, const struct view_args *args,
     const struct suspects *found)
 {
 	json_t *object = json_object();
 	json_t *list = json_array();
-	char text[VIEW_TEXT];
 
 	for (size_t i = 0; i < found->count; i++) {
 		const struct suspect *suspect = &found->items[i];
@@ -299,8 +330,7 @@ leaks_json(const struct snapshot *snapshot, const char *path,
 		put_number(one, "live_blocks", suspect->live);
 		put_number(one, "allocs", suspect->allocs);
 		put_number(one, "frees", suspect->frees);
-		json_object_set_new(one, "site",
-		    json_string(site_text(snapshot, suspect->stack, text)));
+		put_site(one, args->callers, suspect->stack);
 		json_object_set_new(one, "for", reasons_for(suspect));
 		json_object_set_new(
 		    one, "against", reasons_against(snapshot, suspect));
@@ -308,7 +338,7 @@ leaks_json(const struct snapshot *snapshot, const char *path,
 		    one, "frames", stack_json(snapshot, suspect->stack));
 		json_array_append_new(list, one);
 	}
-	json_object_set_new(object, "snapshot", json_of_text(path));
+	json_object_set_new(object, "snapshot", json_of_text(args->paths[0]));
 	put_number(object, "traced_allocs", found->traced);
 	json_object_set_new(object, "suspects", list);
 	return object;
@@ -324,17 +354,18 @@ report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
 		    !find_of_device(snapshot, d, choices, &found))
-			status = TOOL_NO;
+			status = TOOL_FAILED;
 	if (found.count > 0)
 		qsort(found.items, found.count, sizeof(*found.items),
 		    compare_suspects);
 	if (status == TOOL_DONE && args->json)
-		status =
-		    print_json(leaks_json(snapshot, args->paths[0], &found));
-	else if (status == TOOL_DONE && !print_suspects(snapshot, &found))
-		status = TOOL_NO;
-	if (found.count > 0)
-		status = TOOL_NO;
+		status = print_json(leaks_json(snapshot, args, &found));
+	else if (status == TOOL_DONE &&
+	    (!tell_suspects_apart(args, &found) ||
+		!print_suspects(snapshot, args, &found)))
+		status = TOOL_FAILED;
+	if (status == TOOL_DONE && found.count > 0)
+		status = TOOL_FOUND;
 	free(found.items);
 	return status;
 }

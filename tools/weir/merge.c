@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
@@ -18,6 +19,7 @@ struct choices {
 
 static const struct argp_option flags[] = {
 	{ "count", 'n', "N", 0, "print at most N stacks (default: 10)", 0 },
+	VIEW_FRAMES_FLAG,
 	{ "output", 'o', "FILE", 0,
 	    "write all ranks into one snapshot, as JSON", 0 },
 	{ 0 },
@@ -35,6 +37,9 @@ parse_merge_flag(int key, char *value, struct argp_state *state)
 	case 'o':
 		choices->output = value;
 		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
+		return 0;
 	default:
 		return view_parse_flag(key, value, state);
 	}
@@ -46,7 +51,7 @@ const struct argp argp_merge = { flags, parse_merge_flag, "SNAPSHOT...",
 	"the stacks that hold more on some ranks than on others.\v"
 	"Imbalance is the distance of the largest rank above the mean. In the "
 	"snapshot that --output writes, the devices of each rank follow those "
-	"of the rank before.",
+	"of the rank before. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 struct rank {
@@ -54,6 +59,7 @@ struct rank {
 	struct snapshot *snapshot;
 	struct sums sums;
 	struct holders holders;
+	struct callers *callers;
 };
 
 struct ranks {
@@ -214,19 +220,41 @@ print_ranks(const struct ranks *ranks)
 	return printed;
 }
 
+/* Let the texts of the stacks that are printed tell them apart. */
 static bool
-print_spreads(const struct ranks *ranks, const struct spreads *spreads,
+tell_spreads_apart(const struct ranks *ranks, const struct spreads *spreads,
     unsigned long most)
 {
+	uint32_t *stacks = calloc(spreads->count + 1, sizeof(*stacks));
+	bool told = stacks != NULL;
+
+	if (stacks == NULL)
+		complain("out of memory");
+	for (size_t r = 0; r < ranks->count && told; r++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < spreads->count && i < most; i++)
+			if (spreads->items[i].rank == &ranks->items[r])
+				stacks[n++] = spreads->items[i].stack;
+		told = callers_tell_apart(ranks->items[r].callers, stacks, n);
+	}
+	free(stacks);
+	return told;
+}
+
+static bool
+print_spreads(const struct ranks *ranks, const struct spreads *spreads,
+    const struct choices *choices)
+{
 	struct table *table = table_new("rrrl");
-	char text[VIEW_TEXT];
+	char text[CALLERS_TEXT];
 	bool printed;
 
 	table_add(table, "at least");
 	table_add(table, "at most");
 	table_add(table, "on rank");
 	table_add(table, "allocated by");
-	for (size_t i = 0; i < spreads->count && i < most; i++) {
+	for (size_t i = 0; i < spreads->count && i < choices->count; i++) {
 		const struct spread *spread = &spreads->items[i];
 
 		if (spread->most == spread->least)
@@ -235,7 +263,9 @@ print_spreads(const struct ranks *ranks, const struct spreads *spreads,
 		table_add(table, "%s", size_text(spread->most));
 		table_add(table, "%zu", (size_t)(spread->rank - ranks->items));
 		table_add(table, "%s",
-		    site_text(spread->rank->snapshot, spread->stack, text));
+		    callers_text(spread->rank->callers, spread->stack, text));
+		add_frames(table, 4, &choices->view, spread->rank->snapshot,
+		    spread->stack);
 	}
 	putchar('\n');
 	printed = table_print(table, true);
@@ -250,7 +280,6 @@ merge_json(const struct ranks *ranks, const struct spreads *spreads,
 	json_t *object = json_object();
 	json_t *list = json_array();
 	json_t *stacks = json_array();
-	char text[VIEW_TEXT];
 
 	for (size_t r = 0; r < ranks->count; r++) {
 		json_t *one = json_object();
@@ -269,9 +298,7 @@ merge_json(const struct ranks *ranks, const struct spreads *spreads,
 		put_number(one, "most_bytes", spread->most);
 		put_number(
 		    one, "most_rank", (uint64_t)(spread->rank - ranks->items));
-		json_object_set_new(one, "site",
-		    json_string(site_text(
-			spread->rank->snapshot, spread->stack, text)));
+		put_site(one, spread->rank->callers, spread->stack);
 		json_object_set_new(one, "frames",
 		    stack_json(spread->rank->snapshot, spread->stack));
 		json_array_append_new(stacks, one);
@@ -311,20 +338,21 @@ static int
 report_merge(const struct ranks *ranks, const struct choices *choices)
 {
 	struct spreads spreads;
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	if (!find_spreads(ranks, &spreads))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (choices->view.json)
 		status =
 		    print_json(merge_json(ranks, &spreads, choices->count));
 	else if (print_ranks(ranks) &&
-	    print_spreads(ranks, &spreads, choices->count))
+	    tell_spreads_apart(ranks, &spreads, choices->count) &&
+	    print_spreads(ranks, &spreads, choices))
 		status = TOOL_DONE;
 	free(spreads.items);
 	if (status == TOOL_DONE && choices->output != NULL &&
 	    !write_merged(ranks, choices->output))
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	return status;
 }
 
@@ -336,7 +364,9 @@ load_rank(struct rank *rank, const char *path, int device)
 	if (rank->snapshot == NULL)
 		return false;
 	rank->sums = sums_of(rank->snapshot, device);
-	return holders_find(rank->snapshot, device, &rank->holders);
+	rank->callers = callers_new(rank->snapshot);
+	return rank->callers != NULL &&
+	    holders_find(rank->snapshot, device, &rank->holders);
 }
 
 /* True if one of the ranks has the device. The other ranks hold nothing of
@@ -362,7 +392,7 @@ cmd_merge(int argc, char **argv)
 		.count = 10 };
 	struct ranks ranks = { 0 };
 	bool loaded = true;
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	argp_parse(&argp_merge, argc, argv, 0, NULL, &choices);
 	while (choices.view.paths[ranks.count] != NULL)
@@ -370,7 +400,7 @@ cmd_merge(int argc, char **argv)
 	ranks.items = calloc(ranks.count + 1, sizeof(*ranks.items));
 	if (ranks.items == NULL) {
 		complain("out of memory");
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	for (size_t r = 0; r < ranks.count && loaded; r++)
 		loaded = load_rank(&ranks.items[r], choices.view.paths[r],
@@ -379,6 +409,7 @@ cmd_merge(int argc, char **argv)
 		status = report_merge(&ranks, &choices);
 	for (size_t r = 0; r < ranks.count; r++) {
 		holders_drop(&ranks.items[r].holders);
+		callers_free(ranks.items[r].callers);
 		snapshot_free(ranks.items[r].snapshot);
 	}
 	free(ranks.items);

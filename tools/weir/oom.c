@@ -22,6 +22,7 @@ static const struct argp_option flags[] = {
 	    "judge a request of BYTES, such as 512M or 8G", 0 },
 	{ "stream", 's', "HEX", 0,
 	    "the request's stream: its handle, or none (default: 0)", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -50,6 +51,9 @@ parse_oom_flag(int key, char *value, struct argp_state *state)
 			    "'%s'",
 			    value);
 		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
+		return 0;
 	default:
 		return view_parse_flag(key, value, state);
 	}
@@ -61,7 +65,7 @@ const struct argp argp_oom = { flags, parse_oom_flag, "SNAPSHOT",
 	"The request is that of the last 'oom' event of the trace. Events "
 	"after it are undone, so that memory is judged as it was at the "
 	"failure. With --size, the command judges a request at the time of the "
-	"snapshot.",
+	"snapshot. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* ---- Output ---------------------------------------------------------- */
@@ -102,15 +106,18 @@ print_where(const struct verdict *verdict)
 }
 
 static void
-print_summary(const struct snapshot *snapshot, const struct verdict *verdict)
+print_summary(const struct snapshot *snapshot, const struct view_args *args,
+    const struct verdict *verdict)
 {
-	char text[VIEW_TEXT];
+	char text[CALLERS_TEXT];
 
 	puts(verdict_headline(verdict, text));
-	if (verdict->event != UINT32_MAX)
-		printf("requested by %s\n",
-		    site_text(snapshot, snapshot->events.stack[verdict->event],
-			text));
+	if (verdict->event != UINT32_MAX) {
+		printf(
+		    "requested by %s\n", verdict_site(snapshot, verdict, text));
+		print_frames(
+		    snapshot, args, snapshot->events.stack[verdict->event], 4);
+	}
 	if (verdict->later > 0)
 		printf(
 		    "the snapshot was taken %s later; the figures are of the "
@@ -120,19 +127,35 @@ print_summary(const struct snapshot *snapshot, const struct verdict *verdict)
 }
 
 static void
+print_remedy(const json_t *remedy)
+{
+	const char *setting =
+	    json_string_value(json_object_get(remedy, "setting"));
+	const char *text = json_string_value(json_object_get(remedy, "text"));
+
+	if (setting == NULL)
+		printf("      %s\n", text);
+	else
+		printf("      %s\n          %s\n", setting, text);
+}
+
+static void
 print_causes(const json_t *causes)
 {
-	const json_t *one;
+	const json_t *cause;
+	const json_t *remedy;
 	size_t i;
+	size_t k;
 
-	json_array_foreach(causes, i, one)
+	json_array_foreach(causes, i, cause)
 	{
-		const json_t *setting = json_object_get(one, "setting");
-
-		printf(
-		    "- %s\n", json_string_value(json_object_get(one, "text")));
-		if (json_is_string(setting))
-			printf("      %s\n", json_string_value(setting));
+		printf("- %s\n",
+		    json_string_value(json_object_get(cause, "text")));
+		json_array_foreach(
+		    json_object_get(cause, "remedies"), k, remedy)
+		{
+			print_remedy(remedy);
+		}
 	}
 	if (json_array_size(causes) == 0)
 		puts("- The allocator had no free memory: all that it held was "
@@ -141,20 +164,37 @@ print_causes(const json_t *causes)
 }
 
 static bool
-print_oom_text(const struct snapshot *snapshot, const struct verdict *verdict,
+print_holders(const struct snapshot *snapshot, const struct view_args *args,
     const struct holders *holders)
 {
-	char text[VIEW_TEXT];
+	struct table *table = table_new("rl");
+	size_t count = holders->count < TOP ? holders->count : TOP;
+	uint32_t stacks[TOP];
+	char text[CALLERS_TEXT];
+	bool printed;
 
-	print_summary(snapshot, verdict);
-	print_causes(verdict->causes);
-	if (!print_where(verdict))
-		return false;
+	for (size_t i = 0; i < count; i++)
+		stacks[i] = holders->items[i].stack;
+	printed = callers_tell_apart(args->callers, stacks, count);
 	puts("\nlargest holders:");
-	for (size_t i = 0; i < holders->count && i < TOP; i++)
-		printf("  %s  %s\n", size_text(holders->items[i].bytes),
-		    site_text(snapshot, holders->items[i].stack, text));
-	return true;
+	for (size_t i = 0; i < count; i++) {
+		table_add(table, "  %s", size_text(holders->items[i].bytes));
+		table_add(
+		    table, "%s", callers_text(args->callers, stacks[i], text));
+		add_frames(table, 2, args, snapshot, stacks[i]);
+	}
+	printed = table_print(table, false) && printed;
+	table_free(table);
+	return printed;
+}
+
+static bool
+print_oom_text(const struct snapshot *snapshot, const struct view_args *args,
+    const struct verdict *verdict, const struct holders *holders)
+{
+	print_summary(snapshot, args, verdict);
+	print_causes(verdict->causes);
+	return print_where(verdict) && print_holders(snapshot, args, holders);
 }
 
 static json_t *
@@ -214,21 +254,22 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 		.event = UINT32_MAX,
 	};
 	struct holders holders = { 0 };
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	if (choices->bytes == 0 &&
 	    !verdict_last_failure(snapshot, args->device, &verdict)) {
 		complain("%s: the trace has no 'oom' event; --size names a "
 			 "request to judge",
 		    args->paths[0]);
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
+	verdict.callers = args->callers;
 	if (verdict_find(snapshot, &verdict) &&
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {
 		if (args->json)
 			status = print_json(
 			    oom_json(snapshot, args->paths[0], &verdict));
-		else if (print_oom_text(snapshot, &verdict, &holders))
+		else if (print_oom_text(snapshot, args, &verdict, &holders))
 			status = TOOL_DONE;
 	}
 	verdict_drop(&verdict);

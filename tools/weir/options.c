@@ -39,7 +39,7 @@ const struct argp argp_options = { flags, parse_options_flag, NULL,
 	"Print every option of weir: its value, the source of the value, its "
 	"default and the values it accepts.\v"
 	"Options are set by WEIR_CONF=\"key:value,key:value\", by 'weir run' "
-	"and 'weir replay' with --conf, or by weir_options_set().",
+	"and 'weir replay' with --conf, or by weir_options_set(). " TOOL_STATUS,
 	NULL, NULL, NULL };
 
 static const char *

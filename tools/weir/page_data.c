@@ -14,6 +14,7 @@
 
 #include "tools/weir/packer.h"
 #include "tools/weir/progress.h"
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_sites.h"
 #include "tools/weir/snapshot_verdict.h"
 #include "tools/weir/tool.h"
@@ -31,7 +32,9 @@ struct page_data {
 	int64_t start; /* the first time */
 	uint64_t *streams;
 	uint32_t stream_count;
-	uint8_t *grades;  /* enum site_grade of each frame */
+	uint8_t *grades; /* enum site_grade of each frame */
+	struct callers *callers;
+	uint32_t *places[CALLERS]; /* caller_place() of each stack */
 	char *verdicts;   /* JSON: why the last request of a device failed */
 	uint32_t devices; /* page-locked memory of device d is shown as device
 			     `devices` + d */
@@ -106,16 +109,37 @@ grade_frames(struct page_data *page)
 	return page->grades != NULL;
 }
 
+/* Find the callers by which the command tells stacks of one site apart. */
+static bool
+place_callers(struct page_data *page)
+{
+	uint32_t count = page->snapshot->stack_count;
+
+	page->callers = callers_new(page->snapshot);
+	for (int c = 0; c < CALLERS && page->callers != NULL; c++) {
+		uint32_t *places = calloc((size_t)count + 1, sizeof(*places));
+
+		page->places[c] = places;
+		if (places == NULL)
+			return false;
+		for (uint32_t i = 0; i < count; i++)
+			places[i] = caller_place(page->callers, i, c);
+	}
+	return page->callers != NULL;
+}
+
 /* The verdict of `weir oom` on a device's last failure, for the page. */
 static json_t *
-judge(const struct snapshot *s, uint32_t device)
+judge(const struct page_data *page, uint32_t device)
 {
+	const struct snapshot *s = page->snapshot;
 	struct verdict verdict;
 	json_t *one = NULL;
-	char text[VIEW_TEXT];
+	char text[CALLERS_TEXT];
 
 	if (!verdict_last_failure(s, (int)device, &verdict))
 		return NULL;
+	verdict.callers = page->callers;
 	if (verdict_find(s, &verdict)) {
 		one = json_object();
 		put_number(one, "device", device);
@@ -123,9 +147,8 @@ judge(const struct snapshot *s, uint32_t device)
 		    one, "event", verdict.event - s->traces[device].first);
 		json_object_set_new(one, "headline",
 		    json_string(verdict_headline(&verdict, text)));
-		json_object_set_new(one, "site",
-		    json_string(
-			site_text(s, s->events.stack[verdict.event], text)));
+		json_object_set_new(
+		    one, "site", json_string(verdict_site(s, &verdict, text)));
 		json_object_set(one, "causes", verdict.causes);
 	}
 	verdict_drop(&verdict);
@@ -138,7 +161,7 @@ judge_failures(struct page_data *page)
 	json_t *list = json_array();
 
 	for (uint32_t d = 0; d < page->snapshot->trace_count; d++) {
-		json_t *one = judge(page->snapshot, d);
+		json_t *one = judge(page, d);
 
 		if (one != NULL)
 			json_array_append_new(list, one);
@@ -255,6 +278,8 @@ enum rows {
 	FRAMES,
 	GRADES,
 	STACKS,
+	NEAR_CALLERS,
+	FAR_CALLERS,
 	STACK_FRAMES,
 	STRINGS,
 	TEXT,
@@ -332,6 +357,8 @@ static const struct column columns[] = {
 	{ "frame_grade", U8, GRADES, WHOLE(uint8_t), PLAIN },
 	{ "stack_first", U32, STACKS, FIELD(stack, first), PLAIN },
 	{ "stack_frames", U32, STACKS, FIELD(stack, count), PLAIN },
+	{ "stack_near", U32, NEAR_CALLERS, WHOLE(uint32_t), PLAIN },
+	{ "stack_far", U32, FAR_CALLERS, WHOLE(uint32_t), PLAIN },
 	{ "stack_frame", U32, STACK_FRAMES, WHOLE(uint32_t), PLAIN },
 	{ "string_start", F64, STRINGS, WHOLE(uint64_t), PLAIN },
 	{ "text", U8, TEXT, WHOLE(char), PLAIN },
@@ -380,6 +407,9 @@ array_of(const struct page_data *page, enum rows rows)
 		[FRAMES] = ARRAY(s->frames, s->frame_count),
 		[GRADES] = ARRAY(page->grades, s->frame_count),
 		[STACKS] = ARRAY(s->stacks, s->stack_count),
+		[NEAR_CALLERS] =
+		    ARRAY(page->places[CALLER_NEAR], s->stack_count),
+		[FAR_CALLERS] = ARRAY(page->places[CALLER_FAR], s->stack_count),
 		[STACK_FRAMES] = ARRAY(s->stack_frames, s->stack_frame_count),
 		[STRINGS] = ARRAY(s->strings, s->string_count),
 		[TEXT] = ARRAY(s->text, s->text_bytes),
@@ -558,7 +588,8 @@ page_data_new(const struct snapshot *snapshot, const char *title)
 	if (!find_page_base(page))
 		goto drop;
 	find_start(page);
-	if (collect_streams(page) && grade_frames(page) && judge_failures(page))
+	if (collect_streams(page) && grade_frames(page) &&
+	    place_callers(page) && judge_failures(page))
 		return page;
 	complain("out of memory");
 drop:
@@ -572,6 +603,9 @@ page_data_free(struct page_data *page)
 	if (page != NULL) {
 		free(page->streams);
 		free(page->grades);
+		callers_free(page->callers);
+		for (int c = 0; c < CALLERS; c++)
+			free(page->places[c]);
 		free(page->verdicts);
 	}
 	free(page);

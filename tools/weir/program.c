@@ -439,7 +439,7 @@ program_wait(char **program)
 	sigaction(SIGCHLD, &by_default, &heritage.child);
 	fflush(NULL);
 	if (!start_program(&w, program, &heritage))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	status = wait_for_program(&w);
 	witness_end(&w.witness);
 	report_apart(heritage.fd, w.program, status);

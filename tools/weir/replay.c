@@ -183,8 +183,8 @@ const struct argp argp_replay = { flags, parse_replay_flag, "TRACE...",
 	"A TRACE is a memory snapshot or CSV "
 	"(action,addr,size,stream,time_us), plain or compressed by xz or gzip; "
 	"- is stdin. Efficiency is peak live over peak held; late map calls "
-	"come after a tenth of the rows. Exit status: 1 if a trace could not "
-	"be played or a check failed, 0 otherwise.",
+	"come after a tenth of the rows. Exit status: 0 done, 1 a check "
+	"failed, 2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
@@ -232,8 +232,10 @@ replay_one(const char *path, const struct choices *choices, int *next)
 		json_object_set_new(figures, "fit_bytes",
 		    bytes == 0 ? json_null() : json_integer((json_int_t)bytes));
 	}
+	json_object_set_new(
+	    figures, "format_version", json_integer(JSON_VERSION));
 	if (choices->json && !print_line(figures))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	return status;
 }
 
@@ -251,7 +253,7 @@ replay_file(const char *path, struct choices *choices)
 		if (strcmp(path, "-") == 0) {
 			complain("stdin: only the first device was played; "
 				 "use --device=N, or a file instead of stdin");
-			return TOOL_NO;
+			return TOOL_FAILED;
 		}
 		choices->trial.device = next;
 		status = replay_one(path, choices, &next);
@@ -270,20 +272,19 @@ cmd_replay(int argc, char **argv)
 	int result = TOOL_DONE;
 
 	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);
-	if (!use_simulated_if(choices.simulated))
-		return TOOL_NO;
+	if (!use_simulated_if(choices.simulated) ||
+	    !trial_conf_accepted(choices.trial.conf))
+		return TOOL_FAILED;
 	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {
 		int status = replay_file(*path, &choices);
 
-		if (status != TOOL_DONE)
+		if (status > result)
 			result = status;
-		if (status == TOOL_USAGE)
-			break;
 	}
 	if (!choices.json && !replay_print(all_figures)) {
 		complain("cannot print: out of memory");
-		result = TOOL_NO;
+		result = TOOL_FAILED;
 	}
 	json_decref(all_figures);
 	return result;

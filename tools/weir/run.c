@@ -160,7 +160,7 @@ const struct argp argp_run = { flags, parse_run_flag,
 	"Without --report the report goes to stderr, as text. In FILE, %p "
 	"stands for the process id; in FILE of --snapshot, %w stands for exit, "
 	"oom or signal. Exit status: the program's; 127 if there is no such "
-	"program, 126 if it cannot be run, 2 if an option is wrong.",
+	"program, 126 if it cannot be run, 2 trouble of weir.",
 	NULL, NULL, NULL };
 
 static bool
@@ -404,14 +404,14 @@ cmd_run(int argc, char **argv)
 
 	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
 	if (!set_conf(&choices) || !set_start())
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (!conf_accepted(&choices))
 		return TOOL_USAGE;
 	if (!set_report(&choices))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (!use_simulated_if(choices.simulated) || !set_preload(&choices) ||
 	    !set_torch(&choices))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	return report_is_asked_for() ? program_wait(choices.program) :
 				       program_become(choices.program);
 }

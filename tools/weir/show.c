@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_view.h"
 
 struct choices {
@@ -13,6 +14,7 @@ struct choices {
 
 static const struct argp_option flags[] = {
 	{ "blocks", 'b', NULL, 0, "also print a line for each block", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -25,6 +27,9 @@ parse_show_flag(int key, char *value, struct argp_state *state)
 	case 'b':
 		choices->blocks = true;
 		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
+		return 0;
 	default:
 		return view_parse_flag(key, value, state);
 	}
@@ -34,7 +39,8 @@ const struct argp argp_show = { flags, parse_show_flag, "SNAPSHOT",
 	"Print the segments of a memory snapshot: sums for each stream and "
 	"pool, and then one line for each segment.\v"
 	"Each line ends with a map of its segment: '#' is in use, '.' is free, "
-	"'+' is both, '~' is freed and not yet seen to be complete.",
+	"'+' is both, '~' is freed and not yet seen to be "
+	"complete. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* ---- Text ------------------------------------------------------------ */
@@ -140,14 +146,14 @@ add_segment_row(struct table *table, const struct snapshot *snapshot,
 /* Add a line for a block, in the columns of the segments. */
 static void
 add_block_row(struct table *table, const struct snapshot *snapshot,
-    const struct snapshot_block *block)
+    const struct view_args *args, const struct snapshot_block *block)
 {
 	static const char *const states[SNAPSHOT_STATES] = {
 		[SNAPSHOT_INACTIVE] = "free",
 		[SNAPSHOT_ACTIVE] = "allocated",
 		[SNAPSHOT_PENDING] = "pending",
 	};
-	char site[VIEW_TEXT];
+	char site[CALLERS_TEXT];
 
 	table_add(table, "  %" PRIx64, block->address);
 	table_add(table, "%s", size_text(block->bytes));
@@ -166,7 +172,9 @@ add_block_row(struct table *table, const struct snapshot *snapshot,
 	table_add(table, "%s",
 	    block->state == SNAPSHOT_INACTIVE && block->stack == 0 ?
 		"" :
-		site_text(snapshot, block->stack, site));
+		callers_text(args->callers, block->stack, site));
+	if (block->state != SNAPSHOT_INACTIVE)
+		add_frames(table, 9, args, snapshot, block->stack);
 }
 
 static bool
@@ -187,7 +195,7 @@ print_segments(const struct snapshot *snapshot, const struct choices *choices)
 		add_segment_row(table, snapshot, segment);
 		for (uint32_t b = 0;
 		     choices->blocks && b < segment->block_count; b++)
-			add_block_row(table, snapshot,
+			add_block_row(table, snapshot, &choices->view,
 			    &snapshot->blocks[segment->first_block + b]);
 	}
 	printed = table_print(table, true);
@@ -313,7 +321,7 @@ report_show(const struct snapshot *snapshot, const struct view_args *args)
 
 	if (args->json)
 		return print_json(show_json(snapshot, choices));
-	return print_show_text(snapshot, choices) ? TOOL_DONE : TOOL_NO;
+	return print_show_text(snapshot, choices) ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

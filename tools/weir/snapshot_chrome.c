@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tools/weir/progress.h"
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
@@ -14,6 +15,7 @@
 
 struct writer {
 	const struct snapshot *snapshot;
+	const struct callers *callers;
 	const struct timeline *timeline; /* NULL: none */
 	uint32_t device;
 	int64_t origin_ns; /* time of "ts" 0, since 1970 */
@@ -97,11 +99,10 @@ out_life(struct writer *writer, const struct life *life, uint32_t number)
 	const int64_t *times = snapshot->events.time_us;
 	uint32_t end =
 	    life->requested != LIFE_NONE ? life->requested : life->completed;
-	char site[VIEW_TEXT];
-
+	char site[CALLERS_TEXT];
 	char stream[VIEW_TEXT];
 
-	site_text(snapshot, life->stack, site);
+	callers_text(writer->callers, life->stack, site);
 	begin_trace_event(writer, 'b',
 	    life->alloc == LIFE_NONE ? writer->first_us : times[life->alloc]);
 	fprintf(writer->out,
@@ -309,20 +310,24 @@ bool
 snapshot_out_chrome(
     const struct snapshot *snapshot, const struct timeline *timeline, FILE *out)
 {
-	struct writer writer = {
-		.snapshot = snapshot, .timeline = timeline, .out = out
-	};
+	struct callers *callers = callers_new(snapshot);
+	struct writer writer = { .snapshot = snapshot,
+		.callers = callers,
+		.timeline = timeline,
+		.out = out };
 	uint32_t number = 0;
 	int64_t first_us;
 	int64_t last_us;
-	bool good = true;
+	bool good = callers != NULL;
 
 	find_times(snapshot, &first_us, &last_us);
 	writer.origin_ns =
 	    timeline != NULL ? timeline->base_ns : ns_of(first_us);
 	if (timeline != NULL) {
-		if (!is_of_one_time(timeline, first_us, last_us))
+		if (!good || !is_of_one_time(timeline, first_us, last_us)) {
+			callers_free(callers);
 			return false;
+		}
 		out_text(timeline->text, timeline->events_at, out);
 	} else {
 		fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", out);
@@ -331,6 +336,7 @@ snapshot_out_chrome(
 		writer.device = d;
 		good = out_device(&writer, &number);
 	}
+	callers_free(callers);
 	if (timeline == NULL) {
 		fputs("]}\n", out);
 		return good;

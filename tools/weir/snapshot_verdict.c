@@ -14,6 +14,10 @@
 
 enum { SMALL = 1 << 20, MIB = 1 << 20, SETTING = 512 };
 
+/* With expandable segments PyTorch gives whole free pages of this size back to
+ * the driver before a request fails, also those of other streams. */
+enum { TORCH_PAGE = 20 << 20 };
+
 /* ---- Settings of the snapshot ------------------------------------------ */
 
 static const char *
@@ -141,16 +145,30 @@ sum_up(struct verdict *verdict)
 	}
 }
 
-/* ---- Causes ------------------------------------------------------------ */
+/* ---- Causes and remedies ----------------------------------------------- */
 
-/* Add a cause; `setting` may be NULL. */
-static void add_cause(json_t *causes, const char *name, uint64_t bytes,
-    const char *setting, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+/* The price of a remedy. Remedies are offered in this order. */
+enum price {
+	PRICE_NONE,   /* the program runs as before */
+	PRICE_LITTLE, /* a call, or a small part of the time */
+	PRICE_CODE,   /* the program has to be changed */
+	PRICE_TIME,   /* the program may take far longer */
+	PRICE_UNKNOWN /* no remedy is known */
+};
 
-static void
-add_cause(json_t *causes, const char *name, uint64_t bytes, const char *setting,
-    const char *format, ...)
+static const char map_calls[] =
+    "nothing but calls of the driver while memory is mapped";
+
+static const char others_lose[] =
+    "nothing here; other processes on the device have that much less";
+
+/* Add a cause. Returns it, without a remedy. */
+static json_t *add_cause(json_t *causes, const char *name, uint64_t bytes,
+    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static json_t *
+add_cause(
+    json_t *causes, const char *name, uint64_t bytes, const char *format, ...)
 {
 	json_t *one = json_object();
 	va_list args;
@@ -159,10 +177,33 @@ add_cause(json_t *causes, const char *name, uint64_t bytes, const char *setting,
 	json_object_set_new(one, "cause", json_string(name));
 	put_number(one, "bytes", bytes);
 	json_object_set_new(one, "text", json_vsprintf(format, args));
-	json_object_set_new(one, "setting",
-	    setting != NULL ? json_string(setting) : json_null());
+	json_object_set_new(one, "setting", json_null());
+	json_object_set_new(one, "remedies", json_array());
+	put_number(one, "price", PRICE_UNKNOWN);
 	va_end(args);
 	json_array_append_new(causes, one);
+	return one;
+}
+
+/* Add a remedy to a cause, after those that cost less. `setting` may be NULL.
+ * `cost` continues "costs". */
+static void
+add_remedy(json_t *cause, enum price price, uint64_t gives, const char *setting,
+    const char *cost)
+{
+	json_t *remedies = json_object_get(cause, "remedies");
+	json_t *one = json_object();
+	json_t *copy = setting != NULL ? json_string(setting) : json_null();
+
+	if (json_array_size(remedies) == 0) {
+		json_object_set(cause, "setting", copy);
+		put_number(cause, "price", price);
+	}
+	json_object_set_new(one, "setting", copy);
+	put_number(one, "gives_bytes", gives);
+	json_object_set_new(one, "text",
+	    json_sprintf("gives up to %s; costs %s", size_text(gives), cost));
+	json_array_append_new(remedies, one);
 }
 
 /* The snapshot's PYTORCH_CUDA_ALLOC_CONF with one more option. */
@@ -181,6 +222,75 @@ torch_setting(
 	return text;
 }
 
+/* WEIR_CONF with the options that the snapshot's program had set, and one more
+ * in the place of its old value. */
+static const char *
+weir_setting(const struct snapshot *snapshot, const char *key,
+    const char *value, char text[SETTING])
+{
+	static const char prefix[] = "allocator_settings.weir_options.";
+	int n = snprintf(text, SETTING, "export WEIR_CONF=");
+	char plain[VIEW_TEXT];
+
+	for (uint32_t i = 0; i < snapshot->setting_count && n < SETTING; i++) {
+		const char *name =
+		    snapshot_text(snapshot, snapshot->settings[i].name);
+
+		if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 ||
+		    strcmp(name + sizeof(prefix) - 1, key) == 0)
+			continue;
+		plain_text(name + sizeof(prefix) - 1, plain);
+		n += snprintf(text + n, (size_t)(SETTING - n), "%s:", plain);
+		if (n >= SETTING)
+			break;
+		plain_text(snapshot_text(snapshot, snapshot->settings[i].value),
+		    plain);
+		n += snprintf(text + n, (size_t)(SETTING - n), "%s,", plain);
+	}
+	/* A list that does not fit is left out. */
+	if (n >= SETTING - 64)
+		n = snprintf(text, SETTING, "export WEIR_CONF=");
+	snprintf(text + n, (size_t)(SETTING - n), "%s:%s", key, value);
+	return text;
+}
+
+/* Offer weir in place of PyTorch's allocator. Without --torch PyTorch would
+ * still keep its own pools, and weir would not see its requests. */
+static void
+offer_weir(json_t *cause, uint64_t gives)
+{
+	add_remedy(cause, PRICE_LITTLE, gives, "weir run --torch -- PROGRAM",
+	    "about 1 % of the time");
+}
+
+/* Offer the ways to put free pieces of memory together: `own` bytes of the
+ * stream, and `all` bytes of all streams. */
+static void
+offer_mapping(
+    const struct snapshot *snapshot, json_t *cause, uint64_t own, uint64_t all)
+{
+	char setting[SETTING];
+	bool weir = is_weir(snapshot);
+
+	if (!has_expandable_segments(snapshot))
+		add_remedy(cause, PRICE_NONE, weir ? all : own,
+		    weir ? weir_setting(snapshot, "expandable_segments", "True",
+			       setting) :
+			   torch_setting(
+			       snapshot, "expandable_segments:True", setting),
+		    map_calls);
+	else if (weir &&
+	    setting_value(
+		snapshot, "allocator_settings.weir_options.handle_mb") == NULL)
+		add_remedy(cause, PRICE_LITTLE, all,
+		    weir_setting(snapshot, "handle_mb", "2", setting),
+		    "more calls of the driver where new memory is taken: "
+		    "pieces of 2 MiB are put together, however few are free "
+		    "in a row");
+	if (!weir)
+		offer_weir(cause, all);
+}
+
 /* True if the limit allows less memory than the driver has free. */
 static bool
 limit_binds(const struct verdict *verdict)
@@ -191,36 +301,39 @@ limit_binds(const struct verdict *verdict)
 
 /* Add the limit as a cause, with a limit that would have served the request. */
 static void
-add_limit(struct verdict *verdict)
+add_limit(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	uint64_t headroom = limit_headroom(verdict);
 	uint64_t need = verdict->all.reserved + verdict->bytes;
 	uint64_t mib = (need + 20 * (uint64_t)MIB) / MIB;
 	char setting[SETTING];
+	char megabytes[24];
+	json_t *cause;
 
 	if (!limit_binds(verdict))
 		return;
+	snprintf(megabytes, sizeof(megabytes), "%" PRIu64, mib);
 	if (strcmp(verdict->limit_source, "memory_limit_mb") == 0)
-		snprintf(setting, sizeof(setting),
-		    "export WEIR_CONF=memory_limit_mb:%" PRIu64, mib);
+		weir_setting(snapshot, "memory_limit_mb", megabytes, setting);
 	else if (strcmp(verdict->limit_source, "per_process_memory_fraction") ==
 	    0)
-		snprintf(setting, sizeof(setting),
-		    "export WEIR_CONF=per_process_memory_fraction:1");
+		weir_setting(
+		    snapshot, "per_process_memory_fraction", "1", setting);
 	else
 		snprintf(setting, sizeof(setting),
 		    "weir_limit_set(%" PRIu32 ", (size_t)%" PRIu64 " << 20);",
 		    verdict->device, mib);
-	add_cause(verdict->causes, "limit", verdict->device_free - headroom,
-	    setting,
+	cause = add_cause(verdict->causes, "limit",
+	    verdict->device_free - headroom,
 	    "The limit is the cause, not the device: %s are held of the %s "
 	    "that %s allows. The limit allows %s more, and the driver has %s "
-	    "free. A higher limit gives up to %s.",
+	    "free.",
 	    size_text(verdict->all.reserved), size_text(verdict->limit),
 	    verdict->limit_source[0] != '\0' ? verdict->limit_source :
 					       "a limit",
-	    size_text(headroom), size_text(verdict->device_free),
-	    size_text(verdict->device_free - headroom));
+	    size_text(headroom), size_text(verdict->device_free));
+	add_remedy(cause, PRICE_NONE, verdict->device_free - headroom, setting,
+	    others_lose);
 }
 
 /* Add a limit of PyTorch as a cause if the driver had enough free memory.
@@ -233,16 +346,16 @@ add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 	    bytes < 10 * (uint64_t)MIB    ? 20 * (uint64_t)MIB :
 					    bytes + 2 * (uint64_t)MIB;
 
-	if (!is_weir(snapshot) && verdict->free_known &&
-	    verdict->device_free >= segment)
-		add_cause(verdict->causes, "limit", verdict->device_free,
-		    "torch.cuda.set_per_process_memory_fraction(1.0)",
-		    "The driver had %s free, which is enough: a limit of the "
-		    "process may be the cause "
-		    "(set_per_process_memory_fraction). Without that limit "
-		    "up to %s are available.",
-		    size_text(verdict->device_free),
-		    size_text(verdict->device_free));
+	if (is_weir(snapshot) || !verdict->free_known ||
+	    verdict->device_free < segment)
+		return;
+	add_remedy(
+	    add_cause(verdict->causes, "limit", verdict->device_free,
+		"The driver had %s free, which is enough: a limit of the "
+		"process may be the cause (set_per_process_memory_fraction).",
+		size_text(verdict->device_free)),
+	    PRICE_NONE, verdict->device_free,
+	    "torch.cuda.set_per_process_memory_fraction(1.0)", others_lose);
 }
 
 /* Add fragmentation as a cause: the stream has enough free memory, but in
@@ -251,41 +364,56 @@ static void
 add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	const struct sums *own = &verdict->own;
-	bool weir = is_weir(snapshot);
-	char setting[SETTING];
+	json_t *cause;
 
-	if (weir && verdict->stream == UINT64_MAX)
-		add_cause(verdict->causes, "fragmentation", own->free, NULL,
+	if (is_weir(snapshot) && verdict->stream == UINT64_MAX) {
+		add_cause(verdict->causes, "fragmentation", own->free,
 		    "Fragmentation: memory of no stream has %s free, but in "
 		    "%" PRIu64 " pieces of at most %s. cudaMalloc's memory "
 		    "lies in segments of the driver, which cannot be put "
 		    "together; memory of a stream (cudaMallocAsync) can.",
 		    size_text(own->free), own->free_blocks,
 		    size_text(own->largest_free));
-	else if (has_expandable_segments(snapshot))
-		add_cause(verdict->causes, "fragmentation", own->free,
-		    weir &&
-			    setting_value(snapshot,
-				"allocator_settings.weir_options.handle_mb") ==
-				NULL ?
-			"export WEIR_CONF=handle_mb:2" :
-			NULL,
-		    "Fragmentation: the stream's own pool has %s free, but in "
-		    "%" PRIu64 " pieces of at most %s, between blocks that "
-		    "are in use. Expandable segments are on; only whole free "
-		    "pieces of physical memory can be put together.",
-		    size_text(own->free), own->free_blocks,
-		    size_text(own->largest_free));
-	else
-		add_cause(verdict->causes, "fragmentation", own->free,
-		    weir ? "export WEIR_CONF=expandable_segments:True" :
-			   torch_setting(
-			       snapshot, "expandable_segments:True", setting),
-		    "Fragmentation: the stream's own pool has %s free, but in "
-		    "%" PRIu64 " pieces of at most %s. Expandable segments "
-		    "map such pieces together: up to %s.",
-		    size_text(own->free), own->free_blocks,
-		    size_text(own->largest_free), size_text(own->free));
+		return;
+	}
+	cause = add_cause(verdict->causes, "fragmentation", own->free,
+	    "Fragmentation: the stream's own pool has %s free, but in "
+	    "%" PRIu64 " pieces of at most %s%s",
+	    size_text(own->free), own->free_blocks,
+	    size_text(own->largest_free),
+	    has_expandable_segments(snapshot) ?
+		", between blocks that are in use. Expandable segments are on; "
+		"only whole free pieces of physical memory can be put "
+		"together." :
+		". Expandable segments map such pieces together.");
+	offer_mapping(
+	    snapshot, cause, own->free, own->free + verdict->others.free);
+}
+
+/* Add memory that the allocator holds for nobody. */
+static void
+add_idle(const struct snapshot *snapshot, struct verdict *verdict)
+{
+	const struct sums *const parts[] = { &verdict->own, &verdict->kind,
+		&verdict->others };
+	uint64_t idle = 0;
+	uint64_t segments = 0;
+
+	for (size_t i = 0; i < 3; i++) {
+		idle += parts[i]->idle;
+		segments += parts[i]->idle_segments;
+	}
+	if (idle == 0)
+		return;
+	add_remedy(
+	    add_cause(verdict->causes, "idle", idle,
+		"Nothing is in use in %" PRIu64 " segment%s: %s can go back "
+		"to the driver.",
+		segments, segments == 1 ? "" : "s", size_text(idle)),
+	    PRICE_LITTLE, idle,
+	    is_weir(snapshot) ? "weir_trim(WEIR_DEVICE_ALL, 0, NULL);" :
+				"torch.cuda.empty_cache()",
+	    "calls of the driver, now and where the memory is taken again");
 }
 
 static void
@@ -293,12 +421,9 @@ find_own_causes(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	const struct sums *own = &verdict->own;
 	json_t *causes = verdict->causes;
-	uint64_t idle = own->idle + verdict->kind.idle + verdict->others.idle;
-	uint64_t idle_segments = own->idle_segments +
-	    verdict->kind.idle_segments + verdict->others.idle_segments;
 
 	if (own->largest_free >= verdict->bytes)
-		add_cause(causes, "fits", own->largest_free, NULL,
+		add_cause(causes, "fits", own->largest_free,
 		    "A free block of %s in the stream's own pool is large "
 		    "enough%s",
 		    size_text(own->largest_free),
@@ -309,48 +434,51 @@ find_own_causes(const struct snapshot *snapshot, struct verdict *verdict)
 	else if (own->free >= verdict->bytes)
 		add_pieces(snapshot, verdict);
 	if (verdict->kind.free >= verdict->bytes)
-		add_cause(causes, "kind", verdict->kind.free, NULL,
+		add_cause(causes, "kind", verdict->kind.free,
 		    "%s are free on the stream in the pool of %s blocks, "
 		    "which does not serve this size.",
 		    size_text(verdict->kind.free),
 		    verdict->bytes <= SMALL ? "large" : "small");
-	if (idle > 0)
-		add_cause(causes, "idle", idle,
-		    is_weir(snapshot) ? "weir_trim(WEIR_DEVICE_ALL, 0, NULL);" :
-					"torch.cuda.empty_cache()",
-		    "Nothing is in use in %" PRIu64 " segment%s: giving %s "
-		    "back to the driver gives %s.",
-		    idle_segments, idle_segments == 1 ? "" : "s",
-		    idle_segments == 1 ? "it" : "them", size_text(idle));
+	add_idle(snapshot, verdict);
 }
 
+/* weir waits for all streams and takes their free memory before a request
+ * fails, with any policy. So what is left is in pieces of physical memory that
+ * have live blocks, and a policy helps by keeping memory in fewer pieces. */
 static void
 add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	const struct sums *others = &verdict->others;
-	bool waits = false;
+	const char *prefer =
+	    setting_value(snapshot, "allocator_settings.weir_options.prefer");
+	bool weir = is_weir(snapshot);
+	char setting[SETTING];
+	json_t *cause;
 
 	if (others->free == 0)
 		return;
-	if (!is_weir(snapshot)) {
-		add_cause(verdict->causes, "other streams", others->free,
-		    "weir run --conf prefer:memory -- PROGRAM",
-		    "Other streams have %s free, at most %s in a piece. "
-		    "PyTorch's allocator does not reuse it, because each "
-		    "stream has a pool of its own. Use one stream, or weir, "
-		    "which reuses it.",
-		    size_text(others->free), size_text(others->largest_free));
+	cause = add_cause(verdict->causes, "other streams", others->free,
+	    "Other streams have %s free, at most %s in a piece.%s",
+	    size_text(others->free), size_text(others->largest_free),
+	    weir ? "" :
+		   " PyTorch's allocator does not reuse it for this stream, "
+		   "because each stream has a pool of its own; weir in its "
+		   "place (--torch) does.");
+	if (!weir) {
+		if (has_expandable_segments(snapshot) ||
+		    others->largest_free < TORCH_PAGE)
+			offer_weir(cause, verdict->own.free + others->free);
+		else
+			offer_mapping(snapshot, cause, others->free,
+			    verdict->own.free + others->free);
 		return;
 	}
-	const char *prefer =
-	    setting_value(snapshot, "allocator_settings.weir_options.prefer");
-
-	waits = prefer != NULL && strcmp(prefer, "memory") == 0;
-	add_cause(verdict->causes, "other streams", others->free,
-	    waits ? NULL : "export WEIR_CONF=prefer:memory",
-	    "Other streams have %s free, at most %s in a piece%s.",
-	    size_text(others->free), size_text(others->largest_free),
-	    waits ? "" : "; prefer:memory waits for them");
+	offer_mapping(snapshot, cause, 0, verdict->own.free + others->free);
+	if (prefer == NULL || strcmp(prefer, "memory") != 0)
+		add_remedy(cause, PRICE_TIME, others->free,
+		    weir_setting(snapshot, "prefer", "memory", setting),
+		    "time: streams wait for each other, and programs of "
+		    "several busy streams took up to 2.7 times as long");
 }
 
 static void
@@ -358,77 +486,131 @@ find_other_causes(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	const struct sums *all = &verdict->all;
 	json_t *causes = verdict->causes;
-	bool weir = is_weir(snapshot);
 
 	add_other_streams(snapshot, verdict);
 	if (all->pending > 0)
-		add_cause(causes, "pending", all->pending,
-		    weir ? "weir_stream_synchronize(NULL);" :
-			   "torch.cuda.synchronize()",
-		    "%s are freed, but streams that were recorded on them "
-		    "still use them; waiting for these streams gives them "
-		    "back.",
-		    size_text(all->pending));
+		add_remedy(
+		    add_cause(causes, "pending", all->pending,
+			"%s are freed, but streams that were recorded on them "
+			"still use them.",
+			size_text(all->pending)),
+		    PRICE_LITTLE, all->pending,
+		    is_weir(snapshot) ? "weir_stream_synchronize(NULL);" :
+					"torch.cuda.synchronize()",
+		    "a wait of the host until the streams are done");
 	if (verdict->pools.free > 0)
-		add_cause(causes, "private pools", verdict->pools.free, NULL,
-		    "Private pools of graphs hold %s, of which %s are free "
-		    "and serve those graphs only; deleting the graphs gives "
-		    "up to %s.",
-		    size_text(verdict->pools.reserved),
-		    size_text(verdict->pools.free),
-		    size_text(verdict->pools.reserved));
+		add_remedy(
+		    add_cause(causes, "private pools", verdict->pools.free,
+			"Private pools of graphs hold %s, of which %s are free "
+			"and serve those graphs only.",
+			size_text(verdict->pools.reserved),
+			size_text(verdict->pools.free)),
+		    PRICE_CODE, verdict->pools.reserved, NULL,
+		    "a change of the program: graphs are deleted, and captured "
+		    "again where they are needed");
 	if (rounding_of(all) >= verdict->bytes)
-		add_cause(causes, "rounding", rounding_of(all), NULL,
+		add_cause(causes, "rounding", rounding_of(all),
 		    "Rounding takes %s in blocks that are in use; see "
 		    "roundup_power2_divisions.",
 		    size_text(rounding_of(all)));
 }
 
+enum { HOLDER_TEXT = CALLERS_TEXT + 64 };
+
 /* Write the largest holder: " Most is held by forward (model.py:12): 3.00
  * GiB." */
 static void
-name_holder(const struct verdict *verdict, char text[2 * VIEW_TEXT])
+name_holder(const struct verdict *verdict, char text[HOLDER_TEXT])
 {
 	struct holders holders;
-	char site[VIEW_TEXT];
+	char site[CALLERS_TEXT];
 
 	text[0] = '\0';
 	if (!holders_find(verdict->moment, (int)verdict->device, &holders))
 		return;
 	if (holders.count > 0)
-		snprintf(text, 2 * VIEW_TEXT, " Most is held by %s: %s.",
-		    site_text(verdict->moment, holders.items[0].stack, site),
+		snprintf(text, HOLDER_TEXT, " Most is held by %s: %s.",
+		    callers_text(
+			verdict->callers, holders.items[0].stack, site),
 		    size_text(holders.items[0].bytes));
 	holders_drop(&holders);
 }
 
+/* Add that the free memory is enough, but lies in pieces. */
+static void
+add_scattered(const struct snapshot *snapshot, struct verdict *verdict,
+    uint64_t free, const char *also)
+{
+	const struct sums *own = &verdict->own;
+	uint64_t mapped = own->free + verdict->others.free;
+	json_t *cause = add_cause(verdict->causes, "scattered", free,
+	    "In all %s are free%s: enough, but in pieces that cannot be put "
+	    "together.",
+	    size_text(free), also);
+
+	/* If the stream's own pool has enough, fragmentation is listed with
+	 * the same remedy. */
+	if (own->free < verdict->bytes && own->free > 0 &&
+	    verdict->stream != UINT64_MAX &&
+	    mapped + new_memory(verdict) >= verdict->bytes)
+		offer_mapping(snapshot, cause, own->free, mapped);
+}
+
 /* Sum up all free memory, and compare it with the request. */
 static void
-find_total(struct verdict *verdict)
+find_total(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	uint64_t free =
 	    verdict->all.free + verdict->all.pending + new_memory(verdict);
 	const char *also = !verdict->free_known ? "" :
 	    verdict->limited ? ", with the driver's memory up to the limit" :
 			       ", with the driver's free memory";
-	char holder[2 * VIEW_TEXT];
+	char holder[HOLDER_TEXT];
 
 	if (free >= verdict->bytes) {
 		if (verdict->own.largest_free < verdict->bytes &&
 		    new_memory(verdict) < verdict->bytes)
-			add_cause(verdict->causes, "scattered", free, NULL,
-			    "In all %s are free%s: enough, but in pieces that "
-			    "cannot be put together.",
-			    size_text(free), also);
+			add_scattered(snapshot, verdict, free, also);
 		return;
 	}
 	name_holder(verdict, holder);
-	add_cause(verdict->causes, "full", verdict->bytes - free, NULL,
+	add_cause(verdict->causes, "full", verdict->bytes - free,
 	    "In all %s are free%s: %s too little, even in one piece. Free "
 	    "something, or %s.%s",
 	    size_text(free), also, size_text(verdict->bytes - free),
 	    limit_binds(verdict) ? "raise the limit" : "use a larger device",
 	    holder);
+}
+
+/* Put the causes in the order of their remedies' prices; causes of one price
+ * keep their order. A free block that fits comes first: then no remedy is
+ * needed. */
+static void
+sort_causes(struct verdict *verdict)
+{
+	json_t *sorted = json_array();
+	json_t *one;
+	size_t i;
+
+	for (int price = PRICE_NONE; price <= PRICE_UNKNOWN; price++)
+		json_array_foreach(verdict->causes, i, one)
+		{
+			int of_cause = (int)json_integer_value(
+			    json_object_get(one, "price"));
+
+			if (strcmp(json_string_value(
+				       json_object_get(one, "cause")),
+				"fits") == 0)
+				of_cause = PRICE_NONE;
+			if (of_cause == price)
+				json_array_append(sorted, one);
+		}
+	json_array_foreach(sorted, i, one)
+	{
+		json_object_del(one, "price");
+	}
+	json_decref(verdict->causes);
+	verdict->causes = sorted;
 }
 
 /* ---- The call ---------------------------------------------------------- */
@@ -442,11 +624,12 @@ verdict_find(const struct snapshot *snapshot, struct verdict *verdict)
 		return false;
 	sum_up(verdict);
 	find_limit(snapshot, verdict);
-	add_limit(verdict);
+	add_limit(snapshot, verdict);
 	add_torch_limit(snapshot, verdict);
 	find_own_causes(snapshot, verdict);
 	find_other_causes(snapshot, verdict);
-	find_total(verdict);
+	find_total(snapshot, verdict);
+	sort_causes(verdict);
 	return true;
 }
 
@@ -457,6 +640,14 @@ verdict_drop(struct verdict *verdict)
 	moment_free(verdict->moment);
 	verdict->causes = NULL;
 	verdict->moment = NULL;
+}
+
+const char *
+verdict_site(const struct snapshot *snapshot, const struct verdict *verdict,
+    char text[CALLERS_TEXT])
+{
+	return callers_text(
+	    verdict->callers, snapshot->events.stack[verdict->event], text);
 }
 
 const char *

@@ -2,15 +2,17 @@
  * The reasons why a request found no memory, and the remedies.
  *
  * A request is judged at its own moment: later events are undone
- * (snapshot_moment.h). All causes that apply are listed, the easiest to remedy
- * first. Each cause has the bytes that its remedy gives, and a setting to copy,
- * in the form of the allocator that made the snapshot.
+ * (snapshot_moment.h). All causes that apply are listed, with their remedies in
+ * the order of what these cost: those that cost nothing first. A remedy says
+ * how much memory it gives and what it costs, and has a setting to copy, in the
+ * form of the allocator that made the snapshot.
  */
 #ifndef TOOLS_WEIR_SNAPSHOT_VERDICT_H
 #define TOOLS_WEIR_SNAPSHOT_VERDICT_H
 
 #include <jansson.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_view.h"
 
 /* A request, and the places of memory that might have served it. */
@@ -27,6 +29,8 @@ struct verdict {
 	bool limited;
 	uint64_t limit;
 	const char *limit_source; /* "" if the snapshot does not name it */
+	/* The callers of the snapshot, which name its stacks. */
+	const struct callers *callers;
 	/* The moment, and its sums. */
 	struct snapshot *moment;
 	struct sums all;
@@ -34,8 +38,9 @@ struct verdict {
 	struct sums kind;   /* the other kind on this stream */
 	struct sums others; /* other streams' default pools */
 	struct sums pools;  /* private pools */
-	/* A list of {cause, bytes, text, setting}. `setting` is null if no
-	 * setting helps. */
+	/* A list of {cause, bytes, text, setting, remedies}, and `remedies` one
+	 * of {setting, gives_bytes, text}. A setting is null if there is none
+	 * to copy; that of a cause is its first remedy's. */
 	json_t *causes;
 };
 
@@ -44,10 +49,14 @@ struct verdict {
 bool verdict_last_failure(
     const struct snapshot *snapshot, int device, struct verdict *out);
 
-/* Judge the request in `verdict`. False, and a complaint, without memory. The
- * caller calls verdict_drop() in both cases. */
+/* Judge the request in `verdict`, whose callers are set. False, and a
+ * complaint, without memory. The caller calls verdict_drop() in both cases. */
 bool verdict_find(const struct snapshot *snapshot, struct verdict *verdict);
 void verdict_drop(struct verdict *verdict);
+
+/* The site that the request came from, and its caller. Returns `text`. */
+const char *verdict_site(const struct snapshot *snapshot,
+    const struct verdict *verdict, char text[CALLERS_TEXT]);
 
 /* A sentence on the request and the free memory. Returns `text`. */
 const char *verdict_headline(

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_sites.h"
 
 /* ---- Flags ----------------------------------------------------------- */
@@ -133,15 +134,27 @@ view_run(const struct argp *parser, int argc, char **argv,
 	argp_parse(parser, argc, argv, 0, NULL, args);
 	snapshot = snapshot_load(args->paths[0]);
 	if (snapshot == NULL)
-		return TOOL_NO;
-	if (view_has_device(snapshot, args->device)) {
+		return TOOL_FAILED;
+	args->callers = callers_new(snapshot);
+	if (args->callers == NULL) {
+		status = TOOL_FAILED;
+	} else if (view_has_device(snapshot, args->device)) {
 		status = report(snapshot, args);
 	} else {
 		view_complain_of_device(snapshot, args->device, args->paths[0]);
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
+	callers_free(args->callers);
+	args->callers = NULL;
 	snapshot_free(snapshot);
 	return status;
+}
+
+void
+view_parse_frames(
+    struct view_args *args, const char *value, const struct argp_state *state)
+{
+	args->frames = view_count("--frames", value, state);
 }
 
 unsigned long
@@ -321,6 +334,35 @@ segments_sorted(const struct snapshot *snapshot, const struct view_args *args,
 }
 
 /* ---- Text ------------------------------------------------------------ */
+
+void
+print_frames(const struct snapshot *snapshot, const struct view_args *args,
+    uint32_t stack, int indent)
+{
+	const struct snapshot_stack *at = &snapshot->stacks[stack];
+	char text[VIEW_TEXT];
+
+	for (uint32_t i = 0; i < at->count && i < args->frames; i++)
+		printf("%*s%s\n", indent, "",
+		    frame_text(
+			snapshot, snapshot->stack_frames[at->first + i], text));
+}
+
+void
+add_frames(struct table *table, unsigned columns, const struct view_args *args,
+    const struct snapshot *snapshot, uint32_t stack)
+{
+	const struct snapshot_stack *at = &snapshot->stacks[stack];
+	char text[VIEW_TEXT];
+
+	for (uint32_t i = 0; i < at->count && i < args->frames; i++) {
+		for (unsigned c = 1; c < columns; c++)
+			table_add(table, "%s", "");
+		table_add(table, "    %s",
+		    frame_text(
+			snapshot, snapshot->stack_frames[at->first + i], text));
+	}
+}
 
 const char *
 plain_text(const char *from, char text[VIEW_TEXT])
@@ -571,7 +613,7 @@ print_json(json_t *json)
 	if (json == NULL || !json_print(json, JSON_INDENT(2), stdout)) {
 		complain(
 		    "cannot print: out of memory, or the output is closed");
-		status = TOOL_NO;
+		status = TOOL_FAILED;
 	}
 	putchar('\n');
 	json_decref(json);

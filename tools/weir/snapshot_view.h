@@ -15,10 +15,14 @@
 
 enum { VIEW_ALL_DEVICES = -1 };
 
+struct callers;
+
 struct view_args {
 	bool json;
-	int device;     /* or VIEW_ALL_DEVICES */
-	char **paths;   /* of the snapshots; NULL ends the list */
+	int device;              /* or VIEW_ALL_DEVICES */
+	unsigned long frames;    /* of each stack that are printed */
+	struct callers *callers; /* of the snapshot; set by view_run() */
+	char **paths;            /* of the snapshots; NULL ends the list */
 	unsigned least; /* the least and the most snapshots that are allowed */
 	unsigned most;
 };
@@ -28,6 +32,14 @@ struct view_args {
 extern const struct argp view_argp;
 /* The list of children for struct argp: view_argp and the end. */
 extern const struct argp_child view_children[2];
+
+/* The flag of subcommands that print stacks, and the call that parses it. */
+#define VIEW_FRAMES_FLAG                                                       \
+	{                                                                      \
+		"frames", 'f', "N", 0, "print N frames of each stack", 0       \
+	}
+void view_parse_frames(
+    struct view_args *args, const char *value, const struct argp_state *state);
 
 /* Parse a key that is no flag of the subcommand itself. The input of the
  * subcommand's parser begins with a struct view_args. */
@@ -135,6 +147,15 @@ const char *site_text(
 const char *frame_text(
     const struct snapshot *snapshot, uint32_t frame, char text[VIEW_TEXT]);
 
+/* Print the first frames of a stack, as many as --frames asks for, indented by
+ * `indent`. */
+void print_frames(const struct snapshot *snapshot, const struct view_args *args,
+    uint32_t stack, int indent);
+/* Add them as rows, in the last of `columns` columns. */
+void add_frames(struct table *table, unsigned columns,
+    const struct view_args *args, const struct snapshot *snapshot,
+    uint32_t stack);
+
 /* A copy of a text. Control characters become '?', and a long text is cut. */
 const char *plain_text(const char *from, char text[VIEW_TEXT]);
 
@@ -178,10 +199,6 @@ void put_number(json_t *object, const char *key, uint64_t number);
 void put_sums(json_t *object, const struct sums *sums);
 /* A list of {name, filename, line}. */
 json_t *stack_json(const struct snapshot *snapshot, uint32_t stack);
-/* The version of the JSON that --json prints (docs/json.md). It rises when a
- * key is removed or changes its meaning, and not when a key is added. */
-enum { JSON_VERSION = 1 };
-
 /* Print JSON with a newline, and release it. An object gets its version.
  * Returns the exit status of the subcommand. */
 int print_json(json_t *json);

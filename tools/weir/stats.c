@@ -9,7 +9,7 @@ const struct argp argp_stats = { NULL, view_parse_flag, "SNAPSHOT",
 	"Reserved bytes are held from the driver. Allocated bytes are in the "
 	"hands of callers. Active bytes are allocated bytes and those of freed "
 	"blocks that were not yet seen to be complete. Requested bytes are "
-	"those that callers asked for, of active blocks.",
+	"those that callers asked for, of active blocks. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 static void
@@ -151,7 +151,7 @@ report_stats(const struct snapshot *snapshot, const struct view_args *args)
 		    !print_stats_device(
 			&host, d, " of page-locked host memory"))
 			printed = false;
-	return printed ? TOOL_DONE : TOOL_NO;
+	return printed ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

@@ -15,12 +15,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/*
+ * A command that answers a question ends with TOOL_DONE or TOOL_FOUND, all
+ * others with TOOL_DONE. A command that cannot answer, or cannot do its work,
+ * complains and ends with TOOL_FAILED, whatever stands in the way: the command
+ * line, a file, a process, memory, the output.
+ */
 enum tool_exit {
 	TOOL_DONE = 0,
-	TOOL_NO = 1,     /* the answer is no, or the work failed */
-	TOOL_FAILED = 2, /* no host memory, or the output cannot be written */
-	TOOL_USAGE = 2,  /* the command line is wrong */
+	TOOL_FOUND = 1,           /* the command has found what it looks for */
+	TOOL_FAILED = 2,          /* trouble */
+	TOOL_USAGE = TOOL_FAILED, /* the command line is wrong */
 };
+
+/* The sentence of a help on the exit status of a command without a question. */
+#define TOOL_STATUS "Exit status: 0 done, 2 trouble."
 
 /* A line of the table in commands.c. */
 struct command {
@@ -138,6 +147,11 @@ void table_free(struct table *table);
  * control characters (base/utf8.h) are escaped. Bytes that are not UTF-8
  * become U+FFFD. */
 void json_escaped(const char *text, size_t length, FILE *out);
+
+/* The version of the JSON that --json prints (docs/json.md), which each object
+ * of its outermost level has as "format_version". It rises when a key is
+ * removed or changes its meaning, and not when a key is added. */
+enum { JSON_VERSION = 1 };
 
 struct json_t;
 

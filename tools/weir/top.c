@@ -6,13 +6,10 @@
 #include <string.h>
 
 #include "tools/weir/guess.h"
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_lives.h"
-#include "tools/weir/snapshot_sites.h"
 #include "tools/weir/snapshot_view.h"
-
-/* Bytes of a text with a site and a caller. */
-enum { ROW_TEXT = 2 * VIEW_TEXT + 16 };
 
 enum order { BY_STACK, BY_SIZE, BY_LIFETIME };
 
@@ -20,13 +17,12 @@ struct choices {
 	struct view_args view;
 	enum order by;
 	unsigned long count;
-	unsigned long frames;
 };
 
 static const struct argp_option flags[] = {
 	{ "by", 'b', "WHAT", 0, "stack, size or lifetime (default: stack)", 0 },
 	{ "count", 'n', "N", 0, "print at most N rows (default: 10)", 0 },
-	{ "frames", 'f', "N", 0, "print N frames of each stack", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -55,7 +51,7 @@ parse_top_flag(int key, char *value, struct argp_state *state)
 		choices->count = view_count("--count", value, state);
 		return 0;
 	case 'f':
-		choices->frames = view_count("--frames", value, state);
+		view_parse_frames(&choices->view, value, state);
 		return 0;
 	default:
 		return view_parse_flag(key, value, state);
@@ -67,13 +63,13 @@ const struct argp argp_top = { flags, parse_top_flag, "SNAPSHOT",
 	"by the stack that allocated them, by requested size, or by age.\v"
 	"Bytes are those of the blocks, whose sizes are rounded up. The age of "
 	"a block is the time since its allocation in the trace. Blocks that "
-	"are older than the trace have a row of their own.",
+	"are older than the trace have a row of their own. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* A row: the property that its blocks share, and their sums. */
 struct row {
-	char what[VIEW_TEXT];
-	uint64_t number; /* the size, or the least age in microseconds */
+	char what[VIEW_TEXT]; /* "" for a stack */
+	uint64_t number;      /* the size, or the least age in microseconds */
 	uint32_t stack;
 	uint64_t blocks;
 	uint64_t bytes;
@@ -121,7 +117,6 @@ rows_by_stack(const struct snapshot *snapshot, int device, struct rows *rows)
 
 		if (row == NULL)
 			break;
-		site_text(snapshot, holder->stack, row->what);
 		row->stack = holder->stack;
 		row->blocks = holder->blocks;
 		row->bytes = holder->bytes;
@@ -273,68 +268,41 @@ rows_by_lifetime(const struct snapshot *snapshot, const struct view_args *args,
 		name_age(rows->items[i].number, rows->items[i].what);
 }
 
-/* The index in a stack of its site; 0 if it has none. */
-static uint32_t
-place_of_site(const struct snapshot *snapshot, uint32_t stack)
+/* Let the texts of the stacks that are printed tell them apart. */
+static bool
+tell_rows_apart(
+    const struct view_args *args, const struct rows *rows, size_t count)
 {
-	const struct snapshot_stack *at = &snapshot->stacks[stack];
-	uint32_t frame;
-	uint32_t i = 0;
+	uint32_t *stacks = calloc(count + 1, sizeof(*stacks));
+	bool told = false;
 
-	site_find(snapshot, stack, &frame);
-	while (i < at->count && snapshot->stack_frames[at->first + i] != frame)
-		i++;
-	return i < at->count ? i : 0;
+	if (stacks == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	for (size_t i = 0; i < count; i++)
+		stacks[i] = rows->items[i].stack;
+	told = callers_tell_apart(args->callers, stacks, count);
+	free(stacks);
+	return told;
 }
 
-/* The index in a stack of the first caller of its site that differs from the
- * caller in the other stack; the number of frames if no caller differs. */
-static uint32_t
-place_of_difference(
-    const struct snapshot *snapshot, uint32_t stack, uint32_t other)
+static void
+add_table_row(struct table *table, const struct snapshot *snapshot,
+    const struct choices *choices, const struct row *row, uint64_t active)
 {
-	const struct snapshot_stack *at = &snapshot->stacks[stack];
-	const struct snapshot_stack *from = &snapshot->stacks[other];
-	uint32_t i = place_of_site(snapshot, stack) + 1;
-	uint32_t k = place_of_site(snapshot, other) + 1;
+	char text[CALLERS_TEXT];
 
-	while (i < at->count && k < from->count &&
-	    snapshot->stack_frames[at->first + i] ==
-		snapshot->stack_frames[from->first + k]) {
-		i++;
-		k++;
+	table_add(table, "%s", size_text(row->bytes));
+	table_add(table, "%s", share_text(row->bytes, active, text));
+	table_add(table, "%s", count_text(row->blocks, text));
+	if (choices->by != BY_STACK) {
+		table_add(table, "%s", row->what);
+		return;
 	}
-	return i;
-}
-
-/* The text of a row. If others of the first `count` rows have the same site,
- * the text also names a caller that differs from theirs. */
-static const char *
-text_of_row(const struct snapshot *snapshot, const struct rows *rows,
-    size_t count, size_t row, char text[ROW_TEXT])
-{
-	const struct row *items = rows->items;
-	const struct snapshot_stack *stack =
-	    &snapshot->stacks[items[row].stack];
-	uint32_t place = 0;
-	char caller[VIEW_TEXT];
-
-	for (size_t i = 0; i < count; i++) {
-		uint32_t differs;
-
-		if (i == row || strcmp(items[i].what, items[row].what) != 0)
-			continue;
-		differs = place_of_difference(
-		    snapshot, items[row].stack, items[i].stack);
-		if (differs > place)
-			place = differs;
-	}
-	if (place == 0 || place >= stack->count)
-		return items[row].what;
-	frame_text(
-	    snapshot, snapshot->stack_frames[stack->first + place], caller);
-	snprintf(text, ROW_TEXT, "%s, called by %s", items[row].what, caller);
-	return text;
+	table_add(
+	    table, "%s", callers_text(choices->view.callers, row->stack, text));
+	add_frames(table, 4, &choices->view, snapshot, row->stack);
 }
 
 static bool
@@ -348,9 +316,14 @@ print_top_rows(const struct snapshot *snapshot, const struct choices *choices,
 	struct table *table = table_new("rrrl");
 	size_t count =
 	    rows->count < choices->count ? rows->count : choices->count;
-	char text[ROW_TEXT];
+	char text[VIEW_TEXT];
 	bool printed;
 
+	if (choices->by == BY_STACK &&
+	    !tell_rows_apart(&choices->view, rows, count)) {
+		table_free(table);
+		return false;
+	}
 	plural_text(sums.blocks - sums.free_blocks, "block", text);
 	if (sums.pending > 0)
 		printf("%s are in use and %s pending, in %s\n",
@@ -362,29 +335,9 @@ print_top_rows(const struct snapshot *snapshot, const struct choices *choices,
 	table_add(table, "share");
 	table_add(table, "blocks");
 	table_add(table, "%s", headings[choices->by]);
-	for (size_t i = 0; i < count; i++) {
-		const struct row *row = &rows->items[i];
-		const struct snapshot_stack *stack =
-		    &snapshot->stacks[row->stack];
-
-		table_add(table, "%s", size_text(row->bytes));
-		table_add(table, "%s", share_text(row->bytes, active, text));
-		table_add(table, "%s", count_text(row->blocks, text));
-		table_add(table, "%s",
-		    choices->by == BY_STACK ?
-			text_of_row(snapshot, rows, count, i, text) :
-			row->what);
-		for (uint32_t f = 0; choices->by == BY_STACK &&
-		     f < stack->count && f < choices->frames;
-		     f++) {
-			for (int c = 0; c < 3; c++)
-				table_add(table, "%s", "");
-			table_add(table, "    %s",
-			    frame_text(snapshot,
-				snapshot->stack_frames[stack->first + f],
-				text));
-		}
-	}
+	for (size_t i = 0; i < count; i++)
+		add_table_row(
+		    table, snapshot, choices, &rows->items[i], active);
 	printed = table_print(table, true);
 	table_free(table);
 	if (rows->count > count)
@@ -394,14 +347,16 @@ print_top_rows(const struct snapshot *snapshot, const struct choices *choices,
 }
 
 static json_t *
-row_json(const struct snapshot *snapshot, const struct row *row, enum order by)
+row_json(const struct snapshot *snapshot, const struct row *row,
+    const struct choices *choices)
 {
+	enum order by = choices->by;
 	json_t *object = json_object();
 
 	put_number(object, "bytes", row->bytes);
 	put_number(object, "blocks", row->blocks);
 	if (by == BY_STACK) {
-		json_object_set_new(object, "site", json_string(row->what));
+		put_site(object, choices->view.callers, row->stack);
 		json_object_set_new(
 		    object, "frames", stack_json(snapshot, row->stack));
 	} else if (by == BY_SIZE) {
@@ -431,7 +386,7 @@ top_rows_json(const struct snapshot *snapshot, const struct choices *choices,
 	put_number(object, "row_count", rows->count);
 	for (size_t i = 0; i < rows->count && i < choices->count; i++)
 		json_array_append_new(
-		    list, row_json(snapshot, &rows->items[i], choices->by));
+		    list, row_json(snapshot, &rows->items[i], choices));
 	json_object_set_new(object, "rows", list);
 	return object;
 }
@@ -486,10 +441,10 @@ report_top(const struct snapshot *snapshot, const struct view_args *args)
 		return print_json(put_host(top_json(snapshot, choices),
 		    has_host ? top_json(&host, choices) : NULL));
 	if (!print_top(snapshot, choices))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (has_host)
 		print_host_heading();
-	return !has_host || print_top(&host, choices) ? TOOL_DONE : TOOL_NO;
+	return !has_host || print_top(&host, choices) ? TOOL_DONE : TOOL_FAILED;
 }
 
 int

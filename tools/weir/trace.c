@@ -9,6 +9,7 @@
 
 #include "tools/weir/guess.h"
 #include "tools/weir/progress.h"
+#include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -22,6 +23,7 @@ static const struct argp_option flags[] = {
 	{ "last", 'n', "N", 0, "only the last N events of each device", 0 },
 	{ "action", 'a', "ACTION", 0,
 	    "only events of this kind: alloc, free_requested, oom...", 0 },
+	VIEW_FRAMES_FLAG,
 	{ 0 },
 };
 
@@ -37,6 +39,9 @@ parse_trace_flag(int key, char *value, struct argp_state *state)
 	case 'a':
 		choices->action = value;
 		return 0;
+	case 'f':
+		view_parse_frames(&choices->view, value, state);
+		return 0;
 	default:
 		return view_parse_flag(key, value, state);
 	}
@@ -48,7 +53,7 @@ const struct argp argp_trace = { flags, parse_trace_flag, "SNAPSHOT",
 	"Times are in milliseconds since the first event. A trace has the last "
 	"events only. Blocks that are older than the trace are counted if the "
 	"trace frees them or if they are still live. With --json each event is "
-	"an object on a line of its own.",
+	"an object on a line of its own. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
 /* The course of a device's live bytes in its trace. */
@@ -134,13 +139,13 @@ note_text(const struct snapshot *snapshot, uint32_t i, char text[2 * VIEW_TEXT])
 }
 
 static void
-print_event(const struct snapshot *snapshot, const struct course *course,
-    uint32_t i, uint64_t live)
+print_event(const struct snapshot *snapshot, const struct view_args *args,
+    const struct course *course, uint32_t i, uint64_t live)
 {
 	const struct snapshot_events *events = &snapshot->events;
 	char action[VIEW_TEXT];
 	char address[32] = "-";
-	char site[VIEW_TEXT] = "";
+	char site[CALLERS_TEXT] = "";
 	char stream[VIEW_TEXT];
 	char note[2 * VIEW_TEXT];
 
@@ -149,13 +154,14 @@ print_event(const struct snapshot *snapshot, const struct course *course,
 		snprintf(
 		    address, sizeof(address), "%" PRIx64, events->address[i]);
 	if (events->stack[i] != 0)
-		site_text(snapshot, events->stack[i], site);
+		callers_text(args->callers, events->stack[i], site);
 	note_text(snapshot, i, note);
 	printf("%12.3f  %-14s  %12s  %12s  %9s  %12s  %s%s%s\n",
 	    ms_since(snapshot, course, i), action, address,
 	    size_text(events->bytes[i]), stream_text(events->stream[i], stream),
 	    size_text(live), site,
 	    site[0] != '\0' && note[0] != '\0' ? "; " : "", note);
+	print_frames(snapshot, args, events->stack[i], 20);
 }
 
 static bool
@@ -166,6 +172,7 @@ print_event_json(const struct snapshot *snapshot, uint32_t i, uint64_t live)
 	bool oom = events->action[i] == SNAPSHOT_OOM;
 	bool printed;
 
+	put_number(object, "format_version", JSON_VERSION);
 	put_number(object, "device", events->device[i]);
 	json_object_set_new(object, "action",
 	    json_string(snapshot_action_name(snapshot, events->action[i])));
@@ -255,7 +262,8 @@ print_trace_device(const struct snapshot *snapshot,
 		if (choices->view.json)
 			good = print_event_json(snapshot, event, live);
 		else
-			print_event(snapshot, &course, event, live);
+			print_event(
+			    snapshot, &choices->view, &course, event, live);
 		good = good && !ferror(stdout);
 	}
 	progress_end(&progress);
@@ -288,13 +296,13 @@ report_trace(const struct snapshot *snapshot, const struct view_args *args)
 	const struct choices *choices = (const struct choices *)args;
 
 	if (!action_is_known(snapshot, choices->action))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (snapshot->events.count == 0 && !args->json)
 		puts("the snapshot has no trace");
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
 		    !print_trace_device(snapshot, choices, d))
-			return TOOL_NO;
+			return TOOL_FAILED;
 	return TOOL_DONE;
 }
 

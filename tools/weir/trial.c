@@ -169,21 +169,22 @@ play_file(const char *path, const struct trial_choices *choices, FILE *out)
 	struct trace_error error;
 	struct figures figures;
 	struct trace trace;
-	int status = TOOL_NO;
+	int status = TOOL_FAILED;
 
 	if (choices->conf != NULL &&
 	    weir_options_set(choices->conf) != WEIR_OK) {
 		complain_conf("weir_options_set");
-		return TOOL_USAGE;
+		return TOOL_FAILED;
 	}
 	if (!trace_read_device(path, choices->device, &trace, &error)) {
 		complain("%s", error.text);
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	if (play(&trace, &choices->play, &figures)) {
-		if (send_figures(out, &trace, choices, &figures) &&
-		    figures.faults == 0 && figures.mismatches == 0)
-			status = TOOL_DONE;
+		if (send_figures(out, &trace, choices, &figures))
+			status = figures.faults > 0 || figures.mismatches > 0 ?
+			    TOOL_FOUND :
+			    TOOL_DONE;
 		figures_drop(&figures);
 	}
 	trace_drop(&trace);
@@ -206,13 +207,13 @@ start_child(const char *path, const struct trial_choices *choices, pid_t *child,
 		goto close_ends;
 	if (*child == 0) {
 		FILE *out = fdopen(ends[1], "w");
-		int status = TOOL_NO;
+		int status = TOOL_FAILED;
 
 		close(ends[0]);
 		if (out != NULL)
 			status = play_file(path, choices, out);
 		if (out == NULL || fclose(out) != 0)
-			status = TOOL_NO;
+			status = TOOL_FAILED;
 		exit(status);
 	}
 	close(ends[1]);
@@ -241,23 +242,46 @@ trial_run(
 
 	*figures = NULL;
 	if (!start_child(path, choices, &child, &pipe))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	*figures = json_loadf(pipe, 0, NULL);
 	fclose(pipe);
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR) {
 			complain("%s: %s", path, strerror(errno));
-			return TOOL_NO;
+			return TOOL_FAILED;
 		}
 	if (WIFSIGNALED(status))
 		complain("%s: the replay was killed by signal %d (%s)", path,
 		    WTERMSIG(status), strsignal(WTERMSIG(status)));
-	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_USAGE)
-		return TOOL_USAGE;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_DONE &&
+	if (WIFEXITED(status) && WEXITSTATUS(status) < TOOL_FAILED &&
 	    *figures != NULL)
-		return TOOL_DONE;
-	return TOOL_NO;
+		return WEXITSTATUS(status);
+	return TOOL_FAILED;
+}
+
+bool
+trial_conf_accepted(const char *conf)
+{
+	pid_t child;
+	int status = 0;
+
+	if (conf == NULL)
+		return true;
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (weir_options_set(conf) == WEIR_OK)
+			_exit(TOOL_DONE);
+		complain_conf("weir_options_set");
+		_exit(TOOL_FAILED);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			child = -1;
+	if (child < 0)
+		complain("cannot start a process: %s", strerror(errno));
+	return child > 0 && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == TOOL_DONE;
 }
 
 /* ---- The smallest limit ---------------------------------------------- */

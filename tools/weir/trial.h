@@ -15,15 +15,19 @@ struct trial_choices {
 	int device;       /* of a snapshot; -1: the first that has a trace */
 };
 
+/* False, and a complaint, if weir refuses the options that --conf gave. A child
+ * process asks it, so that this process has not used weir when it starts
+ * trials. NULL is accepted. */
+bool trial_conf_accepted(const char *conf);
+
 /*
  * Play a trace, and wait for its end.
  *
  * @param figures  the object that `weir replay --json` prints, if the trace
  *                 was played to its end; else NULL. The caller releases it.
  * @return an enum tool_exit, after a complaint unless it is TOOL_DONE:
- *         TOOL_NO     the trace could not be played, or there were faults or
- *                     mismatches
- *         TOOL_USAGE  the options are wrong
+ *         TOOL_FOUND   there were faults or mismatches
+ *         TOOL_FAILED  the trace could not be played
  */
 int trial_run(
     const char *path, const struct trial_choices *choices, json_t **figures);

@@ -85,7 +85,7 @@ const struct argp argp_view = { flags, parse_view_flag, "SNAPSHOT -o FILE",
 	"the calls that allocated. Any browser shows it, without a network.\v"
 	"SNAPSHOT is a pickle or JSON as PyTorch or weir writes it, or a trace "
 	"in CSV for weir replay. It may be compressed by xz or gzip; - is "
-	"stdin. No code in it is run.",
+	"stdin. No code in it is run. " TOOL_STATUS,
 	NULL, NULL, NULL };
 
 /* The title of a page: the last part of the snapshot's path. */
@@ -222,7 +222,7 @@ cmd_view(int argc, char **argv)
 		    "this weir was built without the page, because node or "
 		    "npm's modules were missing; 'make deps' gets them, "
 		    "and then 'make' builds it (docs/viewer.md)");
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	if (choices.title == NULL)
 		choices.title = page_title_of(choices.snapshot);
@@ -239,5 +239,5 @@ cmd_view(int argc, char **argv)
 	if (good && choices.opens)
 		good = open_page(choices.output);
 	free(own);
-	return good ? TOOL_DONE : TOOL_NO;
+	return good ? TOOL_DONE : TOOL_FAILED;
 }

@@ -99,7 +99,8 @@ const struct argp argp_watch = { flags, parse_watch_flag, "[PID]",
 	"A process can be watched if it belongs to the user, was started by "
 	"'weir run --watch' or with WEIR_CONF=watch:True, and has asked for "
 	"memory. Watching makes no calls of the driver. Exit status: 0 if a "
-	"sample was shown, even if the process has ended since.",
+	"sample was shown, even if the process has ended since; 1 if the list "
+	"is empty; 2 trouble.",
 	NULL, NULL, NULL };
 
 /* ---- A snapshot -------------------------------------------------------- */
@@ -123,11 +124,11 @@ request_snapshot(const struct choices *choices)
 	int fd;
 
 	if (!watch_reach(choices->pid, SNAPSHOT_MS, &fd))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	if (out_open(choices->snapshot, &file) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		close(fd);
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	answer = watch_ask(fd, &request, file->fd, &reply);
 	close(fd);
@@ -135,12 +136,12 @@ request_snapshot(const struct choices *choices)
 		complain("process %ld has ended", (long)choices->pid);
 	if (answer != WATCH_ANSWERED) {
 		out_abandon(file);
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	if (out_close(file) == WEIR_OK)
 		return TOOL_DONE;
 	complain("%s", weir_last_error());
-	return TOOL_NO;
+	return TOOL_FAILED;
 }
 
 /* ---- Samples ----------------------------------------------------------- */
@@ -174,7 +175,7 @@ watch_process(const struct choices *choices)
 	int fd;
 
 	if (!watch_reach(choices->pid, WATCH_ANSWER_MS, &fd))
-		return TOOL_NO;
+		return TOOL_FAILED;
 	do {
 		struct watch_reply *now = &replies[samples % 2];
 
@@ -189,7 +190,7 @@ watch_process(const struct choices *choices)
 	close(fd);
 	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)choices->pid);
-	return samples > 0 && answer != WATCH_FAILED ? TOOL_DONE : TOOL_NO;
+	return samples > 0 && answer != WATCH_FAILED ? TOOL_DONE : TOOL_FAILED;
 }
 
 /* ---- The list of processes --------------------------------------------- */
@@ -208,7 +209,8 @@ list_one(pid_t pid, int fd, void *user)
 	(void)fd;
 	watch_program((uint32_t)pid, name);
 	if (listing->json) {
-		printf("{\"pid\":%ld,\"program\":\"", (long)pid);
+		printf("{\"format_version\":%d,\"pid\":%ld,\"program\":\"",
+		    JSON_VERSION, (long)pid);
 		json_escaped(name, strlen(name), stdout);
 		puts("\"}");
 	} else {
@@ -226,7 +228,7 @@ list_all(const struct choices *choices)
 	if (listing.found > 0)
 		return TOOL_DONE;
 	complain("no process can be watched: start it by 'weir run --watch'");
-	return TOOL_NO;
+	return TOOL_FOUND;
 }
 
 int

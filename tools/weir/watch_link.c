@@ -56,6 +56,45 @@ watch_program_of(pid_t pid)
 	return pid;
 }
 
+/* The effective user of a process. A process that may not be debugged belongs
+ * to root in /proc, so the folder's owner does not say it. False if it is not
+ * known. */
+static bool
+find_user(pid_t pid, unsigned *user)
+{
+	char path[64];
+	char line[256];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	while (!found && fgets(line, sizeof(line), file) != NULL)
+		found = sscanf(line, "Uid: %*u %u", user) == 1;
+	fclose(file);
+	return found;
+}
+
+static void
+complain_of_process(pid_t pid)
+{
+	unsigned user;
+
+	if (kill(pid, 0) != 0 && errno == ESRCH)
+		complain("there is no process %ld", (long)pid);
+	else if (find_user(pid, &user) && user != geteuid())
+		complain("process %ld belongs to another user (uid %u): only "
+			 "that user can watch it",
+		    (long)pid, user);
+	else
+		complain("process %ld cannot be watched: it was not started "
+			 "by 'weir run --watch', or has asked for no memory "
+			 "yet",
+		    (long)pid);
+}
+
 bool
 watch_reach(pid_t named, unsigned timeout_ms, int *fd)
 {
@@ -79,13 +118,8 @@ watch_reach(pid_t named, unsigned timeout_ms, int *fd)
 	}
 	if (worst != WEIR_ENOTSUP)
 		complain("%s", weir_last_error());
-	else if (kill(pid, 0) != 0 && errno == ESRCH)
-		complain("there is no process %ld", (long)pid);
 	else
-		complain("process %ld cannot be watched: it was not started "
-			 "by 'weir run --watch', or has asked for no memory "
-			 "yet",
-		    (long)pid);
+		complain_of_process(pid);
 	return false;
 }
 

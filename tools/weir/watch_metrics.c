@@ -161,7 +161,7 @@ run_file(const struct metrics_request *request, struct sample *sample)
 			break;
 		watch_wait(request->interval_s);
 	}
-	return written > 0 ? TOOL_DONE : TOOL_NO;
+	return written > 0 ? TOOL_DONE : TOOL_FAILED;
 }
 
 /* ---- A port ------------------------------------------------------------ */
@@ -271,14 +271,14 @@ metrics_run(const struct metrics_request *request)
 	 * served. */
 	if (request->pid != 0) {
 		if (!watch_reach(request->pid, ANSWER_MS, &fd))
-			return TOOL_NO;
+			return TOOL_FAILED;
 		close(fd);
 	}
 
 	sample.processes = calloc(PROCESSES, sizeof(*sample.processes));
 	if (sample.processes == NULL) {
 		complain("cannot gather metrics: out of memory");
-		return TOOL_NO;
+		return TOOL_FAILED;
 	}
 	result = is_port(request->where) ? run_port(request, &sample) :
 					   run_file(request, &sample);

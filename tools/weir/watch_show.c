@@ -424,6 +424,7 @@ watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
 	bool printed;
 
 	watch_program(now->pid, name);
+	put_value(object, "format_version", JSON_VERSION);
 	put_value(object, "pid", now->pid);
 	json_object_set_new(object, "program", json_string(name));
 	json_object_set_new(object, "weir", json_string(now->weir));

@@ -110,6 +110,27 @@ TEST(a_free_reports_overwritten_bytes_and_the_stack_of_the_allocation)
 	EXPECT(check() == NULL);
 }
 
+TEST(a_report_names_the_stream_of_the_block)
+{
+	static const struct {
+		weir_stream stream;
+		const char *name;
+	} streams[] = { { WEIR_STREAM_ANY, "(no stream)" },
+		{ WEIR_STREAM_LEGACY, "(the legacy default stream)" },
+		{ WEIR_STREAM_PER_THREAD, "(the per-thread default stream)" } };
+
+	conf("guard:64");
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+		void *ptr = take(1000, streams[i].stream);
+		FILE *file = hear();
+
+		fill(at(ptr, 1000), 1, 3, NULL);
+		EXPECT_OK(weir_stream_synchronize(NULL));
+		give(ptr);
+		EXPECT_STR_HAS(heard(file), streams[i].name);
+	}
+}
+
 TEST(a_free_on_another_stream_reports_too)
 {
 	conf("guard:64");

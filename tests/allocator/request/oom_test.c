@@ -91,9 +91,21 @@ TEST(the_report_says_where_the_memory_is)
 	const char *report = fail(44 * MIB, NULL);
 	EXPECT_STR_HAS(report, "held by weir 26.00 MiB is allocated");
 	EXPECT_STR_HAS(report, "6.00 MiB waits for other streams");
-	EXPECT_STR_HAS(report, "largest unused block: 0 bytes of stream");
+	EXPECT_STR_HAS(report,
+	    "largest unused block: 0 bytes of the legacy default stream, ");
 	EXPECT_STR_HAS(report, "MiB of no stream"); /* it is complete */
 	EXPECT_STR_HAS(report, "0 bytes of other streams");
+	expect_healthy();
+}
+
+TEST(memory_of_no_stream_is_named_once)
+{
+	limit(64);
+	take(60 * MIB, WEIR_STREAM_ANY);
+	const char *report = fail(20 * MIB, WEIR_STREAM_ANY);
+	EXPECT_STR_HAS(report,
+	    "largest unused block: 0 bytes of no stream, 0 bytes of other ");
+	EXPECT_NULL(strstr(report, "0xffff"));
 	expect_healthy();
 }
 

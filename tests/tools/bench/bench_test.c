@@ -304,7 +304,7 @@ TEST(a_file_that_cannot_be_written_is_a_failure)
 	struct command_result run =
 	    BENCH("record", "--quick", "--output", "/nonexistent/out.json");
 
-	EXPECT_EQ(run.status, 1);
+	EXPECT_EQ(run.status, 2);
 	EXPECT_STR_HAS(run.err, "cannot write the results");
 	command_free(&run);
 }

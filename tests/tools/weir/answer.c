@@ -141,7 +141,7 @@ expect_refused(const char *command, const char *path, const char *why)
 {
 	struct command_result result = command_weir(command, path, NULL);
 
-	if (result.status != 1)
+	if (result.status != 2)
 		FAIL(
 		    "weir %s %s: exit status %d", command, path, result.status);
 	EXPECT_STR_EQ(result.out, "");

@@ -40,7 +40,7 @@ const char *text_at(const json_t *json, const char *path);
 /* The text must begin with `begin`. */
 void expect_begin(const char *text, const char *begin);
 
-/* `weir COMMAND PATH` must fail with status 1, print nothing to stdout, and
+/* `weir COMMAND PATH` must fail with status 2, print nothing to stdout, and
  * complain of `path` with this text. */
 void expect_refused(const char *command, const char *path, const char *why);
 

@@ -24,12 +24,12 @@ expect_out(const char *a, const char *b, const char *out)
 }
 
 static void
-expect_err(const char *a, const char *b, int status, const char *err)
+expect_err(const char *a, const char *b, const char *err)
 {
 	struct command_result result =
 	    command_weir("ctl", program_pid, a, b, NULL);
 
-	EXPECT_EQ(result.status, status);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, err);
 	command_free(&result);
@@ -111,22 +111,22 @@ TEST(the_error_of_a_refused_value_names_it)
 	struct program program = program_start_watched();
 	char pages[300];
 
-	expect_err("stats.hold", NULL, 1,
+	expect_err("stats.hold", NULL,
 	    "weir: there is no path 'stats.hold'; did you mean 'stats.held'?");
-	expect_err("set", "option.prefer=haste", 1,
+	expect_err("set", "option.prefer=haste",
 	    "weir: option prefer is invalid: 'haste' is not speed, balance or "
 	    "memory");
-	expect_err("set", "option.watch=False", 1,
+	expect_err("set", "option.watch=False",
 	    "option.watch is heeded before the first allocation only");
-	expect_err("set", "stats.held=1", 1, "stats.held can only be read");
-	expect_err("set", "stats.held", 2, "PATH=VALUE, not 'stats.held'");
-	expect_err("set", NULL, 2, "no PATH=VALUE to set");
+	expect_err("set", "stats.held=1", "stats.held can only be read");
+	expect_err("set", "stats.held", "PATH=VALUE, not 'stats.held'");
+	expect_err("set", NULL, "no PATH=VALUE to set");
 	memset(pages, 'p', sizeof(pages) - 1);
 	pages[sizeof(pages) - 1] = '\0';
-	expect_err(pages, NULL, 1, "too long for a path");
+	expect_err(pages, NULL, "too long for a path");
 	EXPECT_EQ(program_finish(&program), 0);
-	expect_err("stats.held", NULL, 1, "there is no process");
+	expect_err("stats.held", NULL, "there is no process");
 	snprintf(program_pid, sizeof(program_pid), "x");
 	expect_err(
-	    "stats.held", NULL, 2, "PID is the number of a process, not 'x'");
+	    "stats.held", NULL, "PID is the number of a process, not 'x'");
 }

@@ -115,7 +115,7 @@ TEST(a_device_that_neither_side_has_is_refused)
 	struct command_result result =
 	    command_weir("diff", "-d", "7", one, train(), NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, "a.json has device 0 only, not 7");
 	EXPECT_STR_HAS(

@@ -250,7 +250,7 @@ TEST(a_recording_that_is_not_exported_is_refused_with_a_remedy)
 	struct command_result result = command_weir(
 	    "export", train(), "-f", "chrome", "--join", path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "nsys export --type sqlite");
 	command_free(&result);
 }
@@ -279,7 +279,7 @@ TEST(a_trace_of_another_time_is_refused)
 		profile("late.json", first_time() + (int64_t)1e12), NULL);
 	FILE *file = fopen(out, "r");
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "are of different times: ");
 	text = calloc(1, 100);
 	EXPECT_EQ(fread(text, 1, 99, file), 4);
@@ -393,7 +393,7 @@ TEST(each_device_of_a_snapshot_is_replayed)
 	command_free(&result);
 	result =
 	    command_weir("replay", "--json", "--device", "2", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "the snapshot has no trace of device 2");
 	command_free(&result);
 	result = command_weir("replay", "--device", "x", train(), NULL);
@@ -403,7 +403,7 @@ TEST(each_device_of_a_snapshot_is_replayed)
 	char *csv = test_data("moe_start.csv");
 
 	result = command_weir("replay", "--device", "0", csv, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "a CSV trace is of one device");
 	command_free(&result);
 	free(csv);
@@ -476,7 +476,7 @@ TEST(a_symbolic_link_is_not_followed)
 	EXPECT_GT(asprintf(&link, "%s.link", path), 0);
 	EXPECT_EQ(symlink(path, link), 0);
 	result = command_weir("export", "-o", link, train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "it is a symbolic link");
 	EXPECT_EQ(stat(path, &about), 0);
 	EXPECT_EQ(about.st_size, 8);
@@ -497,7 +497,7 @@ TEST(a_device_that_is_there_keeps_its_mode)
 	EXPECT_EQ(stat("/dev/null", &after), 0);
 	EXPECT_EQ(before.st_mode, after.st_mode);
 	result = command_weir("export", "-o", "/dev/full", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "cannot write /dev/full");
 	command_free(&result);
 }
@@ -511,7 +511,7 @@ TEST(a_failed_write_is_reported)
 	EXPECT_STR_HAS(result.err, "json, chrome, folded or csv, not 'gif'");
 	command_free(&result);
 	result = command_weir("export", "-f", "csv", "-d", "7", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "has devices 0 and 1 only, not 7");
 	command_free(&result);
 	result = command_weir("export", "-d", "0", train(), NULL);
@@ -519,7 +519,7 @@ TEST(a_failed_write_is_reported)
 	EXPECT_STR_HAS(result.err, "--device goes with --format=csv");
 	command_free(&result);
 	result = command_weir("export", "-o", "/nowhere/x", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(
 	    result.err, "/nowhere/x: cannot be written: No such file");
 	command_free(&result);

@@ -173,12 +173,12 @@ TEST(wrong_options_are_an_error)
 
 	setenv("WEIR_CONF", "prefer:spede", 1);
 	result = command_weir("info", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.out, "device 0");
 	EXPECT_STR_HAS(result.err, why);
 	command_free(&result);
 	result = command_weir("info", "--json", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	json = json_loads(result.out, 0, NULL);
 	EXPECT_STR_EQ(
 	    json_string_value(json_object_get(json, "options_error")), why);

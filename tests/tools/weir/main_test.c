@@ -1,11 +1,15 @@
 /*
- * The command as a whole: its help, its version, and unknown names.
+ * The command as a whole: its help, its version, unknown names, and the exit
+ * status that all commands share.
  */
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
+#include "tests/tools/weir/answer.h"
 
 #include <weir/weir.h>
 
@@ -247,10 +251,7 @@ TEST(version_takes_no_argument)
 
 TEST(an_unknown_flag_is_a_usage_error_of_every_command)
 {
-	static const char *const names[] = { "run", "replay", "options", "info",
-		"version" };
-
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < NAMES; i++) {
 		struct command_result result =
 		    command_weir(names[i], "--no-such-flag", NULL);
 
@@ -260,6 +261,277 @@ TEST(an_unknown_flag_is_a_usage_error_of_every_command)
 		command_free(&result);
 	}
 }
+
+/* ---- The exit status --------------------------------------------------- */
+
+/* True if `words` is in the text, wherever its lines are broken. */
+static bool
+has_words(const char *text, const char *words)
+{
+	const char *at = text;
+
+	for (; *at != '\0'; at++) {
+		const char *word = words;
+		const char *t = at;
+
+		while (*word != '\0' &&
+		    (*t == *word || (*t == '\n' && *word == ' '))) {
+			word++;
+			t++;
+		}
+		if (*word == '\0')
+			return true;
+	}
+	return false;
+}
+
+TEST(each_help_says_the_exit_statuses)
+{
+	for (int i = 0; i < NAMES; i++) {
+		struct command_result result =
+		    command_weir(names[i], "--help", NULL);
+
+		if (!has_words(result.out, "Exit status: ") ||
+		    !has_words(result.out, "2 trouble"))
+			FAIL("help of '%s': %s", names[i], result.out);
+		command_free(&result);
+	}
+}
+
+/* The commands that read files, with what stands before and after the file. */
+static const struct {
+	const char *name;
+	const char *before;
+	const char *after;
+} readers[] = {
+	{ "show", "--json", NULL },
+	{ "stats", "--json", NULL },
+	{ "top", "--json", NULL },
+	{ "oom", "--json", NULL },
+	{ "frag", "--json", NULL },
+	{ "leaks", "--json", NULL },
+	{ "trace", "--json", NULL },
+	{ "check", "--json", NULL },
+	{ "merge", "--json", "OTHER" },
+	{ "diff", "--json", "OTHER" },
+	{ "export", "--format=folded", NULL },
+	{ "view", "--output=-", NULL },
+	{ "replay", "--sim", NULL },
+};
+
+enum { READERS = sizeof(readers) / sizeof(readers[0]) };
+
+/* Each command that reads a file ends with status 2 for this one, and says
+ * why. */
+static void
+expect_trouble(const char *path, const char *why)
+{
+	for (int i = 0; i < READERS; i++) {
+		const char *after = readers[i].after != NULL ? train() : NULL;
+		struct command_result result = command_weir(
+		    readers[i].name, readers[i].before, path, after, NULL);
+
+		if (result.status != 2 || strstr(result.err, path) == NULL ||
+		    strstr(result.err, why) == NULL)
+			FAIL("weir %s %s: status %d: %s", readers[i].name, path,
+			    result.status, result.err);
+		command_free(&result);
+	}
+}
+
+TEST(a_file_that_is_missing_is_trouble_of_every_command)
+{
+	expect_trouble("/no/such/file", "No such file or directory");
+}
+
+TEST(a_file_that_is_damaged_is_trouble_of_every_command)
+{
+	static const char cut[] = "\x80\x04}(X\x08\0\0\0segm";
+
+	expect_trouble(written("cut.pickle", cut, sizeof(cut) - 1), ": ");
+}
+
+TEST(a_file_that_cannot_be_made_is_trouble)
+{
+	static const char *const makers[] = { "merge", "export", "view" };
+
+	need_page();
+	for (int i = 0; i < 3; i++) {
+		struct command_result result =
+		    command_weir(makers[i], "--output=/no/such/folder/x",
+			train(), i == 0 ? train() : NULL, NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, "/no/such/folder/x");
+		command_free(&result);
+	}
+}
+
+/* A page has all devices: `view` has no such flag, and refuses it. */
+TEST(a_device_that_is_missing_is_trouble_of_every_command)
+{
+	for (int i = 0; i < READERS; i++) {
+		const char *other = readers[i].after != NULL ? train() : NULL;
+		struct command_result result = command_weir(readers[i].name,
+		    readers[i].before, "--device=77", train(), other, NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, "77");
+		command_free(&result);
+	}
+}
+
+TEST(a_process_that_is_missing_is_trouble)
+{
+	static const char *const askers[] = { "watch", "ctl" };
+
+	for (int i = 0; i < 2; i++) {
+		struct command_result result =
+		    command_weir(askers[i], "4194304", NULL);
+
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, "4194304");
+		command_free(&result);
+	}
+}
+
+/* An answer that is lost is no answer. */
+TEST(a_lost_answer_is_trouble_and_not_found)
+{
+	static const char *const askers[] = { "leaks", "check" };
+	char *weir = test_build("bin/weir");
+
+	for (int i = 0; i < 2; i++) {
+		const char *file =
+		    snapshot_data(i == 0 ? "train4.pickle" : "broken.pickle");
+		const char *const asked[] = { weir, askers[i], file, NULL };
+		const char *const lost[] = { "sh", "-c",
+			"\"$0\" \"$1\" \"$2\" >/dev/full", weir, askers[i],
+			file, NULL };
+		struct command_result result = command_run(asked);
+
+		EXPECT_EQ(result.status, 1);
+		command_free(&result);
+		result = command_run(lost);
+		EXPECT_EQ(result.status, 2);
+		command_free(&result);
+	}
+	free(weir);
+}
+
+/* ---- The manual -------------------------------------------------------- */
+
+/* The whole text of docs/weir.1. */
+static char *
+manual_page(void)
+{
+	char *data = test_data("..");
+	char *path = NULL;
+	char *text = calloc(1, 1 << 17);
+	FILE *file;
+
+	EXPECT_GT(asprintf(&path, "%s/../docs/weir.1", data), 0);
+	file = fopen(path, "r");
+	if (file == NULL)
+		SKIP("the sources are not here");
+	EXPECT_GT(fread(text, 1, (1 << 17) - 1, file), 1000);
+	fclose(file);
+	free(path);
+	free(data);
+	return text;
+}
+
+/* The lines of a command in the synopsis. The caller frees them. */
+static char *
+synopsis_of(const char *page, const char *command)
+{
+	char head[40];
+	const char *from;
+	const char *end;
+
+	snprintf(head, sizeof(head), "\n.B weir %s\n", command);
+	from = strstr(page, head);
+	if (from == NULL)
+		FAIL("the synopsis lacks '%s'", command);
+	end = strstr(from, "\n.br\n");
+	if (end == NULL)
+		end = strstr(from, "\n.SH ");
+	EXPECT_NOT_NULL(end);
+	return strndup(from, (size_t)(end - from) + 1);
+}
+
+/* The synopsis sums these up as FLAGS. */
+static bool
+is_common(const char *flag, size_t length, const char *synopsis)
+{
+	static const char *const common[] = { "json", "device", "frames" };
+
+	for (int i = 0; i < 3; i++)
+		if (strlen(common[i]) == length &&
+		    strncmp(flag, common[i], length) == 0)
+			return strstr(synopsis, "FLAGS") != NULL;
+	return false;
+}
+
+/* True if the synopsis has a flag, whose hyphens it escapes. */
+static bool
+has_flag(const char *synopsis, const char *flag, size_t length)
+{
+	char wanted[80] = "\\-\\-";
+	size_t n = 4;
+	const char *at;
+
+	for (size_t i = 0; i < length; i++) {
+		if (flag[i] == '-')
+			wanted[n++] = '\\';
+		wanted[n++] = flag[i];
+	}
+	wanted[n] = '\0';
+	for (at = strstr(synopsis, wanted); at != NULL;
+	     at = strstr(at + 1, wanted))
+		if (strchr(" \n\\", at[n]) != NULL)
+			return true;
+	return false;
+}
+
+TEST(the_synopsis_of_the_manual_has_every_flag)
+{
+	char *page = manual_page();
+
+	for (int i = 0; i < NAMES; i++) {
+		struct command_result help =
+		    command_weir(names[i], "--help", NULL);
+		char *synopsis;
+
+		if (strcmp(names[i], "completion") == 0 ||
+		    strcmp(names[i], "version") == 0)
+			continue;
+		synopsis = synopsis_of(page, names[i]);
+		for (const char *at = strstr(help.out, "  -"); at != NULL;
+		     at = strstr(at + 1, "  -")) {
+			const char *flag = strstr(at, "--");
+			size_t length;
+
+			/* "  -j, --json" or "      --usage" */
+			if (flag == NULL || flag - at > 6)
+				continue;
+			flag += 2;
+			length = strcspn(flag, "=[ \n");
+			if (strncmp(flag, "help", length) == 0 ||
+			    strncmp(flag, "usage", length) == 0 ||
+			    is_common(flag, length, synopsis) ||
+			    has_flag(synopsis, flag, length))
+				continue;
+			FAIL("the synopsis of '%s' lacks --%.*s", names[i],
+			    (int)length, flag);
+		}
+		free(synopsis);
+		command_free(&help);
+	}
+	free(page);
+}
+
+/* ---- Output that cannot be written ------------------------------------- */
 
 /* The command fails if the shell redirects its output like this. */
 static void

@@ -109,7 +109,7 @@ TEST(a_rank_that_cannot_be_read_is_named)
 	struct command_result result =
 	    command_weir("merge", train(), "/nowhere/x.pickle", NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, "/nowhere/x.pickle: No such file");
 	command_free(&result);
@@ -122,7 +122,7 @@ TEST(a_device_that_no_rank_has_is_refused)
 	struct command_result result =
 	    command_weir("merge", "-d", "7", one, train(), NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, "one.json has device 0 only, not 7");
 	EXPECT_STR_HAS(

@@ -1,6 +1,7 @@
 /*
  * weir oom: each cause is listed if it applies, and only then.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,11 @@ TEST(the_explanation_is_text_for_people)
 	EXPECT_STR_HAS(result.out, "requested by forward (model.py:15)\n");
 	EXPECT_STR_HAS(result.out, "- Private pools of graphs hold 20.00 MiB");
 	EXPECT_STR_HAS(result.out, "this stream's pool");
-	EXPECT_STR_HAS(result.out, "  49.00 MiB  __init__ (model.py:8)\n");
+	EXPECT_STR_HAS(result.out,
+	    "\nlargest holders:\n"
+	    "  49.00 MiB  __init__ (model.py:8)\n"
+	    "  12.50 MiB  remember (cache.py:7)\n"
+	    "   4.00 MiB  capture (graph.py:3)\n");
 	command_free(&result);
 }
 
@@ -163,7 +168,7 @@ TEST(a_remedy_has_its_gain_and_a_setting_to_copy)
 	    NULL, NULL);
 
 	EXPECT_STR_EQ(text_at(json, "causes.0.cause"), "fragmentation");
-	EXPECT_STR_HAS(text_at(json, "causes.0.text"), "up to 8.00 MiB");
+	EXPECT_EQ(number_at(json, "causes.0.remedies.0.gives_bytes"), 8 << 20);
 	EXPECT_STR_EQ(text_at(json, "causes.0.setting"),
 	    "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:200,"
 	    "expandable_segments:True");
@@ -173,6 +178,151 @@ TEST(a_remedy_has_its_gain_and_a_setting_to_copy)
 	    NULL, NULL);
 	EXPECT_STR_EQ(text_at(json, "causes.0.setting"),
 	    "export WEIR_CONF=expandable_segments:True");
+	json_decref(json);
+}
+
+/* The index of a cause in the list; the test fails if it is not listed. */
+static size_t
+cause_index(const json_t *json, const char *name)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(value_at(json, "causes"), i, one)
+	{
+		if (strcmp(text_at(one, "cause"), name) == 0)
+			return i;
+	}
+	FAIL("there is no cause '%s'", name);
+}
+
+/* A remedy of a cause. */
+static const json_t *
+remedy(const json_t *json, const char *name, size_t k)
+{
+	const json_t *causes = value_at(json, "causes");
+	const json_t *remedies = value_at(
+	    json_array_get(causes, cause_index(json, name)), "remedies");
+
+	EXPECT_LT(k, json_array_size(remedies));
+	return json_array_get(remedies, k);
+}
+
+/* Each remedy says how much it gives, and its price. */
+static void
+expect_prices(const json_t *json)
+{
+	const json_t *one;
+	const json_t *each;
+	size_t i;
+	size_t k;
+
+	json_array_foreach(value_at(json, "causes"), i, one)
+	{
+		json_array_foreach(value_at(one, "remedies"), k, each)
+		{
+			expect_begin(text_at(each, "text"), "gives up to ");
+			EXPECT_STR_HAS(text_at(each, "text"), "; costs ");
+			EXPECT_GT(number_at(each, "gives_bytes"), 0);
+		}
+		EXPECT(k == 0 ||
+		    json_equal(value_at(one, "setting"),
+			value_at(one, "remedies.0.setting")));
+	}
+}
+
+/* PyTorch's cache would hide its requests from weir without --torch. */
+TEST(a_program_with_pytorch_s_allocator_gets_weir_in_its_place)
+{
+	json_t *json = ask_json(0, "oom", train(), NULL, NULL);
+	const json_t *weir = remedy(json, "other streams", 0);
+
+	expect_prices(json);
+	EXPECT_STR_EQ(text_at(weir, "setting"), "weir run --torch -- PROGRAM");
+	EXPECT_EQ(number_at(weir, "gives_bytes"), 19398656 + 1396736);
+	EXPECT_STR_HAS(text_at(weir, "text"), "costs about 1 % of the time");
+	json_decref(json);
+	struct command_result result = ask(0, "oom", train(), NULL, NULL);
+
+	EXPECT_STR_HAS(result.out,
+	    "      weir run --torch -- PROGRAM\n"
+	    "          gives up to 19.83 MiB; costs about 1 % of the time\n");
+	EXPECT_NULL(strstr(result.out, "prefer:memory"));
+	command_free(&result);
+}
+
+TEST(remedies_that_cost_nothing_come_first)
+{
+	json_t *json = ask_json(0, "oom", train(), "--size", "12M");
+
+	expect_prices(json);
+	EXPECT_STR_EQ(text_at(json, "causes.0.cause"), "fragmentation");
+	EXPECT_STR_HAS(text_at(remedy(json, "fragmentation", 0), "text"),
+	    "costs nothing but");
+	EXPECT_STR_HAS(
+	    text_at(remedy(json, "fragmentation", 1), "setting"), "--torch");
+	EXPECT_LT(cause_index(json, "other streams"),
+	    cause_index(json, "private pools"));
+	EXPECT_LT(
+	    cause_index(json, "private pools"), cause_index(json, "scattered"));
+	json_decref(json);
+}
+
+/* A failure of 96 MiB beside 64 MiB that another stream has free; `settings`
+ * are other parts of the snapshot. */
+static const char *
+failed_beside(const char *settings)
+{
+	static const char form[] =
+	    "{%s \"device_traces\": [["
+	    "{\"action\": \"oom\", \"device_free\": 1048576,"
+	    " \"size\": 100663296, \"stream\": 0}]], \"segments\": ["
+	    "{\"device\": 0, \"address\": 1073741824,"
+	    " \"total_size\": 134217728, \"stream\": 7,"
+	    " \"segment_type\": \"large\", \"is_expandable\": %s,"
+	    " \"blocks\": ["
+	    "{\"address\": 1073741824, \"size\": 67108864,"
+	    " \"requested_size\": 67108864, \"state\": \"active_allocated\"},"
+	    "{\"address\": 1140850688, \"size\": 67108864,"
+	    " \"state\": \"inactive\"}]}]}";
+	bool weir = strstr(settings, "weir") != NULL;
+	char text[4096];
+	int n = snprintf(
+	    text, sizeof(text), form, settings, weir ? "true" : "false");
+
+	EXPECT_LT(n, (int)sizeof(text));
+	return written("beside.json", text, (size_t)n);
+}
+
+TEST(whole_pages_of_other_streams_are_free_for_expandable_segments)
+{
+	json_t *json = ask_json(0, "oom", failed_beside(""), NULL, NULL);
+
+	expect_prices(json);
+	EXPECT_STR_EQ(text_at(remedy(json, "other streams", 0), "setting"),
+	    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+	EXPECT_EQ(number_at(remedy(json, "other streams", 0), "gives_bytes"),
+	    64 << 20);
+	EXPECT_STR_HAS(
+	    text_at(remedy(json, "other streams", 1), "setting"), "--torch");
+	json_decref(json);
+}
+
+TEST(a_policy_that_takes_time_is_the_last_remedy_and_says_so)
+{
+	json_t *json = ask_json(0, "oom",
+	    failed_beside("\"weir\": {\"version\": \"1\"},"
+			  "\"allocator_settings\": {\"weir_options\": "
+			  "{\"tcache\": \"0\", \"prefer\": \"speed\"}},"),
+	    NULL, NULL);
+
+	expect_prices(json);
+	EXPECT_STR_EQ(text_at(remedy(json, "other streams", 0), "setting"),
+	    "export WEIR_CONF=tcache:0,prefer:speed,handle_mb:2");
+	EXPECT_STR_EQ(text_at(remedy(json, "other streams", 1), "setting"),
+	    "export WEIR_CONF=tcache:0,prefer:memory");
+	EXPECT_STR_HAS(
+	    text_at(remedy(json, "other streams", 1), "text"), "costs time: ");
 	json_decref(json);
 }
 

@@ -218,7 +218,7 @@ TEST(a_process_is_written_to_stdout)
 	EXPECT_EQ(program_finish(&program), 0);
 	result = command_weir(
 	    "watch", "--openmetrics=-", "--once", program_pid, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	command_free(&result);
 }
 

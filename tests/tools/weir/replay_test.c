@@ -800,7 +800,7 @@ TEST(a_bad_trace_does_not_lose_the_others)
 	    command_weir("replay", "--json", "/nonexistent/a.csv", good, NULL);
 	json_t *json;
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(
 	    result.err, "/nonexistent/a.csv: No such file or directory");
 	json = parsed(result.out);
@@ -1075,7 +1075,7 @@ TEST(a_damaged_trace_is_named_with_its_line)
 	struct command_result result =
 	    command_weir("replay", "--json", path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, path);
 	EXPECT_STR_HAS(
@@ -1147,7 +1147,7 @@ TEST(a_driver_that_is_named_and_missing_is_reported)
 
 	setenv("WEIR_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
 	result = command_weir("replay", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/nonexistent/libcuda.so.1");
 	command_free(&result);
 	free(path);

@@ -545,6 +545,50 @@ TEST(the_report_of_a_killed_program_is_on_stderr)
 	command_free(&result);
 }
 
+/* The stacks ended with the process, so --leaks is no advice. */
+TEST(leaks_of_a_killed_program_are_said_to_be_lost)
+{
+	char *program = test_build("tests/programs/driver_ends");
+	struct command_result result;
+
+	plain_environment();
+	result = command_weir(
+	    "run", "--sim", "--leaks", "--", program, "term", NULL);
+	EXPECT_EQ(result.signal, SIGTERM);
+	EXPECT_STR_HAS(result.err, "  live at exit             6.00 MiB");
+	EXPECT_NULL(strstr(result.err, "--leaks"));
+	EXPECT_STR_HAS(result.err, "not freed: the stacks were lost");
+	EXPECT_STR_HAS(result.err, "--history --snapshot FILE");
+	command_free(&result);
+	result = command_weir("run", "--sim", "--", program, "term", NULL);
+	EXPECT_STR_HAS(result.err, "; --leaks shows the stacks");
+	EXPECT_NULL(strstr(result.err, "not freed"));
+	command_free(&result);
+	free(program);
+}
+
+/* weir's own frames say nothing to the reader of a report. */
+TEST(a_damaged_block_is_reported_with_the_program_s_frames)
+{
+	char *program = test_build("tests/programs/driver_overrun");
+	struct command_result result;
+	const char *first;
+
+	if (test_is_watched())
+		SKIP("a sanitizer has frames of its own");
+	plain_environment();
+	result = command_weir("run", "--sim", "--quiet",
+	    "--conf=guard:64,history:all", "--", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, "4 bytes behind the block of 1000 bytes");
+	EXPECT_STR_HAS(result.err, " (no stream) were overwritten");
+	first = strstr(result.err, "allocated at: ");
+	EXPECT_NOT_NULL(first);
+	EXPECT_EQ(strncmp(first, "allocated at: take_for_overrun (", 32), 0);
+	command_free(&result);
+	free(program);
+}
+
 /* `weir run` passes signals on to the program. */
 TEST(a_signal_to_run_ends_the_program_and_the_report_is_there)
 {

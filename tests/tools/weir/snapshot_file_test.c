@@ -268,7 +268,7 @@ expect_limit(const char *command, const char *path)
 	struct command_result result =
 	    command_weir("--read-memory=" LIMIT, command, path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, path);
 	EXPECT_STR_HAS(result.err, ABOVE_LIMIT);
@@ -315,7 +315,7 @@ TEST(without_a_users_limit_there_is_the_default_limit)
 	struct command_result result =
 	    command_weir("stats", segment_in_json("default.xz", 1100000), NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "default.xz: it needs more than 256.");
 	EXPECT_STR_HAS(
 	    result.err, "'weir --read-memory=SIZE COMMAND' allows more");
@@ -347,7 +347,7 @@ TEST(a_text_in_json_that_is_larger_than_the_limit_is_refused)
 		struct command_result result =
 		    command_weir(limits[i], "stats", path, NULL);
 
-		EXPECT_EQ(result.status, 1);
+		EXPECT_EQ(result.status, 2);
 		EXPECT_STR_HAS(result.err, "text.xz: it needs more than ");
 		command_free(&result);
 	}
@@ -363,7 +363,7 @@ TEST(a_trace_that_is_viewed_has_the_limit_of_the_whole_file)
 	struct command_result result = command_weir("--read-memory=" LIMIT,
 	    "view", "-o", written("page.html", "", 0), path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "view.csv.xz: " ABOVE_LIMIT);
 	command_free(&result);
 	expect_children_below(LIMIT_KIB);
@@ -398,7 +398,7 @@ TEST(files_that_gzip_has_compressed_have_the_same_budget)
 	EXPECT_EQ(gzclose(file), Z_OK);
 	free(zeros);
 	result = command_weir("--read-memory=1M", "stats", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "zeros.gz: it needs more than");
 	command_free(&result);
 }
@@ -483,7 +483,7 @@ TEST(the_user_may_allow_more_memory_for_reading)
 
 	expect_limit("stats", path);
 	result = command_weir("--read-memory=128M", "stats", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "cut off");
 	command_free(&result);
 	result = command_weir("--read-memory=much", "stats", path, NULL);
@@ -523,7 +523,7 @@ time_to_read(const char *name, uint64_t factor)
 	at = stpcpy(at, "f,1,512,0,0\n");
 	result = command_weir(
 	    "replay", "--sim", written(name, text, (size_t)(at - text)), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "address 1, which is not allocated");
 	command_free(&result);
 	free(text);

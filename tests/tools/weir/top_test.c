@@ -122,7 +122,7 @@ TEST(a_device_that_is_not_there_is_an_error)
 		struct command_result result =
 		    command_weir(commands[i], "--device", "7", train(), NULL);
 
-		EXPECT_EQ(result.status, 1);
+		EXPECT_EQ(result.status, 2);
 		EXPECT_STR_EQ(result.out, "");
 		EXPECT_STR_HAS(result.err,
 		    "train4.pickle has devices 0 and 1 only, not 7");
@@ -139,7 +139,7 @@ TEST(a_snapshot_of_one_device_has_device_0_only)
 	struct command_result result =
 	    command_weir("top", "-d", "1", path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "one.json has device 0 only, not 1");
 	command_free(&result);
 	result = ask(0, "top", path, "-d", "0");
@@ -154,7 +154,7 @@ TEST(a_snapshot_without_memory_has_no_device)
 	struct command_result result =
 	    command_weir("top", "-d", "0", path, NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "none.json is empty: it has no device 0");
 	command_free(&result);
 }

@@ -71,11 +71,11 @@ TEST(one_kind_of_event_can_be_asked_for)
 	EXPECT_EQ(count_lines(result.out), 1);
 	command_free(&result);
 	result = command_weir("trace", "--action", "party", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "no event is a 'party'\n");
 	command_free(&result);
 	result = command_weir("trace", "--action", "aloc", train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(
 	    result.err, "no event is a 'aloc'; did you mean 'alloc'?");
 	command_free(&result);

@@ -110,7 +110,7 @@ TEST(a_symbolic_link_is_not_followed)
 	need_page();
 	EXPECT_EQ(symlink(target, path), 0);
 	result = view("snapshots/train4.pickle", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "it is a symbolic link");
 	EXPECT_EQ(stat(target, &info), 0);
 	EXPECT_EQ(info.st_size, 4);
@@ -128,12 +128,12 @@ TEST(a_file_that_is_no_snapshot_leaves_no_page)
 
 	need_page();
 	result = command_weir("view", input, "-o", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "not a memory snapshot");
 	EXPECT(!exists(path));
 	command_free(&result);
 	result = command_weir("view", "/nowhere", "-o", path, NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/nowhere");
 	EXPECT(!exists(path));
 	command_free(&result);
@@ -147,7 +147,7 @@ TEST(a_full_device_is_reported)
 
 	need_page();
 	result = view("snapshots/train4.pickle", "/dev/full", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "cannot write /dev/full");
 	command_free(&result);
 }
@@ -222,7 +222,7 @@ TEST(open_starts_a_browser_with_the_page)
 	command_free(&result);
 	setenv("BROWSER", "/nonexistent/browser", 1);
 	result = command_weir("view", "--open", "-o", note, train(), NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "set BROWSER to a browser");
 	command_free(&result);
 	free(program);
@@ -324,7 +324,7 @@ TEST(a_wrong_trace_from_stdin_is_reported_by_its_line)
 	need_page();
 	result = command_run((const char *const[]){ "sh", "-c",
 	    "\"$0\" view - -o - <\"$1\" >/dev/null", weir, path, NULL });
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "stdin:3: 'f' of address 1000");
 	command_free(&result);
 	free(path);
@@ -342,7 +342,7 @@ TEST(a_wrong_trace_leaves_the_page_that_was_there)
 	struct stat about;
 
 	need_page();
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "bad.csv:2: 'f' of address 1000");
 	EXPECT_EQ(stat(page, &about), 0);
 	EXPECT_EQ(about.st_size, 3);
@@ -359,7 +359,7 @@ TEST(an_earlier_snapshot_that_cannot_be_read_is_reported)
 	    "view", path, "-o", page, "--compare", "/no/such/file", NULL);
 
 	need_page();
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/no/such/file");
 	EXPECT(!exists(page));
 	command_free(&result);

@@ -62,6 +62,8 @@ look(void)
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
 	json = json_of(result.out);
+	EXPECT_EQ(
+	    json_integer_value(json_object_get(json, "format_version")), 1);
 	command_free(&result);
 	return json;
 }
@@ -117,10 +119,53 @@ expect_no(const char *pid, const char *why)
 	struct command_result result =
 	    command_weir("watch", pid, "--once", NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_EQ(result.out, "");
 	EXPECT_STR_HAS(result.err, why);
 	command_free(&result);
+}
+
+/* A process of another user: one that this test starts if it may, or the
+ * system's first. */
+static pid_t
+other_user_s_process(void)
+{
+	pid_t pid = 1;
+
+	if (geteuid() == 0) {
+		pid = fork();
+		if (pid == 0) {
+			if (setuid(65534) != 0)
+				_exit(1);
+			sleep(60);
+			_exit(0);
+		}
+		usleep(100000);
+	}
+	return pid;
+}
+
+TEST(the_process_of_another_user_is_called_so)
+{
+	pid_t pid = other_user_s_process();
+	char path[32];
+	char why[64];
+
+	runtime_folder();
+	snprintf(path, sizeof(path), "%ld", (long)pid);
+	snprintf(why, sizeof(why), "belongs to another user (uid %d)",
+	    pid == 1 ? 0 : 65534);
+	expect_no(path, why);
+	struct command_result result = command_weir("ctl", path, NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, why);
+	EXPECT_NULL(strstr(result.err, "--watch"));
+	command_free(&result);
+	if (pid != 1) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
 }
 
 TEST(a_running_program_is_looked_at)
@@ -266,7 +311,7 @@ TEST(a_snapshot_is_fetched_from_a_running_program)
 	command_free(&result);
 	result = command_weir(
 	    "watch", pid_text, "--snapshot", "/no/such/folder/x", NULL);
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "/no/such/folder/x: cannot be written");
 	command_free(&result);
 	EXPECT_EQ(program_finish(&program), 0);
@@ -543,7 +588,7 @@ TEST(run_refuses_flags_that_cannot_be_passed_to_the_program)
 	struct command_result result =
 	    command_weir("run", "--sim", "--snapshot=a,b", "--", "true", NULL);
 
-	EXPECT_EQ(result.status, 1);
+	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "a,b: a comma in the name");
 	command_free(&result);
 	result =

@@ -7,12 +7,17 @@ import { SLOTS, mix, pack, css } from "./theme.js";
 import { frameLabel, bytes } from "./format.js";
 
 export const MODES = [
-	["site", "Call site"],
+	["site", "Call site, caller"],
+	["function", "Call site alone"],
+	["callers", "Call site, two callers"],
 	["stream", "Stream"],
 	["pool", "Pool"],
 	["size", "Size"],
 	["age", "Lifetime"],
 ];
+
+/* How many callers of a call site a mode tells apart. */
+const DEPTHS = { function: 0, site: 1, callers: 2 };
 
 /* The keys of elements, sorted by their bytes at the peak, then by all their
  * bytes. */
@@ -116,9 +121,11 @@ function colouring(app) {
 		return byScale(model, theme, (k) => el.end[k] - el.start[k], limits,
 		    between((v) => `${v} events`));
 	}
-	default:
-		return byRank(model, theme, (k) => sites.frameOf[el.stack[k]] + 1,
-		    (key) => sites.name(key - 1, frameLabel), 0);
+	default: {
+		const { keys, frames } = sites.keying(DEPTHS[app.colour]);
+		return byRank(model, theme, (k) => keys[el.stack[k]],
+		    (key) => sites.joinOutside(frames[key], frameLabel), 0);
+	}
 	}
 }
 

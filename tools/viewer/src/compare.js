@@ -7,9 +7,33 @@ import { Sites } from "./sites.js";
 import { STATE_INACTIVE } from "./model.js";
 import { frameLabel } from "./format.js";
 
-/* Sum up the memory in use at the end by site, and the held memory. */
-export function finalState(snap, sites, device) {
-	const c = snap.columns, bySite = new Map();
+/* The place of the first caller that tells stacks of a site apart, by the name
+ * of the site, in any of these snapshots. */
+export function callerPlaces(...all) {
+	const places = new Map();
+	for (const sites of all)
+		sites.near.forEach((near, node) => {
+			if (near === 0)
+				return;
+			const name = sites.join([sites.frameOf[node]], frameLabel);
+			places.set(name, Math.min(near, places.get(name) ?? near));
+		});
+	return places;
+}
+
+/* The name of a site with its caller, in both snapshots by one rule. */
+function nameOf(sites, node, places) {
+	const site = sites.join([sites.frameOf[node]], frameLabel);
+	const place = places.get(site);
+	const caller = place && sites.path(node)[place];
+	return caller === undefined ? site :
+		sites.join([sites.frameOf[node], caller], frameLabel);
+}
+
+/* Sum up the memory in use at the end by site, and the held memory. `places`
+ * are those of callerPlaces(). */
+export function finalState(snap, sites, device, places) {
+	const c = snap.columns, bySite = new Map(), names = new Map();
 	const sums = { use: 0, held: 0, blocks: 0, bySite };
 	for (let s = 0; s < c.segment_addr.length; s++) {
 		if (c.segment_device[s] !== device)
@@ -21,7 +45,9 @@ export function finalState(snap, sites, device) {
 				continue;
 			const size = c.block_requested[b] || c.block_size[b];
 			const node = c.block_stack[b];
-			const name = sites.label(node, frameLabel);
+			if (!names.has(node))
+				names.set(node, nameOf(sites, node, places));
+			const name = names.get(node);
 			const site = bySite.get(name) ??
 				{ bytes: 0, blocks: 0, node, largest: 0 };
 			site.bytes += size;
@@ -41,8 +67,9 @@ export function finalState(snap, sites, device) {
 /* Compare both final states. Rows are {name, before, after, change}, with the
  * largest changes first. */
 export function compare(snap, sites, device) {
-	const before = finalState(snap.before, new Sites(snap.before), device);
-	const after = finalState(snap, sites, device);
+	const old = new Sites(snap.before), places = callerPlaces(old, sites);
+	const before = finalState(snap.before, old, device, places);
+	const after = finalState(snap, sites, device, places);
 	const none = { bytes: 0, blocks: 0, node: 0 };
 	const names = new Set([...before.bySite.keys(), ...after.bySite.keys()]);
 	const rows = Array.from(names, (name) => {

@@ -129,6 +129,7 @@ export class Snapshot {
 			}
 			nodeOf[s] = node;
 		}
+		c.stack_node = nodeOf;
 		c.node_parent = Uint32Array.from(parent);
 		c.node_frame = Uint32Array.from(frame);
 		for (const name of ["event_stack", "segment_stack", "block_stack"])

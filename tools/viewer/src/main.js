@@ -343,8 +343,11 @@ class App {
 		    h("button", { class: "tool", "aria-label": "Close" }, "✕")),
 		h("p", {}, found.headline[0].toUpperCase() +
 		    `${found.headline.slice(1)}; requested by ${found.site}.`),
-		h("ul", {}, ...found.causes.map(({ text, setting }) =>
-		    h("li", {}, text, setting ? h("code", {}, setting) : null)))];
+		h("ul", {}, ...found.causes.map(({ text, remedies }) =>
+		    h("li", {}, text, ...remedies.map((remedy) =>
+			h("div", { class: "remedy" },
+			    remedy.setting ? h("code", {}, remedy.setting) : null,
+			    remedy.text)))))];
 	}
 
 	show(view) {

@@ -9,19 +9,20 @@ import { argmax } from "./series.js";
 /* The call site that holds most memory at the peak, and its bytes. */
 function largestSite(model, sites) {
 	const el = model.elements, p = model.peak;
+	const { keys, frames } = sites.keying(1);
 	const sums = new Map();
 	let blocks = 0;
 	for (let k = 0; k < el.n; k++) {
 		if (el.start[k] > p || el.end[k] <= p)
 			continue;
 		blocks++;
-		const site = sites.frameOf[el.stack[k]];
+		const site = keys[el.stack[k]];
 		sums.set(site, (sums.get(site) ?? 0) + el.size[k]);
 	}
 	let best = null;
 	for (const [site, sum] of sums)
-		if (site >= 0 && (!best || sum > best.sum))
-			best = { site, sum };
+		if (site > 0 && (!best || sum > best.sum))
+			best = { names: frames[site], sum };
 	return { blocks, best };
 }
 
@@ -83,7 +84,7 @@ export function sentences(model, sites, snap, times) {
 		`${plural(blocks, "block")}`;
 	if (best)
 		text += `, ${bytes(best.sum)} (${percent(best.sum, peak)}) of it ` +
-			`from ${sites.name(best.site, frameLabel)}`;
+			`from ${sites.join(best.names, frameLabel)}`;
 	out.push(`${text}.`);
 	const held = model.reserved.at(p);
 	if (held > peak * 1.02)
