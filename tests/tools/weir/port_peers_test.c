@@ -261,7 +261,7 @@ static struct server flooded;
 static void *
 flood(void *unused)
 {
-	static char bytes[16 << 10];
+	char bytes[16 << 10];
 
 	(void)unused;
 	memset(bytes, 'x', sizeof(bytes));
