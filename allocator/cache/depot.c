@@ -173,7 +173,7 @@ leave:
 }
 
 struct magazine *
-depot_take_many(struct depot *depot, enum drain which)
+depot_take_many(struct depot *depot, enum drain which, size_t *most)
 {
 	struct magazine *list = NULL;
 
@@ -182,8 +182,9 @@ depot_take_many(struct depot *depot, enum drain which)
 		struct shelf *shelf = &depot->shelves[n];
 		unsigned count =
 		    which == DRAIN_ALL ? shelf->count : shelf->idle;
-		while (count-- > 0) {
+		while (count-- > 0 && *most > 0) {
 			struct magazine *magazine = remove_full(depot, n);
+			*most -= min_size(*most, magazine->count);
 			magazine->next = list;
 			list = magazine;
 		}

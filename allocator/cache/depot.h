@@ -233,8 +233,11 @@ bool depot_put(
  * such call, or all. */
 enum drain { DRAIN_IDLE, DRAIN_ALL };
 
-/* Remove full magazines. They are linked by ->next and belong to the caller. */
-struct magazine *depot_take_many(struct depot *depot, enum drain which);
+/* Remove full magazines, until those with *most blocks or more are removed,
+ * which *most is lowered by. They are linked by ->next and belong to the
+ * caller. */
+struct magazine *depot_take_many(
+    struct depot *depot, enum drain which, size_t *most);
 
 /* Take the frees that magazines have brought; the caller adds them to the
  * statistics. */

@@ -56,21 +56,37 @@ cache_empty(struct cache *cache)
  * are stopped again for an inspection. */
 enum { REQUESTS_A_LOOK = 64 };
 
-bool
-depot_empty(struct stream_heap *heap, enum drain which)
+static bool
+empty_depot(struct stream_heap *heap, enum drain which, size_t *most)
 {
 	if (heap->depot == NULL)
 		return false;
-	struct magazine *list = depot_take_many(heap->depot, which);
+	struct magazine *list = depot_take_many(heap->depot, which, most);
 	bool any = list != NULL;
 	counts_report_depot(heap);
+	heap->pins++; /* it may have ended, and lose its last block */
 	while (list != NULL) {
 		struct magazine *magazine = list;
 		list = magazine->next;
 		empty_magazine(heap, magazine);
 		magazine_delete(magazine);
 	}
+	heap->pins--;
 	return any;
+}
+
+static bool
+depot_empty(struct stream_heap *heap, enum drain which)
+{
+	size_t most = SIZE_MAX;
+
+	return empty_depot(heap, which, &most);
+}
+
+bool
+depot_empty_some(struct stream_heap *heap, size_t *most)
+{
+	return empty_depot(heap, DRAIN_ALL, most);
 }
 
 bool

@@ -7,11 +7,14 @@
 #include "allocator/cache/slots.h"
 #include "allocator/cache/types.h"
 
-/* Drain a cache, which is stopped or the caller's; a heap's depot; all depots
- * of an arena. True if there was any block. */
+/* Drain a cache, which is stopped or the caller's; all depots of an arena. True
+ * if there was any block. */
 bool cache_empty(struct cache *cache);
-bool depot_empty(struct stream_heap *heap, enum drain which);
 bool depots_empty(struct arena *arena);
+
+/* Drain the depot of a heap, until *most blocks or a few more are freed, which
+ * *most is lowered by. True if there was any. The heap stays. */
+bool depot_empty_some(struct stream_heap *heap, size_t *most);
 
 /* Drain all caches and depots of an arena into the pools; or only idle blocks,
  * for a request to this pool: of its stream or, with `widely`, of all streams.

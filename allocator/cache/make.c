@@ -15,6 +15,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/promote.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -63,6 +64,7 @@ void
 tcache_end(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
+	size_t most = BLOCKS_AT_ONCE;
 	struct list *next;
 
 	caches_stop(arena, heap);
@@ -72,7 +74,7 @@ tcache_end(struct stream_heap *heap)
 		if (cache_of(l)->heap == heap)
 			retire_cache(cache_of(l));
 	}
-	depot_empty(heap, DRAIN_ALL);
+	depot_empty_some(heap, &most);
 }
 
 void
@@ -112,7 +114,9 @@ tcache_forget(struct arena *arena)
 		    CONTAINER_OF(l, struct stream_heap, link)->depot;
 		if (depot == NULL)
 			continue;
-		struct magazine *list = depot_take_many(depot, DRAIN_ALL);
+		size_t most = SIZE_MAX;
+		struct magazine *list =
+		    depot_take_many(depot, DRAIN_ALL, &most);
 		while (list != NULL) {
 			struct magazine *next = list->next;
 			magazine_delete(list);

@@ -40,7 +40,9 @@ void tcache_avoid(bool (*may_match)(const struct stream *stream));
  * of the calling thread. Under the arena's lock. */
 void tcache_retire(struct arena *arena, const struct stream *stream, bool own);
 
-/* Empty and retire the caches of a heap that ends. Under the arena's lock. */
+/* Empty and retire the caches of a heap that ends. Of its depot, so many blocks
+ * as a call may pay for: depot_empty_some() frees the others. Under the
+ * arena's lock. */
 void tcache_end(struct stream_heap *heap);
 
 /* Retire all caches of an arena whose context, and all blocks with it, is gone.

@@ -255,14 +255,21 @@ ask(struct stream_heap *heap, struct questions *q)
 	return true;
 }
 
-bool
-fences_ask(struct stream_heap *heap)
+void
+fences_ask_all(struct arena *arena)
 {
 	struct questions questions = { .context = NULL };
-	bool idle = ask(heap, &questions);
 
+	status_mute();
+	for (struct list *l = arena->heaps.next; l != &arena->heaps;
+	     l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->completed_at <= heap->freed_at)
+			ask(heap, &questions);
+	}
 	questions_end(&questions);
-	return idle;
+	status_unmute();
 }
 
 static bool
@@ -381,21 +388,22 @@ join_captured(const struct view *view, const struct stream_heap *other)
 }
 
 /*
- * Make `mine` wait for the end of an ended stream. All free blocks of that
- * stream then move to `mine`, because the number of order facts is bounded, and
- * streams that come and go would drive other facts out.
+ * Make `mine` wait for the end of an ended stream. Free blocks of that stream
+ * then move to `mine`, mostly all of them, because the number of order facts is
+ * bounded, and streams that come and go would drive other facts out.
  */
 static bool
 follow_end(struct stream_heap *mine, struct stream_heap *gone)
 {
 	struct fence end = { .event = gone->end_event, .at = order_now() };
+	unsigned left = BLOCKS_AT_ONCE;
 
 	if (end.event == NULL || !wait_for(mine, gone, &end))
 		return false;
-	for (int kind = 0; kind < POOL_KINDS; kind++) {
-		struct tree *free = &gone->pool[kind].free;
-		while (tree_first(free) != NULL) {
-			struct block *block = block_of_node(tree_first(free));
+	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
+		const struct tree *free = &gone->pool[kind].free;
+		for (; free->count > 0 && left > 0; left--) {
+			struct block *block = block_of_node(tree_last(free));
 			struct span span = { block, block };
 			block_put(block_adopt(&span, mine), BLOCK_FREE);
 		}

@@ -59,9 +59,9 @@ void fences_see_delay(struct arena *arena);
 /* How late the heap's stream is, in ns; 0 if it has nothing left to do. */
 uint64_t fences_see_late(struct stream_heap *heap);
 
-/* Ask whether a stream has nothing left to do, and if so raise its completed
- * tick. */
-bool fences_ask(struct stream_heap *heap);
+/* Ask each stream that may have uncompleted frees whether it has nothing left
+ * to do, and if so raise its completed tick. */
+void fences_ask_all(struct arena *arena);
 
 /* Find since when the view's stream has been busy: since the record of its
  * oldest fence or use that is not met. */

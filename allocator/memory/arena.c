@@ -148,7 +148,7 @@ heap_drop(struct stream_heap *heap)
 	delay_drop(heap->stream);
 	if (heap->end_event != NULL)
 		event_release(heap->stream->context, heap->end_event);
-	if (heap->ended && !heap->completed)
+	if (!list_empty(&heap->ended_link))
 		heap_remove_ended(heap);
 	list_remove(&heap->freed_link);
 	list_remove(&heap->link);
@@ -175,6 +175,7 @@ arena_set_up(struct arena *arena, struct arena *main)
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	list_init(&arena->heaps);
 	list_init(&arena->ended);
+	list_init(&arena->emptied);
 	list_init(&arena->having_freed);
 	list_init(&arena->segments);
 	list_init(&arena->ranges);

@@ -242,14 +242,22 @@ heap_remove_freed(struct stream_heap *heap)
 		list_remove(&heap->freed_link);
 }
 
-/* heap_end(): the heap's stream has ended. heap_remove_ended(): all its work is
- * done, or the heap is dropped. */
+/* heap_end(): the heap's stream has ended. heap_complete(): all its work is
+ * done. heap_remove_ended(): it has no free or cached blocks any more, or is
+ * dropped. */
 static inline void
 heap_end(struct stream_heap *heap)
 {
 	heap->ended = true;
 	list_push_back(&heap->arena->ended, &heap->ended_link);
 	heap->arena->ending++;
+}
+static inline void
+heap_complete(struct stream_heap *heap)
+{
+	heap->completed = true;
+	list_remove(&heap->ended_link);
+	list_push_back(&heap->arena->emptied, &heap->ended_link);
 }
 static inline void
 heap_remove_ended(struct stream_heap *heap)

@@ -22,9 +22,6 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 
-/* Blocks that a request lists or moves: a fraction of a millisecond. */
-enum { PORTION = 512 };
-
 /* ---- Listing ------------------------------------------------------------ */
 
 /* The next run to list, or NULL. */
@@ -41,7 +38,7 @@ next_unlisted(const struct pool *pool)
 }
 
 /* List the largest runs of a pool that are not listed yet. */
-static void
+static __attribute__((noinline)) void
 list_some(struct pool *pool, size_t *left)
 {
 	struct block *head;
@@ -77,7 +74,7 @@ begin_listing(struct stream_heap *heap, size_t *left)
 void
 arena_begin_several(struct arena *arena)
 {
-	size_t left = PORTION;
+	size_t left = BLOCKS_AT_ONCE;
 
 	if (arena->several)
 		return;
@@ -112,12 +109,23 @@ promote_heap(struct stream_heap *heap, bool promotes, size_t *left)
 {
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
-		list_some(pool, left);
-		if (promotes)
+		if (pool->unlisted)
+			list_some(pool, left);
+		if (promotes && !list_empty(&pool->freed))
 			promote_freed(pool, left);
 	}
 	if (!heap_may_hold_pending(heap))
 		heap_remove_freed(heap);
+}
+
+void
+heap_empty_some(struct stream_heap *heap, size_t *left)
+{
+	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
+		struct tree *free = &heap->pool[kind].free;
+		for (; free->count > 0 && *left > 0; --*left)
+			block_promote(block_of_node(tree_last(free)));
+	}
 }
 
 static void
@@ -137,7 +145,7 @@ promote_portion(struct arena *arena, size_t left)
 void
 arena_promote(struct arena *arena)
 {
-	promote_portion(arena, PORTION);
+	promote_portion(arena, BLOCKS_AT_ONCE);
 }
 
 void

@@ -6,6 +6,9 @@
 
 #include "allocator/memory/types.h"
 
+/* Blocks that a request lists or moves at most: a fraction of a millisecond. */
+enum { BLOCKS_AT_ONCE = 256 };
+
 /* Are complete blocks of this arena moved? Only in a device's own arena, and
  * while it is not kept: requests to other arenas must get their addresses again
  * after a restoration. */
@@ -14,6 +17,7 @@ arena_promotes(const struct arena *arena)
 {
 	return arena == arena->main && arena->kept == 0;
 }
+
 /* From now on a second stream, or device-scope requests, may use the arena's
  * memory. */
 void arena_begin_several(struct arena *arena);
@@ -22,5 +26,9 @@ void arena_begin_several(struct arena *arena);
  * arena->behind; move all of them. */
 void arena_promote(struct arena *arena);
 void arena_promote_all(struct arena *arena);
+
+/* Move free blocks of a heap whose stream has ended and is done, the largest
+ * runs first, until *left blocks are moved, which *left is lowered by. */
+void heap_empty_some(struct stream_heap *heap, size_t *left);
 
 #endif

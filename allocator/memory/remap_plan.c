@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
@@ -182,8 +183,27 @@ is_of_run(const struct remap_plan *plan, const struct block *block)
 	    block->addr < plan->addr + plan->rounded;
 }
 
-/* Add a row of free blocks as a donor; only count it if there is no array
- * yet. */
+/* Make the array of donors twice as long. False: no host memory. */
+static bool
+make_room(struct remap_plan *plan)
+{
+	size_t bytes = plan->donors_bytes;
+	size_t more =
+	    bytes > 0 ? 2 * bytes : RUNS_ASKED * sizeof(*plan->donors);
+	struct donor *donors = meta_alloc(more);
+
+	if (donors == NULL)
+		return false;
+	if (bytes > 0) {
+		memcpy(donors, plan->donors, bytes);
+		meta_free(plan->donors, bytes);
+	}
+	plan->donors = donors;
+	plan->donors_bytes = more;
+	return true;
+}
+
+/* Add a row of free blocks as a donor. */
 static void
 add_donor(struct span_search *search, const struct span *span)
 {
@@ -193,17 +213,20 @@ add_donor(struct span_search *search, const struct span *span)
 	size_t size = handles_within(donor.segment, span->first->addr,
 	    end - span->first->addr, &donor.low);
 
-	if (size == 0)
+	if (size == 0 || plan->has_failed)
 		return;
+	if (plan->donor_count * sizeof(donor) == plan->donors_bytes &&
+	    !make_room(plan)) {
+		search->has_enough = plan->has_failed = true;
+		return;
+	}
 	donor.high = donor.low + size;
 	donor.from = donor.high;
 	plan->donor_bytes += size;
 	if (plan->donor_bytes >= plan->enough &&
 	    plan->donor_count >= RUNS_ASKED)
 		search->has_enough = plan->is_cut = true;
-	if (plan->donors != NULL)
-		plan->donors[plan->donor_count] = donor;
-	plan->donor_count++;
+	plan->donors[plan->donor_count++] = donor;
 }
 
 static bool
@@ -231,6 +254,7 @@ add_all_donors(struct remap_plan *plan, enum grow_how how)
 
 	plan->donor_count = 0;
 	plan->donor_bytes = 0;
+	plan->has_failed = false;
 	spans_find(&search);
 }
 
@@ -249,18 +273,12 @@ static enum weir_status
 find_donors(struct remap_plan *plan, enum grow_how how)
 {
 	add_all_donors(plan, how);
-	if (plan->donor_count == 0)
-		return WEIR_OK;
-	plan->donors_bytes = plan->donor_count * sizeof(*plan->donors);
-	plan->donors = meta_zalloc(plan->donors_bytes);
-	if (plan->donors == NULL) {
-		plan->donor_count = 0;
+	if (plan->has_failed)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory to move %zu bytes", plan->rounded);
-	}
-	add_all_donors(plan, how);
-	qsort(plan->donors, plan->donor_count, sizeof(*plan->donors),
-	    compare_donors);
+	if (plan->donor_count > 0)
+		qsort(plan->donors, plan->donor_count, sizeof(*plan->donors),
+		    compare_donors);
 	return WEIR_OK;
 }
 
@@ -382,6 +400,7 @@ drop_donors(struct remap_plan *plan)
 	if (plan->donors != NULL)
 		meta_free(plan->donors, plan->donors_bytes);
 	plan->donors = NULL;
+	plan->donors_bytes = 0;
 	plan->donor_count = 0;
 }
 

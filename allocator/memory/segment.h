@@ -32,7 +32,7 @@ enum { HANDLES_OF_REQUEST = 8 };
 enum { HANDLE_USUAL = 8 << 20 };  /* bytes */
 enum { LEFT_SHARE = 64 };         /* one handle: limit left / LEFT_SHARE */
 enum { HANDLES_LEAST = 1024 };    /* as many handles fill the limit */
-enum { HANDLES_OF_DEVICE = 512 }; /* as many handles fill the device */
+enum { HANDLES_OF_DEVICE = 128 }; /* as many handles fill the device */
 
 /* Allocate a driver segment for a request and put it into the pool. If one of
  * the usual size cannot be had and `exact` is set, try one that just fits.

@@ -245,7 +245,7 @@ struct stream_heap {
 	CUevent end_event;
 	bool ended;             /* the stream has ended: Note [A stream ends] */
 	bool completed;         /* ended, and its work is done */
-	struct list ended_link; /* in arena->ended */
+	struct list ended_link; /* in arena->ended or arena->emptied */
 
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
@@ -368,8 +368,10 @@ struct arena {
 	size_t most_live;      /* the peak of live bytes, with the request's */
 	struct places *places; /* of large requests: places.h; or NULL */
 	/* The heaps that have ended but not completed, in the order to poll
-	 * them, and their number. */
+	 * them; those that have completed and still have free or cached blocks;
+	 * and the number of both. */
 	struct list ended;
+	struct list emptied;
 	unsigned ending;
 	bool forgotten; /* the context is gone */
 	struct tally tally;

@@ -99,7 +99,8 @@ check_place(struct check *check, struct block *b)
 	CHECK(check, "I-6",
 	    (block_state(b) != BLOCK_FREE &&
 		block_state(b) != BLOCK_UNMAPPED) ||
-		!b->pool->owner->completed,
+		!b->pool->owner->completed ||
+		!list_empty(&b->pool->owner->ended_link),
 	    b->addr);
 }
 
@@ -498,7 +499,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	CHECK(check, "I-6",
 	    !heap_may_hold_pending(heap) || !list_empty(&heap->freed_link), 0);
 	CHECK(check, "I-6",
-	    list_empty(&heap->ended_link) != (heap->ended && !heap->completed),
+	    heap->ended ? heap->completed || !list_empty(&heap->ended_link) :
+			  list_empty(&heap->ended_link),
 	    0);
 	CHECK(check, "I-6", heap_peek(arena, heap->stream) == heap, 0);
 }

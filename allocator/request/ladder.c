@@ -74,10 +74,8 @@ enum { REQUESTS_A_DRAIN = 128 };
 
 static inline QUICK void
 request_init(struct request *r, struct stream_heap *heap,
-    const struct options *options, size_t size)
+    const struct options *options, size_t size, size_t rounded)
 {
-	size_t rounded = arena_class(heap->arena, options, size);
-
 	r->heap = heap;
 	r->options = options;
 	r->size = size;
@@ -121,7 +119,7 @@ grow_pool(struct request *r, enum grow_how how)
 	enum weir_status status = WEIR_OK;
 
 	/* Do not search all memory for what there is not. */
-	if (how == GROW_EXACT && !could_fit(r))
+	if (!could_fit(r))
 		return WEIR_ENOMEM;
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
@@ -530,9 +528,9 @@ struct step {
 	enum weir_status (*run)(struct request *r);
 };
 
-/* The steps, with the numbers of Note [Reclaim ladder]. */
+/* The steps after that of complete memory, with the numbers of Note [Reclaim
+ * ladder]. */
 static const struct step ladder[] = {
-	{ "1: complete memory", SERVED_ready, is_of_stream, search_any },
 	{ "2: complete memory of the size", SERVED_ready, is_device_scope,
 	    allocate_complete },
 	{ "1: usable memory", SERVED_ready, NULL, search_usable },
@@ -556,14 +554,32 @@ static const struct step ladder[] = {
 	    shed_and_wait },
 };
 
+/* Step 1: serve the request from complete memory. With several streams most
+ * requests end here, so the other steps are not prepared before. */
+static inline QUICK enum weir_status
+climb_first(struct request *r)
+{
+	served_try(SERVED_ready);
+	enum weir_status status = search_any(r);
+	if (r->got != NULL)
+		search_count_served(r, SERVED_ready);
+	return status;
+}
+
 /* Try the steps of the ladder. */
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
-	search_begin(r);
 	if (r->options->prefer !=
 	    PREFER_MEMORY) /* wait_best_fit() has done it */
 		served_begin();
+	if (is_of_stream(r)) {
+		enum weir_status status = climb_first(r);
+		if (r->got != NULL ||
+		    (status != WEIR_OK && status != WEIR_ENOMEM))
+			return status;
+	}
+	search_begin(r);
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
 		if (step->when != NULL && !step->when(r))
@@ -595,13 +611,13 @@ note_place(struct request *r)
 
 enum weir_status
 ladder_climb(struct stream_heap *heap, const struct options *options,
-    size_t size, struct block **out)
+    size_t size, size_t rounded, struct block **out)
 {
 	enum weir_status status = WEIR_OK;
 	struct place place = { 0 };
 	struct request r;
 
-	request_init(&r, heap, options, size);
+	request_init(&r, heap, options, size, rounded);
 	if (ladder_is_own_last(heap, options, r.kind)) {
 		if (options->prefer != PREFER_MEMORY)
 			place = note_place(&r);
@@ -612,7 +628,7 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 	}
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
-	if (r.got != NULL)
+	if (r.got != NULL && place.index != 0)
 		places_fill(heap->arena->places, place, r.got->addr);
 	*out = r.got;
 	return status;
@@ -649,7 +665,8 @@ ladder_allocate_idle(struct stream_heap *heap, const struct options *options,
 {
 	struct request r;
 
-	request_init(&r, heap, options, size);
+	request_init(
+	    &r, heap, options, size, arena_class(heap->arena, options, size));
 	r.rounded = arena_size(heap->arena, size);
 	search_begin(&r);
 	reclaim_poll(heap->arena, RECLAIM_SKIPS);

@@ -15,9 +15,10 @@
 enum { REQUESTS_A_POLL = 4 };
 
 /* Serve a request that its own pool did not serve, or that does not begin with
- * it. */
+ * it. `rounded` is its size class. */
 enum weir_status ladder_climb(struct stream_heap *heap,
-    const struct options *options, size_t size, struct block **out);
+    const struct options *options, size_t size, size_t rounded,
+    struct block **out);
 
 /* Do the upkeep that is due once in many requests. May release and retake the
  * lock. */
@@ -75,7 +76,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 		if (status != WEIR_OK || *out != NULL)
 			return status;
 	}
-	return ladder_climb(heap, options, size, out);
+	return ladder_climb(heap, options, size, rounded, out);
 }
 
 /* Serve a request from free memory that may be used at once. Returns

@@ -14,7 +14,9 @@
  *
  * When a stream ends, weir records an event after all its work. Once that is
  * met, its free blocks move to the heap of WEIR_STREAM_ANY, and so does each of
- * its live blocks when it is freed.
+ * its live blocks when it is freed. There may be hundreds of thousands of free
+ * and cached blocks, so each poll moves a portion of them. Until all are moved
+ * the heap is in arena->emptied, and its blocks are complete where they are.
  */
 #include "allocator/request/reclaim.h"
 
@@ -80,39 +82,38 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 	block_free(block);
 }
 
-/* Move all blocks of a tree to a pool of the heap of WEIR_STREAM_ANY. */
-static void
-move_to_any(struct tree *tree, struct pool *any, enum block_state state)
-{
-	struct tree_node *node;
-
-	while ((node = tree_first(tree)) != NULL) {
-		struct block *block = block_of_node(node);
-		block_take(block);
-		block_move(block, any);
-		block_put(block, state);
-	}
-}
-
 /* Complete a heap: its stream has ended, and all the stream's work is done. */
 static void
 complete_heap(struct stream_heap *heap)
 {
-	struct arena *arena = heap->arena;
-
-	heap->completed = true;
-	heap_remove_ended(heap);
+	heap_complete(heap);
+	heap->completed_at = order_tick();
 	fences_drop(heap);
 	if (heap->end_event != NULL)
 		event_release(heap->stream->context, heap->end_event);
 	heap->end_event = NULL;
-	for (int kind = 0; kind < POOL_KINDS; kind++) {
-		struct pool *pool = &heap->pool[kind];
-		struct pool *any = &arena->any_heap->pool[kind];
-		move_to_any(&pool->free, any, BLOCK_FREE);
-		move_to_any(&pool->unmapped, any, BLOCK_UNMAPPED);
+}
+
+/* Move the memory of heaps that have completed, and drop these, as far as there
+ * are blocks left to move. */
+static bool
+empty_completed(struct arena *arena, size_t left)
+{
+	bool any = false;
+
+	while (!list_empty(&arena->emptied) && left > 0) {
+		struct stream_heap *heap = CONTAINER_OF(
+		    arena->emptied.next, struct stream_heap, ended_link);
+		depot_empty_some(heap, &left);
+		heap_empty_some(heap, &left);
+		any = true;
+		if (left == 0)
+			break;
+		heap_remove_ended(heap);
+		heap_drop_if_done(heap);
+		left--;
 	}
-	heap_drop_if_done(heap);
+	return any;
 }
 
 /* Record the event of a stream's end. `stream` is WEIR_STREAM_ANY's if the
@@ -165,27 +166,24 @@ end_has_completed(struct stream_heap *heap)
 	return code == CUDA_SUCCESS;
 }
 
-/* Query the ends of streams, each in turn, until `unmet` of them are not
- * met. */
+/* Query the ends of streams, each in turn, until `unmet` of them are not met.
+ * Then move a portion of the memory of those that are. */
 static bool
 poll_ended(struct arena *arena, unsigned unmet)
 {
-	bool any = false;
-
 	while (!list_empty(&arena->ended) && unmet > 0) {
 		struct list *l = arena->ended.next;
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
 		if (end_has_completed(heap)) {
 			complete_heap(heap);
-			any = true;
 			continue;
 		}
 		list_remove(l);
 		list_push_back(&arena->ended, l);
 		unmet--;
 	}
-	return any;
+	return empty_completed(arena, BLOCKS_AT_ONCE);
 }
 
 /* Make the pending blocks of a list free, whose uses are all met. With `keep`,
@@ -252,15 +250,7 @@ reclaim_glance(struct arena *arena)
 void
 reclaim_refresh(struct arena *arena)
 {
-	status_mute();
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
-		struct stream_heap *heap =
-		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap->completed_at <= heap->freed_at)
-			fences_ask(heap);
-	}
-	status_unmute();
+	fences_ask_all(arena);
 	arena_promote(arena);
 }
 
@@ -308,7 +298,8 @@ row_around(struct block *block, uint64_t latest)
 static bool
 is_promoted(const struct arena *arena)
 {
-	return arena->several && arena_promotes(arena) && !arena->behind;
+	return arena->several && arena_promotes(arena) && !arena->behind &&
+	    list_empty(&arena->emptied);
 }
 
 /* The longest unused block of the index with a free tick up to `latest` whose
@@ -398,18 +389,26 @@ has_pieces(const struct arena *arena)
 	return shared && !is_promoted(arena);
 }
 
+/* The longest unused row. A request that fails is the more frequent the less
+ * there is to give back, so all blocks that are yet to be moved are moved only
+ * once it is known that a row is among them: then each has its place in the
+ * index, and the next row is found there. */
 static struct block *
 oldest_block(struct arena *arena, uint64_t latest)
 {
 	struct block *block = oldest_idle(arena, latest);
 
-	if (block == NULL && arena->behind) {
-		arena_promote_all(arena);
-		block = oldest_idle(arena, latest);
-	}
-	if (block == NULL && has_pieces(arena))
-		block = oldest_in_pieces(arena, latest);
-	return block;
+	if (block != NULL || !has_pieces(arena))
+		return block;
+	block = oldest_in_pieces(arena, latest);
+	if (block == NULL || (!arena->behind && list_empty(&arena->emptied)))
+		return block;
+	arena_promote_all(arena);
+	empty_completed(arena, SIZE_MAX);
+	block = oldest_idle(arena, latest);
+	return block != NULL || !has_pieces(arena) ?
+	    block :
+	    oldest_in_pieces(arena, latest);
 }
 
 /* The driver has refused to free memory at an address: do not ask again in this

@@ -79,9 +79,10 @@ hand_complete(struct request *r, struct block *block)
 }
 
 /*
- * Serve the request from a complete block. A small request moves more memory to
- * its own pool, because each of the next requests would otherwise search as
- * long.
+ * Serve the request from a complete block. A small request of the only stream
+ * moves more memory to its own pool, because each of the next requests would
+ * otherwise search as long. Where several streams allocate, the next poll would
+ * move the rest back.
  */
 static enum weir_status
 fetch(struct request *r, struct block *block)
@@ -90,7 +91,7 @@ fetch(struct request *r, struct block *block)
 	size_t size = block->run < FETCHED ? block->run : FETCHED;
 
 	if (r->kind == POOL_LARGE || size <= r->rounded ||
-	    arena_is_crowded(r->heap->arena))
+	    r->heap->arena->streams > 1)
 		return hand_complete(r, block);
 	enum weir_status status = pool_cut(&block, r->options, size);
 	if (status != WEIR_OK)

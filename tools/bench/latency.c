@@ -24,12 +24,13 @@ enum {
 	/* Decay looks at the clock once in so many requests. */
 	REQUESTS = 64,
 	DECAY_MS = 200,
-	STREAMS = 16
+	STREAMS = 16,
+	MANY = 10000 /* streams */
 };
 
 static struct {
 	weir_stream stream;
-	weir_stream streams[STREAMS]; /* the first is `stream` */
+	weir_stream streams[MANY]; /* the first is `stream` */
 	size_t live_count;
 	size_t span_count;
 	void **live;
@@ -360,6 +361,66 @@ prepare_crowd(void)
 	    is_prepared(STREAMS) && limit_to_held();
 }
 
+/* As much is unused there, but in pieces. */
+static bool
+prepare_crowd_pieces(void)
+{
+	return make_pieces(STREAMS) && limit_to_held();
+}
+
+/* ---- Many streams, and the end of one ------------------------------------ */
+
+/* Every stream has freed memory, and some has live blocks. */
+static bool
+prepare_many(void)
+{
+	for (unsigned i = STREAMS; i < MANY; i++)
+		if (weir_stream_create(0, 0, &state.streams[i]) != WEIR_OK)
+			return false;
+	return make_live(MANY) && make_spans_of(MANY) && is_prepared(MANY);
+}
+
+static bool
+prepare_many_limit(void)
+{
+	return prepare_many() && limit_to_held();
+}
+
+static void
+run_end(unsigned long n)
+{
+	(void)n;
+	state.result =
+	    weir_stream_retire(state.stream) == WEIR_OK ? &state : NULL;
+}
+
+/* The stream has freed half of its blocks, and other streams have blocks. */
+static bool
+prepare_end(void)
+{
+	return make_spans_of(1) &&
+	    weir_malloc(LIVE_SIZE, state.streams[1]) != NULL && make_pieces(1);
+}
+
+/* The stream has ended, and no request has noticed it yet. */
+static bool
+prepare_ended(void)
+{
+	return prepare_end() && weir_stream_retire(state.stream) == WEIR_OK;
+}
+
+/* Its work goes on, and a stream that may wait makes a request. */
+static bool
+prepare_ended_busy(void)
+{
+	bool good = make_live(1) &&
+	    keep_busy(state.stream, state.live[state.live_count - 1]);
+
+	free_half(state.live, good ? state.live_count : 0, 1);
+	return good && weir_stream_retire(state.stream) == WEIR_OK &&
+	    read_stats(&state.before) && limit_to_held();
+}
+
 /* ---- Statistics ---------------------------------------------------------- */
 
 static void
@@ -382,6 +443,7 @@ run_info(unsigned long n)
 }
 
 static const char plain[] = "tcache:0,decay_ms:off";
+static const char cached[] = "decay_ms:off";
 
 static const struct latency kinds[] = {
 	{ "latency-malloc", plain, make_spans, run_malloc, has_result },
@@ -410,6 +472,20 @@ static const struct latency kinds[] = {
 	{ "latency-crowd", plain, prepare_crowd, run_large, has_result },
 	{ "latency-crowd-fail", plain, prepare_crowd, run_too_large,
 	    has_no_result },
+	{ "latency-crowd-pieces", plain, prepare_crowd_pieces, run_in_pieces,
+	    has_no_result },
+	/* With 10,000 streams. */
+	{ "latency-many-stats", cached, prepare_many, run_stats, has_result },
+	{ "latency-many-end", cached, prepare_many, run_end, has_result },
+	{ "latency-many-fail", plain, prepare_many_limit, run_too_large,
+	    has_no_result },
+	/* The end of a stream; the next request, once its work is done; one
+	 * that uses its memory behind its end. */
+	{ "latency-end", plain, prepare_end, run_end, has_result },
+	{ "latency-end-cached", cached, prepare_end, run_end, has_result },
+	{ "latency-ended", plain, prepare_ended, run_small, has_result },
+	{ "latency-ended-busy", "tcache:0,decay_ms:off,prefer:memory",
+	    prepare_ended_busy, run_small, has_result },
 };
 
 const struct latency *

@@ -6,7 +6,10 @@
 
 #include <pthread.h>
 
+#include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/lookup.h"
+#include "allocator/memory/promote.h"
 #include "tests/support/device.h"
 
 /* Count the streams with a heap on device 0, WEIR_STREAM_ANY among them. */
@@ -200,6 +203,136 @@ TEST(memory_of_an_ended_stream_that_is_still_busy_is_waited_for_if_need_be)
 	EXPECT_OK(weir_stream_destroy(a));
 	take(12 * MIB, b);
 	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+}
+
+/* ---- Portions ---------------------------------------------------------- */
+
+enum { MANY = 4000, SMALL = 4 * KIB };
+
+/* Blocks of a stream, of which every second one is free. */
+static void
+take_many(void *blocks[MANY], weir_stream stream)
+{
+	for (int i = 0; i < MANY; i++)
+		blocks[i] = take(SMALL, stream);
+	for (int i = 0; i < MANY; i += 2)
+		give(blocks[i]);
+}
+
+/* Runs in the pools of a heap. */
+static size_t
+runs_of(const struct stream_heap *heap)
+{
+	size_t count = 0;
+
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		count += heap->pool[kind].free.count;
+	return count;
+}
+
+static struct stream_heap *
+heap_of(const void *ptr)
+{
+	return lookup_exact((CUdeviceptr)(uintptr_t)ptr)->pool->owner;
+}
+
+TEST(no_request_pays_for_all_the_memory_of_an_ended_stream)
+{
+	void *blocks[MANY];
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0");
+	take_many(blocks, a);
+	take(SMALL, b);
+	const struct stream_heap *heap = heap_of(blocks[1]);
+	size_t before = runs_of(heap);
+	EXPECT_OK(weir_device_synchronize(0));
+	EXPECT_OK(weir_stream_destroy(a));
+	EXPECT_EQ(runs_of(heap), before);
+	for (unsigned n = 0; arena_peek(0)->ending > 0; n++) {
+		EXPECT_LE(n, MANY / BLOCKS_AT_ONCE);
+		take(SMALL, b);
+		EXPECT_LE(before - runs_of(heap), 2 * BLOCKS_AT_ONCE);
+		before = runs_of(heap);
+		expect_healthy();
+	}
+	EXPECT_EQ(before, 0);
+	for (int i = 1; i < MANY; i += 2)
+		give(blocks[i]);
+	expect_healthy();
+}
+
+TEST(the_cached_blocks_of_an_ended_stream_are_freed_in_portions)
+{
+	void *blocks[MANY];
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	for (int i = 0; i < MANY; i++)
+		blocks[i] = take(SMALL, a);
+	take(SMALL, b);
+	for (int i = 1; i < MANY; i++)
+		give(blocks[i]);
+	const struct stream_heap *heap = heap_of(blocks[0]);
+	EXPECT_GT(tcache_bytes(heap), (size_t)3 * BLOCKS_AT_ONCE * SMALL);
+	EXPECT_OK(weir_device_synchronize(0));
+	EXPECT_OK(weir_stream_destroy(a));
+	size_t cached = tcache_bytes(heap);
+	EXPECT_GT(cached, 0);
+	expect_healthy();
+	while (arena_peek(0)->ending > 0) {
+		take(2 * SMALL, b); /* no cache has it */
+		EXPECT_LE(cached - tcache_bytes(heap),
+		    (size_t)2 * BLOCKS_AT_ONCE * SMALL);
+		cached = tcache_bytes(heap);
+		expect_healthy();
+	}
+	EXPECT_EQ(cached, 0);
+	give(blocks[0]);
+	expect_healthy();
+}
+
+TEST(a_trim_gives_back_all_memory_of_an_ended_stream)
+{
+	void *blocks[MANY];
+	weir_stream a = new_stream();
+
+	for (int i = 0; i < MANY; i++)
+		blocks[i] = take(SMALL, a);
+	for (int i = 0; i < MANY; i++)
+		give(blocks[i]);
+	EXPECT_OK(weir_stream_destroy(a));
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	EXPECT_EQ(arena_peek(0)->ending, 0);
+	expect_healthy();
+}
+
+TEST(memory_of_an_ended_busy_stream_follows_in_portions_behind_its_end)
+{
+	void *blocks[MANY];
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	conf("tcache:0,prefer:memory");
+	for (int i = 0; i < MANY; i++)
+		blocks[i] = take(SMALL, a);
+	take(SMALL, b);
+	EXPECT_OK(weir_limit_set(0, reserved()));
+	busy(a, 20);
+	for (int i = 0; i < MANY; i += 2)
+		give(blocks[i]);
+	EXPECT_OK(weir_stream_destroy(a));
+	for (int i = 0; i < MANY / 4; i++)
+		take(SMALL, b);
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+	settle();
+	EXPECT_OK(weir_device_synchronize(0));
+	for (int i = 1; i < MANY; i += 2)
+		give(blocks[i]);
 	expect_healthy();
 }
 

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "allocator/memory/arena.h"
@@ -21,6 +22,17 @@ reaches(int device, const void *ptr)
 
 	CU(cu.cuMemGetAccess(&flags, &location, (CUdeviceptr)(uintptr_t)ptr));
 	return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+TEST(a_large_request_takes_few_handles_on_a_small_device_too)
+{
+	setenv("SIMCUDA_CONF", "memory_mb:16384", 1);
+	device_need_sim("it counts calls of the driver");
+	take(512, NULL);
+	uint64_t before = sim()->calls("cuMemCreate");
+	take((size_t)1 << 30, NULL);
+	EXPECT_LE(sim()->calls("cuMemCreate") - before, 10);
+	expect_healthy();
 }
 
 TEST(a_peer_reaches_mapped_memory_and_later_mappings)

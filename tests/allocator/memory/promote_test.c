@@ -142,3 +142,45 @@ TEST(a_request_without_a_stream_gets_all_complete_memory)
 	EXPECT_EQ(reserved(), held);
 	expect_healthy();
 }
+
+/* Free blocks of two streams in turn: none is large, and all of each piece from
+ * the driver is free. `kept`: but for one block in so many. */
+static void
+leave_pieces_of_two(weir_stream a, weir_stream b, int kept)
+{
+	for (int i = 0; i < 2 * BLOCKS; i++)
+		blocks[i] = take(SIZE, i % 2 == 0 ? a : b);
+	take(MIB, a);
+	for (int i = 0; i < 2 * BLOCKS; i++)
+		if (i % kept != kept - 1)
+			give(blocks[i]);
+	finish(a);
+	finish(b);
+	EXPECT_OK(weir_limit_set(0, reserved()));
+}
+
+TEST(a_request_gets_memory_whose_pieces_are_of_two_streams)
+{
+	conf("tcache:0,expandable_segments:False");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	leave_pieces_of_two(a, b, 4 * BLOCKS);
+	take(12 * MIB, new_stream());
+	EXPECT_EQ(stats().num_ooms, 0);
+	expect_healthy();
+}
+
+TEST(a_request_that_fails_does_not_move_all_pieces)
+{
+	conf("tcache:0");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+	weir_stream c = new_stream();
+
+	leave_pieces_of_two(a, b, 4);
+	EXPECT_NO_MEMORY(weir_malloc(8 * MIB, c), WEIR_ENOMEM);
+	EXPECT_EQ(is_behind(), true);
+	EXPECT_GT(left_with(blocks[3]), BLOCKS / 4);
+	expect_healthy();
+}
