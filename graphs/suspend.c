@@ -127,7 +127,7 @@ drop_suspended(struct arena *arena)
 		     l != &arena->segments; l = l->next)
 			drop_segment(segment_of(l));
 		driver_leave(&guard);
-		arena->uncounted = false;
+		totals_set_uncounted(arena, false);
 		arena->kept--;
 		atomic_store(&arena->suspended, false);
 	}
@@ -230,7 +230,7 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK) {
 		count_reserved(arena, false);
-		arena->uncounted = true;
+		totals_set_uncounted(arena, true);
 		arena->drop_suspended = drop_suspended;
 	} else {
 		atomic_store(&arena->suspended, false);
@@ -343,7 +343,7 @@ finish_resume(struct arena *arena)
 	     h = handles_next(h))
 		h->mapped = false; /* elsewhere the flag means: mapped at `to`
 				      as well */
-	arena->uncounted = false;
+	totals_set_uncounted(arena, false);
 	count_reserved(arena, true);
 	arena->kept--;
 	atomic_store(&arena->suspended, false);

@@ -11,6 +11,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/places.h"
+#include "allocator/memory/totals.h"
 #include "base/meta.h"
 
 /*
@@ -88,9 +89,9 @@ arena_forget_contents(struct arena *arena)
 	handles_release_again(arena);
 	arena->stats = (struct weir_stats){ 0 };
 	arena->tally = (struct tally){ 0 };
+	totals_set_uncounted(arena, false);
 	if (arena != arena->main)
 		arena->totals = NULL;
-	arena->uncounted = false;
 	if (arena->copies != NULL)
 		meta_free(arena->copies, arena->copies_bytes);
 	arena->copies = NULL;

@@ -71,6 +71,34 @@ totals_changes(struct totals *totals)
 	return changes;
 }
 
+void
+totals_set_uncounted(struct arena *arena, bool uncounted)
+{
+	struct totals *totals = arena->totals;
+
+	if (arena->uncounted == uncounted)
+		return;
+	arena->uncounted = uncounted;
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	totals->uncounted += uncounted ? 1 : -1;
+	lock_leave(&totals->lock);
+}
+
+bool
+device_has_uncounted(const struct arena *arena)
+{
+	struct totals *totals = arena->totals;
+
+	if (totals == NULL)
+		return false;
+	lock_enter(&totals->lock);
+	bool any = totals->uncounted > 0;
+	lock_leave(&totals->lock);
+	return any;
+}
+
 /* ---- Bytes of the device ----------------------------------------------- */
 
 static size_t

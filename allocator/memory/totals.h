@@ -31,6 +31,12 @@ size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
+/* Say that an arena is suspended, so that its memory is not held, or no longer.
+ * Under its lock. */
+void totals_set_uncounted(struct arena *arena, bool uncounted);
+/* Is there any such arena on the device? */
+bool device_has_uncounted(const struct arena *arena);
+
 /* Change a statistic of the totals. Takes their lock. */
 void totals_change(struct totals *totals, enum pool_kind kind, enum stat3 which,
     int64_t delta);

@@ -417,6 +417,8 @@ struct totals {
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
 	size_t promised;
+	/* Suspended arenas: their live bytes count, but are not held. */
+	unsigned uncounted;
 };
 
 /* Neighbouring FREE blocks of any pools, from `first` to `last`. */

@@ -86,15 +86,16 @@ request_init(struct request *r, struct stream_heap *heap,
 	r->got = NULL;
 }
 
-/* Would the request fit on the device, under the limit, beside the live
- * bytes? */
+/* Would the request fit on the device, under the limit, beside the live bytes?
+ * Those of suspended arenas are not on the device. */
 static bool
 could_fit(const struct request *r)
 {
 	size_t size = device_size(r->heap->arena);
 	size_t live = device_live(r->heap->arena);
 
-	return live <= size && r->rounded <= size - live;
+	return (live <= size && r->rounded <= size - live) ||
+	    device_has_uncounted(r->heap->arena);
 }
 
 /* ---- Mapping ----------------------------------------------------------- */

@@ -137,8 +137,11 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
-	facts->free_bytes = facts->oom.reserved_bytes -
-	    facts->oom.allocated_bytes - facts->oom.pending_bytes;
+	/* The live bytes of a suspended pool are not held. */
+	size_t used = facts->oom.allocated_bytes + facts->oom.pending_bytes;
+	facts->free_bytes = facts->oom.reserved_bytes > used ?
+	    facts->oom.reserved_bytes - used :
+	    0;
 }
 
 /* Name the processes that use the device. Does nothing on a thread with a small

@@ -381,6 +381,8 @@ TEST(others_use_the_memory_of_a_suspended_pool_and_make_room_again)
 	EXPECT_OK(weir_limit_set(0, 32 * MIB));
 	EXPECT_NO_MEMORY(weir_malloc(16 * MIB, stream), WEIR_ENOMEM);
 	suspend(pool, true);
+	EXPECT_NO_MEMORY(weir_malloc(40 * MIB, stream), WEIR_ENOMEM);
+	EXPECT_STR_HAS(weir_last_error(), "and 0 bytes is unused");
 	void *other = take(30 * MIB, stream);
 	EXPECT_STATUS(weir_pool_resume(pool), WEIR_ENOMEM);
 	EXPECT_EQ(reserved(), 30 * MIB);
