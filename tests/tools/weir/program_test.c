@@ -454,6 +454,8 @@ TEST(any_status_and_signal_of_the_program_is_that_of_run)
 {
 	char command[64];
 
+	/* Under nohup the program would ignore it. */
+	signal(SIGHUP, SIG_DFL);
 	EXPECT_EQ(status_of("exit 0"), 0);
 	EXPECT_EQ(status_of("exit 1"), 1);
 	EXPECT_EQ(status_of("exit 200"), 200);
