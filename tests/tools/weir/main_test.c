@@ -10,6 +10,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
+#include "tools/weir/page.h"
 
 #include <weir/weir.h>
 
@@ -328,6 +329,9 @@ expect_trouble(const char *path, const char *why)
 {
 	for (int i = 0; i < READERS; i++) {
 		const char *after = readers[i].after != NULL ? train() : NULL;
+		/* Without the page, that is all that `view` says. */
+		if (page_bytes == 0 && strcmp(readers[i].name, "view") == 0)
+			continue;
 		struct command_result result = command_weir(
 		    readers[i].name, readers[i].before, path, after, NULL);
 
@@ -499,13 +503,13 @@ TEST(the_synopsis_of_the_manual_has_every_flag)
 	char *page = manual_page();
 
 	for (int i = 0; i < NAMES; i++) {
-		struct command_result help =
-		    command_weir(names[i], "--help", NULL);
+		struct command_result help;
 		char *synopsis;
 
 		if (strcmp(names[i], "completion") == 0 ||
 		    strcmp(names[i], "version") == 0)
 			continue;
+		help = command_weir(names[i], "--help", NULL);
 		synopsis = synopsis_of(page, names[i]);
 		for (const char *at = strstr(help.out, "  -"); at != NULL;
 		     at = strstr(at + 1, "  -")) {
