@@ -220,7 +220,7 @@ look_up(struct frames *f, const void *word, size_t *first)
 struct sink {
 	void (*put)(struct frames *f, struct place *place, struct sink *sink);
 	struct writer *writer; /* of frames_write() */
-	/* Of frames_tell(): lines that may still be told. */
+	/* The number of lines that frames_tell() may still tell. */
 	unsigned left;
 	void (*tell)(void *user, const char *line);
 	void *user;

@@ -222,8 +222,8 @@ ledger_report(struct ledger *ledger, const struct ledger_process *process,
 	gather_streams(report, process, &sum);
 	gather_memory(report, process, &sum);
 	gather_arenas(report, process);
-	report->pinned_source = weir_host_source_name(
-	    (enum weir_host_source)(ledger_now(&process->pinned_source) - 1));
+	report->pinned_source = weir_host_source_name((enum weir_host_source)(
+	    at_least_none(ledger_now(&process->pinned_source)) - 1));
 	report->barriers = at_least_none(ledger_now(&process->barriers));
 	return anything_seen(report);
 }

@@ -86,7 +86,7 @@ export class Sites {
 			`called by ${of(this.snap.frame(f))}`)].join(", ");
 	}
 
-	/* The same, with the callers first, for places that cut a text. */
+	/* This name begins with the callers, for places that cut a text. */
 	joinOutside([site, ...callers], of) {
 		return [...[...callers].reverse().map((f) => of(this.snap.frame(f))),
 			this.name(site, of)].join(" → ");
