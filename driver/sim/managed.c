@@ -149,6 +149,19 @@ static const size_t default_limits[SIM_LIMITS] = {
 	[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 0,
 };
 
+enum { LIMITS_KNOWN = 10 }; /* to CUDA 13.0 */
+
+/* A number that the driver does not know is an invalid value; a limit that it
+ * knows and this device does not have is not supported. */
+static CUresult
+limit_check(CUlimit limit)
+{
+	if ((unsigned)limit >= LIMITS_KNOWN)
+		return CUDA_ERROR_INVALID_VALUE;
+	return (unsigned)limit >= SIM_LIMITS ? CUDA_ERROR_UNSUPPORTED_LIMIT :
+					       CUDA_SUCCESS;
+}
+
 CUresult
 cuCtxGetLimit(size_t *value, CUlimit limit)
 {
@@ -156,8 +169,8 @@ cuCtxGetLimit(size_t *value, CUlimit limit)
 
 	if (code == CUDA_SUCCESS && value == NULL)
 		code = CUDA_ERROR_INVALID_VALUE;
-	if (code == CUDA_SUCCESS && (unsigned)limit >= SIM_LIMITS)
-		code = CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (code == CUDA_SUCCESS)
+		code = limit_check(limit);
 	if (code == CUDA_SUCCESS)
 		*value = sim.here->limits_set & 1u << limit ?
 		    sim.here->limits[limit] :
@@ -170,8 +183,8 @@ cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	CUresult code = gate_enter(E_cuCtxSetLimit);
 
-	if (code == CUDA_SUCCESS && (unsigned)limit >= SIM_LIMITS)
-		code = CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (code == CUDA_SUCCESS)
+		code = limit_check(limit);
 	if (code == CUDA_SUCCESS) {
 		sim.here->limits[limit] = value;
 		sim.here->limits_set |= 1u << limit;

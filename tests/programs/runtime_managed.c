@@ -108,9 +108,12 @@ use_peers(void)
 		fprintf(stderr, "the peer has %d\n", back[15]);
 		exit(3);
 	}
-	/* With unified addresses the current device does not matter. */
-	CHECK(cudaMemset(here, 8, BYTES));
+	/* A fill, unlike a copy, takes place on the current device. */
+	printf("fill elsewhere: %s\n",
+	    cudaGetErrorName(cudaMemset(here, 8, BYTES)));
+	(void)cudaGetLastError();
 	CHECK(cudaSetDevice(0));
+	CHECK(cudaMemset(here, 8, BYTES));
 	CHECK(cudaDeviceSynchronize());
 	CHECK(cudaSetDevice(1));
 	CHECK(cudaMemcpy(back, here, sizeof(back), cudaMemcpyDefault));

@@ -229,49 +229,12 @@ cudaMemsetAsync_ptsz(void *ptr, int value, size_t size, cudaStream_t stream)
 	return cudaMemsetAsync(ptr, value, size, per_thread(stream));
 }
 
-/* The primary context of the device whose memory it is, if that is not the
- * current device; or NULL. */
-static CUcontext
-context_elsewhere(void *ptr)
-{
-	CUpointer_attribute which = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
-	int here = 0;
-	int there = -1;
-	void *out = &there;
-	CUcontext context = NULL;
-
-	if (runtime_device(&here) != cudaSuccess ||
-	    driver.cuPointerGetAttributes(1, &which, &out, address(ptr)) !=
-		CUDA_SUCCESS ||
-	    there < 0 || there == here ||
-	    runtime_context(there, &context) != cudaSuccess)
-		return NULL;
-	return context;
-}
-
 /* The host does not wait for a fill of device memory. Memory of another device
- * is filled by that device. (How the runtime does this was not compared with a
- * GPU; the driver's own fills refuse such memory.) */
+ * is refused without peer access, as by the driver's fills. */
 cudaError_t
 cudaMemset(void *ptr, int value, size_t size)
 {
-	CUcontext current = NULL;
-	CUcontext there;
-	cudaError_t error = runtime_enter();
-
-	if (error != cudaSuccess || size == 0)
-		return error;
-	there = context_elsewhere(ptr);
-	if (there == NULL)
-		return cudaMemsetAsync(ptr, value, size, cudaStreamLegacy);
-	error = runtime_check(driver.cuCtxGetCurrent(&current));
-	if (error == cudaSuccess)
-		error = runtime_check(driver.cuCtxSetCurrent(there));
-	if (error != cudaSuccess)
-		return error;
-	error = cudaMemsetAsync(ptr, value, size, cudaStreamLegacy);
-	driver.cuCtxSetCurrent(current);
-	return error;
+	return cudaMemsetAsync(ptr, value, size, cudaStreamLegacy);
 }
 
 cudaError_t

@@ -131,8 +131,13 @@ cudaMallocManaged(void **ptr, size_t size, unsigned flags)
 
 	if (error != cudaSuccess)
 		return error;
-	if (ptr == NULL || size == 0)
+	if (ptr == NULL)
 		return runtime_error(cudaErrorInvalidValue);
+	/* The driver refuses this. */
+	if (size == 0) {
+		*ptr = NULL;
+		return cudaSuccess;
+	}
 	return give(driver.cuMemAllocManaged(&found, size, flags), &found, ptr);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "tests/plugins/torch/adapter_cases.h"
 
+#include <chrono>
 #include <cstring>
 #include <malloc.h>
 #include <thread>
@@ -403,6 +404,13 @@ a_recorded_stream_delays_the_block()
 	});
 }
 
+/* Work that lasts until the calls after it have been made. */
+void
+sleep_a_while(void *)
+{
+	std::this_thread::sleep_for(std::chrono::milliseconds(200));
+}
+
 /* All default streams have one handle of each kind; which is meant depends on
  * the device. */
 const char *
@@ -421,10 +429,9 @@ recorded_default(cudaStream_t handle)
 		    c10::cuda::getStreamFromExternal(side, 1));
 		c10::DataPtr block = a.allocate(64 * MIB);
 		void *ptr = block.get();
-		/* Some milliseconds of work. */
-		for (int i = 0; i < 200; i++)
-			cudaMemcpyAsync(ptr, source, 64 * MIB,
-			    cudaMemcpyDeviceToDevice, handle);
+		cudaMemcpyAsync(
+		    ptr, source, 64 * MIB, cudaMemcpyDeviceToDevice, handle);
+		cudaLaunchHostFunc(handle, sleep_a_while, nullptr);
 		cudaSetDevice(0);
 		a.recordStream(block, of_one);
 		block = c10::DataPtr();
@@ -432,6 +439,7 @@ recorded_default(cudaStream_t handle)
 		cudaGetDevice(&device);
 		NEED(device == 0);
 		cudaSetDevice(1);
+		NEED(cudaStreamQuery(handle) == cudaErrorNotReady);
 		NEED(a.allocate(64 * MIB).get() != ptr);
 		cudaDeviceSynchronize();
 		cudaFree(source);
