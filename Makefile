@@ -318,6 +318,12 @@ wheel: python ## build a wheel of the Python package, one for all versions, into
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
+	scripts/test-run --sim -j2 --part 0.25/4/1 $(B)
+
+# `make test` makes a quarter of the steps of random programs, and tries a quarter
+# of the calls that may fail in the model's sweeps: another one after each change.
+.PHONY: test-all
+test-all: tests ## the same with all steps and cases
 	scripts/test-run --sim -j2 $(B)
 
 # Random programs and fault sweeps, which expect nothing of what stays cached:
@@ -329,32 +335,32 @@ test-hostile: ## random programs with faults, and reclaim at every allocation
 	    $$($(MAKE) -s --no-print-directory CONFIG=debug show-build) \
 	    tests/model/
 
-# 10,000,000 steps; `make test` makes 1,300,000. WEIR_TEST_SEED=random starts
+# 10,000,000 steps; `make test-all` makes 1,300,000. WEIR_TEST_SEED=random starts
 # from a new seed.
 .PHONY: test-long
 test-long: tests ## ten million steps of random programs
 	WEIR_TEST_EFFORT=8 WEIR_TEST_TIMEOUT_SCALE=40 \
 	    scripts/test-run --sim -j2 $(B) tests/model/model_
 
-# 10,080 starts; `make test` makes 63.
+# 10,080 starts; `make test-all` makes 63.
 .PHONY: test-life
 test-life: tests ## ten thousand programs that start and end in all kinds of ways
 	WEIR_TEST_EFFORT=160 \
 	    scripts/test-run --sim $(B) tests/tools/preload_life_
 
-# 17,000 starts; `make test` makes 150.
+# 17,000 starts; `make test-all` makes 150.
 .PHONY: test-faults
 test-faults: tests ## programs under the preload, with each call of the driver failing
 	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \
 	    scripts/test-run --sim $(B) tests/tools/preload_faults_
 
-# 5,000 starts; `make test` makes 900.
+# 5,000 starts; `make test-all` makes 900.
 .PHONY: test-memory
 test-memory: tests ## each subcommand of weir, with each of its allocations failing
 	WEIR_TEST_EFFORT=100 WEIR_TEST_TIMEOUT_SCALE=10 \
 	    scripts/test-run --sim $(B) tests/tools/weir/memory_
 
-# 10,000,000 events of each kind of memory; `make test` makes 100,000.
+# 10,000,000 events of each kind of memory; `make test-all` makes 100,000.
 .PHONY: test-bounded
 test-bounded: tests ## what long programs of producers and consumers hold over time
 	WEIR_TEST_EFFORT=100 WEIR_TEST_TIMEOUT_SCALE=10 \
