@@ -4,6 +4,7 @@
  * handle.
  */
 #include "allocator/allocator.h"
+#include "allocator/api/tuning.h"
 #include "allocator/cache/budget.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/lifecycle.h"
@@ -24,9 +25,6 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/capture.h"
-
-/* The most VACATED blocks that one request unmaps. */
-enum { UNMAPPED_AT_ONCE = 4 };
 
 /* ---- By the arena ------------------------------------------------------ */
 

@@ -16,6 +16,7 @@
 
 #include <weir/weir.h>
 
+#include "allocator/cache/tuning.h"
 #include "allocator/memory/sizes.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -29,14 +30,9 @@ enum {
 	 * these has 0 bytes and is unused. */
 	TCACHE_FINE = TCACHE_BINS + 1,
 	TCACHE_CLASSES = TCACHE_FINE + FINE_END / FINE_GRANULE - 1,
-	TCACHE_BATCH = 64,  /* the most blocks in a magazine */
-	TCACHE_DEPOT = 256, /* the most magazines of one class in a depot */
 };
 
-enum {
-	TCACHE_BINNED = TCACHE_BINS << 9, /* bytes of the largest class */
-	TCACHE_MAGAZINE = 1 << 20,        /* the most bytes in a magazine */
-};
+enum { TCACHE_BINNED = TCACHE_BINS << 9 }; /* bytes of the largest class */
 
 /* ---- Sums -------------------------------------------------------------- */
 

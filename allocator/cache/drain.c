@@ -6,6 +6,7 @@
 #include "allocator/cache/budget.h"
 #include "allocator/cache/own.h"
 #include "allocator/cache/stop.h"
+#include "allocator/cache/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 
@@ -51,10 +52,6 @@ cache_empty(struct cache *cache)
 
 	return empty_bins(cache) || any;
 }
-
-/* For each cache of another thread, the pools serve so many requests before all
- * are stopped again for an inspection. */
-enum { REQUESTS_A_LOOK = 64 };
 
 static bool
 empty_depot(struct stream_heap *heap, enum drain which, size_t *most)

@@ -12,6 +12,7 @@
 #include "allocator/cache/drain.h"
 #include "allocator/cache/stop.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/cache/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
@@ -19,11 +20,6 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-
-/* tcache.h, Note [Places]: claims to the place of a cache that is not used,
- * after which the cache is out of use. An exchange costs about as much as five
- * requests of the pools; fewer claims than this are reached by chance. */
-enum { CLAIMS = 64 };
 
 static _Thread_local bool ended;
 

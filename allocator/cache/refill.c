@@ -6,6 +6,7 @@
 #include "allocator/cache/budget.h"
 #include "allocator/cache/drain.h"
 #include "allocator/cache/own.h"
+#include "allocator/cache/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/pool.h"
@@ -69,8 +70,6 @@ tcache_account_free_slow(struct cache *cache, const struct block *block)
 			cache_free_block(
 			    cache->heap, *--cache->bins[n].top, class_bytes(n));
 }
-
-enum { MISSES_A_BLOCK = 4 };
 
 /* The number of extra blocks for a class: one for every MISSES_A_BLOCK
  * misses. */

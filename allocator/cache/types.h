@@ -5,12 +5,8 @@
 #define ALLOCATOR_CACHE_TYPES_H
 
 #include "allocator/cache/depot.h"
+#include "allocator/cache/tuning.h"
 #include "allocator/memory/types.h"
-
-enum {
-	TCACHE_SLOTS = 16, /* cached blocks above the bins' sizes */
-	TCACHE_WAYS = 64,  /* streams that a thread finds by one load */
-};
 
 struct cache {
 	/* For the hit paths; NOBODY and NULL close the cache to them. */

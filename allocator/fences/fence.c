@@ -31,6 +31,7 @@
 
 #include <string.h>
 
+#include "allocator/fences/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/promote.h"
@@ -38,10 +39,6 @@
 #include "streams/capture.h"
 #include "streams/event.h"
 #include "trace/served.h"
-
-/* A stream gets a fence whenever it has freed and allocated one part in
- * FENCE_SHARE of its held bytes, and at least FENCES_LEAST. */
-enum { FENCE_SHARE = 1024 };
 
 /* ---- Fences ------------------------------------------------------------- */
 

@@ -5,16 +5,9 @@
 #ifndef ALLOCATOR_FENCES_FENCE_H
 #define ALLOCATOR_FENCES_FENCE_H
 
+#include "allocator/fences/tuning.h"
 #include "allocator/memory/view.h"
 #include "allocator/policy/policy.h"
-
-/* How many streams one request polls. */
-enum { FENCES_ASKED = 64 };
-
-/* The least bytes that a stream frees and allocates between two fences of its
- * own. Of what it has freed since its latest fence no other stream can know
- * that it is complete. */
-enum { FENCES_LEAST = 1 << 20 };
 
 /* Account for bytes that a stream has freed, or allocates by a large request,
  * for fences_upkeep(). */

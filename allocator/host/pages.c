@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "allocator/host/kinds.h"
+#include "allocator/host/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -28,7 +29,6 @@
 
 enum {
 	HUGE_PAGE = 2 << 20,
-	TOUCHERS_MAX = 128,
 	NODES_MAX = 1024,
 	PREFERRED = 1, /* MPOL_PREFERRED */
 };

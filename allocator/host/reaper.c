@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "allocator/host/known.h"
+#include "allocator/host/tuning.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
@@ -48,10 +49,6 @@ struct found {
 	bool unused; /* memory is free that may go back */
 	bool grows;  /* a reserve is not complete */
 };
-
-/* A reserve of handles grows by so many bytes at a time, so that the program's
- * own requests need not wait long for the driver: some 20 ms. */
-enum { RESERVE_STEP = 64 << 20 };
 
 /* Get the next part of the arena's reserve. If that fails, the reserve is what
  * there is. */

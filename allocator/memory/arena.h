@@ -5,6 +5,7 @@
 #ifndef ALLOCATOR_MEMORY_ARENA_H
 #define ALLOCATOR_MEMORY_ARENA_H
 
+#include "allocator/memory/tuning.h"
 #include "allocator/memory/types.h"
 #include "allocator/policy/policy.h"
 
@@ -82,15 +83,6 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 	    arena_maps(heap->arena, options);
 }
 
-/*
- * From this number of streams on, the streams of an arena are a crowd. It is
- * half of TCACHE_WAYS, where two streams in five share their place in a
- * thread's tables with another one. In a crowd a request mostly comes on
- * another stream than the request before it, which would put away again what is
- * kept ready for one stream. So nothing is kept ready.
- */
-enum { STREAMS_CROWD = 32 };
-
 static inline bool
 arena_is_crowded(const struct arena *arena)
 {
@@ -147,7 +139,7 @@ size_t arena_held(const struct arena *arena);
 static inline size_t
 arena_memory_most(const struct arena *arena)
 {
-	return policy_memory_most(arena->most_live);
+	return arena->most_live + policy_memory_spare(arena->most_live);
 }
 
 /* Walk the heaps that have freed blocks; NULL: the end. They come in the order

@@ -30,10 +30,11 @@
 #include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/starts.h"
+#include "allocator/memory/tuning.h"
 #include "base/meta.h"
 #include "base/status.h"
 
-enum { BLOCKS_A_SLAB = 64, LINE = 64 };
+enum { LINE = 64 }; /* bytes of a cache line */
 
 _Static_assert(offsetof(struct block, pending) +
 	    offsetof(struct pending, uses) + sizeof(struct use *) <=

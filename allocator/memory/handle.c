@@ -13,6 +13,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/memory/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -160,7 +161,7 @@ handle_size(const struct arena *arena, const struct options *options,
 	if (arena->traits.is_page_locked)
 		most = min_size(most, HOST_HANDLE_MAX);
 	if (options->prefer == PREFER_MEMORY)
-		most = min_size(most, arena->most_live / MEMORY_SHARE);
+		most = min_size(most, policy_memory_spare(arena->most_live));
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	most = min_size(most, device_limit(arena) / HANDLES_LEAST);
 	most = min_size(most, arena->total_bytes / HANDLES_OF_DEVICE);
@@ -284,10 +285,6 @@ static _Atomic(uint64_t) peers[DEVICES_MAX][DEVICES_MAX / 64];
  * second thread that asks for an access must not find a bit that is cleared
  * later because of a failure. */
 static struct lock peers_lock = LOCK_INITIALIZER(LOCK_RANK_PEERS);
-
-/* Devices in one driver call. The bound is small because a thread's stack may
- * have 16 KiB only. */
-enum { ACCESS_MAX = 16 };
 
 static bool
 is_peer(int device, int peer)

@@ -4,6 +4,7 @@
 #include "allocator/memory/pin_time.h"
 
 #include "allocator/memory/arena.h"
+#include "allocator/memory/tuning.h"
 #include "driver/driver.h"
 
 uint64_t
@@ -54,10 +55,6 @@ pin_time_gave(struct arena *arena, uint64_t began_ns)
 	arena->stats.unpin_ns += ns;
 	pin_time_moved(arena, ns);
 }
-
-/* To unmap page-locked memory, and to map it elsewhere with access, takes 54 to
- * 75 us a MiB on an H200: docs/adr/0013. */
-enum { MOVE_US_PER_MIB = 60 };
 
 uint64_t
 pin_time_for_moves(size_t bytes)

@@ -5,15 +5,10 @@
  */
 #include "allocator/memory/places.h"
 
+#include "allocator/memory/tuning.h"
 #include "base/meta.h"
 
 enum {
-	/* Notes that are kept: some rounds of a training step, which has a few
-	 * thousand large requests. */
-	NOTES = 8192,
-	/* Layers of a model repeat each other up to some dozens of times, and
-	 * each wants a place of its own. */
-	ROUND_LEAST = 64,
 	TABLE_BITS = 12,
 	/* A request moves the hash of the recent ones by so many bits, so that
 	 * it covers the latest eight. */
@@ -34,7 +29,7 @@ struct places {
 	uint64_t recent;   /* the hash of the latest keys */
 	/* For such a hash, the index of the last note; 0: none. */
 	uint64_t latest[1 << TABLE_BITS];
-	struct note notes[NOTES];
+	struct note notes[PLACE_NOTES];
 };
 
 struct places *
@@ -56,14 +51,14 @@ places_delete(struct places *places)
 static struct note *
 note_at(struct places *places, uint64_t index)
 {
-	return &places->notes[index % NOTES];
+	return &places->notes[index % PLACE_NOTES];
 }
 
 /* Skip requests that were not seen. They are equal to any. */
 static void
 skip_unseen(struct places *places, uint64_t unseen)
 {
-	for (uint64_t i = 0; i < unseen && i < NOTES; i++)
+	for (uint64_t i = 0; i < unseen && i < PLACE_NOTES; i++)
 		*note_at(places, places->count + i) = (struct note){ 0 };
 	places->count += unseen;
 	places->repeated += unseen;
@@ -98,7 +93,7 @@ is_repeated(struct places *places, uint64_t key)
 static void
 find_round(struct places *places, uint64_t key, uint64_t latest)
 {
-	bool known = latest != 0 && places->count - latest < NOTES &&
+	bool known = latest != 0 && places->count - latest < PLACE_NOTES &&
 	    note_at(places, latest)->key == key;
 
 	places->round = known ? places->count - latest : 0;
@@ -145,7 +140,7 @@ void
 places_fill(struct places *places, struct place place, CUdeviceptr got)
 {
 	if (places == NULL || place.index == 0 ||
-	    places->count - place.index >= NOTES)
+	    places->count - place.index >= PLACE_NOTES)
 		return;
 	struct note *note = note_at(places, place.index);
 	bool first_miss = place.was != 0 && got != place.was && !note->missed;

@@ -4,10 +4,8 @@
 #ifndef ALLOCATOR_MEMORY_PROMOTE_H
 #define ALLOCATOR_MEMORY_PROMOTE_H
 
+#include "allocator/memory/tuning.h"
 #include "allocator/memory/types.h"
-
-/* Blocks that a request lists or moves at most: a fraction of a millisecond. */
-enum { BLOCKS_AT_ONCE = 256 };
 
 /* Are complete blocks of this arena moved? Only in a device's own arena, and
  * while it is not kept: requests to other arenas must get their addresses again

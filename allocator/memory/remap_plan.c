@@ -11,24 +11,10 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/spans.h"
+#include "allocator/memory/tuning.h"
 #include "allocator/memory/view.h"
 #include "base/meta.h"
 #include "base/status.h"
-
-/* A moved handle may be so many times as large as the missing bytes. */
-enum { LARGER_TIMES = 8 };
-
-/* The number of the largest runs of a pool that are searched for handles, as
- * long as new memory may be had. More would take longer and gain nothing,
- * because the largest donors are used first. */
-enum { RUNS_ASKED = 64 };
-
-/* If all free memory may be searched for handles, so many times the missing
- * bytes are searched for at first. */
-enum { ENOUGH_TIMES = 2 };
-
-/* The number of unmapped blocks up to which a row is searched through all. */
-enum { ROWS_ASKED = 64 };
 
 /* ---- The row ----------------------------------------------------------- */
 

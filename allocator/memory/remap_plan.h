@@ -7,8 +7,7 @@
 
 #include "allocator/memory/grow.h"
 #include "allocator/memory/segment.h"
-
-enum { PARTS_MAX = 16 };
+#include "allocator/memory/tuning.h"
 
 /* A part of the row to map: the front of an UNMAPPED block. */
 struct part {

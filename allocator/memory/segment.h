@@ -4,6 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_SEGMENT_H
 #define ALLOCATOR_MEMORY_SEGMENT_H
 
+#include "allocator/memory/tuning.h"
 #include "allocator/memory/types.h"
 
 /*
@@ -28,11 +29,6 @@
  * device's memory (HANDLES_OF_DEVICE); and with prefer:memory, by the bytes
  * that may be held beyond the peak of live bytes.
  */
-enum { HANDLES_OF_REQUEST = 8 };
-enum { HANDLE_USUAL = 8 << 20 };  /* bytes */
-enum { LEFT_SHARE = 64 };         /* one handle: limit left / LEFT_SHARE */
-enum { HANDLES_LEAST = 1024 };    /* as many handles fill the limit */
-enum { HANDLES_OF_DEVICE = 128 }; /* as many handles fill the device */
 
 /* Allocate a driver segment for a request and put it into the pool. If one of
  * the usual size cannot be had and `exact` is set, try one that just fits.

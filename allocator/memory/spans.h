@@ -4,6 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_SPANS_H
 #define ALLOCATOR_MEMORY_SPANS_H
 
+#include "allocator/memory/tuning.h"
 #include "allocator/memory/types.h"
 
 /* Blocks of every kind, for struct span_search. */
@@ -16,8 +17,6 @@
  * at some only, except where memory must stay: spans.c, Note [Bounded
  * searches].
  */
-enum { SPANS_ASKED = 512 };
-
 struct span_search {
 	const struct stream_heap *mine; /* the heap of the request */
 	enum pool_kind kind;            /* or SPANS_OF_ALL_KINDS */

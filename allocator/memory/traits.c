@@ -4,11 +4,9 @@
 #include "allocator/memory/traits.h"
 
 #include "allocator/memory/sizes.h"
+#include "allocator/memory/tuning.h"
 
 _Static_assert(sizeof(struct traits) <= 64, "one line of a processor's cache");
-
-/* How often decay looks at the clock for device memory. */
-enum { DEVICE_DECAY_REQUESTS = 64 };
 
 const struct traits traits_expandable = {
 	.name = "expandable",

@@ -56,6 +56,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/sizes.h"
 #include "allocator/memory/traits.h"
+#include "allocator/memory/tuning.h"
 #include "allocator/policy/policy.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -198,11 +199,7 @@ struct tally {
 	} part[PARTS];
 };
 
-/* A fence on a stream: Note [Fences]. FENCES: a host that gives work to three
- * streams may be 60 ms and 3,000 ticks ahead of the device. With 64 fences they
- * are then a millisecond apart, and most waits that cost nothing look as if
- * they cost something. */
-enum { FENCES = 256 };
+/* A fence on a stream: Note [Fences]. */
 struct fence {
 	CUevent event;
 	uint64_t at; /* the tick */
@@ -255,8 +252,7 @@ struct stream_heap {
 	struct fence fences[FENCES];
 };
 
-/* The state of decay.c. */
-enum { DECAY_STEPS = 5 };
+/* The state of request/decay.c. */
 struct decay {
 	uint64_t at_ns[DECAY_STEPS]; /* the time of each tick */
 	uint64_t tick[DECAY_STEPS];  /* 0: none yet */
@@ -426,9 +422,6 @@ struct span {
 	struct block *first;
 	struct block *last;
 };
-
-/* The number of streams whose answer a view keeps. */
-enum { VIEW_KEPT = 16 };
 
 /* The view of one request: how far it may use each stream's free memory
  * (view.h). An answer stays true, but more memory may become usable. */

@@ -57,24 +57,11 @@
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/live_stats.h"
 #include "allocator/observe/snapshot.h"
+#include "allocator/observe/tuning.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/meeting.h"
-
-enum {
-	CLIENTS = 32,
-	STACK_BYTES = 512 << 10,
-	NAP_MS = 5,
-	GREET_NAP_MS = 1,
-	REST_MS = 100, /* when the system has no more descriptors */
-	GRACE_MS = 100,
-	FLOOD_PER_S = 20,      /* requests of one watcher */
-	GLANCE_MS = 10 * 1000, /* how often silent watchers are searched for */
-	SILENCE_S = 120,
-	END_S = 5,
-	LAST_S = 8, /* for a snapshot at SIGTERM */
-};
 
 /* Descriptors, -1 where there is none. A forked child reads them, too. */
 static atomic_int wake = -1; /* an eventfd */

@@ -8,10 +8,8 @@
 #ifndef ALLOCATOR_OBSERVE_AUTO_SNAPSHOT_H
 #define ALLOCATOR_OBSERVE_AUTO_SNAPSHOT_H
 
+#include "allocator/observe/tuning.h"
 #include "allocator/options.h"
-
-/* Bytes of stack to write a snapshot on. */
-enum { AUTO_SNAPSHOT_STACK = 64 << 10 };
 
 /* Begin the snapshots that the options ask for. startup_begin() calls it, once,
  * with AUTO_SNAPSHOT_STACK bytes of stack left. */

@@ -15,12 +15,13 @@
 #include "allocator/memory/emit.h"
 #include "allocator/memory/totals.h"
 #include "allocator/observe/device_stats.h"
+#include "allocator/observe/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "trace/snapshot_write.h"
 
-enum { EVENTS_AT_ONCE = 1024, OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
+enum { OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
 
 _Static_assert((int)TRACE_ROUNDUP_CLASSES == (int)ROUNDUP_CLASSES,
     "snapshots have all classes");

@@ -259,13 +259,8 @@ uint64_t policy_moves_ns(uint64_t handles);
 uint64_t policy_pay(
     uint64_t paid_ns, uint64_t now_ns, uint64_t cost_ns, double delay_percent);
 
-/* With prefer:memory, the most bytes held before all free memory is moved
- * together. */
-enum { MEMORY_SHARE = 12 };
-static inline size_t
-policy_memory_most(size_t most_live_bytes)
-{
-	return most_live_bytes + most_live_bytes / MEMORY_SHARE;
-}
+/* With prefer:memory, the bytes that may be held beyond the peak of live bytes
+ * before all free memory is moved together. */
+size_t policy_memory_spare(size_t most_live_bytes);
 
 #endif

@@ -25,9 +25,8 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/request/reclaim.h"
+#include "allocator/request/tuning.h"
 #include "base/os.h"
-
-enum { SLOWER_MAX = 6 };
 
 static uint64_t
 decay_ns(const struct arena *arena, const struct options *options)

@@ -63,14 +63,10 @@
 #include "allocator/request/reclaim.h"
 #include "allocator/request/request.h"
 #include "allocator/request/search.h"
+#include "allocator/request/tuning.h"
 #include "allocator/request/wait.h"
 #include "base/status.h"
 #include "trace/served.h"
-
-/* After so many requests that no cache serves, all cached blocks go to the pool
- * and merge there, where the arena drains caches; otherwise the pool would stay
- * cut up around them. */
-enum { REQUESTS_A_DRAIN = 128 };
 
 static inline QUICK void
 request_init(struct request *r, struct stream_heap *heap,

@@ -9,10 +9,7 @@
 #include "allocator/memory/pool.h"
 #include "allocator/memory/promote.h"
 #include "allocator/request/decay.h"
-
-/* If several streams allocate, the streams are polled for large requests once
- * in so many requests, and whenever a request finds no memory. */
-enum { REQUESTS_A_POLL = 4 };
+#include "allocator/request/tuning.h"
 
 /* Serve a request that its own pool did not serve, or that does not begin with
  * it. `rounded` is its size class. */

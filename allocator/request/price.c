@@ -10,11 +10,9 @@
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/request/tuning.h"
 #include "allocator/request/wait.h"
 #include "base/status.h"
-
-/* The first level. */
-enum { LEVEL_NS = 15000 };
 
 /* Is a wait worth its price? */
 static bool

@@ -36,29 +36,12 @@
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
+#include "allocator/request/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 #include "trace/served.h"
-
-/* Host memory that may stay unused: one part in HOST_SPARE_SHARE of the peak of
- * requested bytes, and at least HOST_SPARE_LEAST. */
-enum {
-	HOST_SPARE_SHARE = 8,
-	HOST_SPARE_SHARE_FAST = 2, /* with prefer:speed */
-	HOST_SPARE_LEAST = 16 << 20
-};
-
-/* A poll asks ended streams until so many have not completed. A stream that
- * ends after many others is therefore noticed some polls later. */
-enum { ENDS_ASKED = 1 };
-
-/* Memory that decays goes back in portions, so that no request pays for more
- * than a few driver calls: so many rows, or, if it has come to so many bytes,
- * fewer. */
-enum { SHED_PIECES = 16 };
-static const size_t SHED_BYTES = (size_t)1 << 30;
 
 /* ---- Becoming free ----------------------------------------------------- */
 
@@ -594,10 +577,6 @@ wait_pending(struct arena *arena, bool addresses) UNCHECKED
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	return status == WEIR_OK;
 }
-
-/* How many blocks of a stream are looked at, at most, to find out how much
- * memory it holds back. */
-enum { FREED_ASKED = 1024 };
 
 /* The bytes of the latest idle blocks of a heap whose work is not done. */
 static size_t

@@ -5,9 +5,7 @@
 #define ALLOCATOR_REQUEST_RECLAIM_H
 
 #include "allocator/memory/types.h"
-
-/* How many unmet events of a stream a poll skips. */
-enum { RECLAIM_SKIPS = 64 };
+#include "allocator/request/tuning.h"
 
 /* Free the pending blocks whose uses have ended, and the memory of streams that
  * have ended and completed. True if any memory became free. `skips` is as for

@@ -11,15 +11,9 @@
 #include "allocator/memory/pool.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/search.h"
+#include "allocator/request/tuning.h"
 #include "base/status.h"
 #include "trace/served.h"
-
-/* How often a request searches again because a wait has changed blocks. */
-enum { REQUEST_TRIES = 64 };
-
-/* How many pending blocks a request looks at if it may get new memory
- * instead. */
-enum { PENDING_ASKED = 256 };
 
 size_t
 wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
