@@ -1,6 +1,6 @@
 /*
  * The numbers of this room that were chosen and can be chosen otherwise.
- * docs/adr/0009 has the experiments unless another one is named.
+ * lab/one-layout.md has the experiments unless another one is named.
  */
 #ifndef ALLOCATOR_CACHE_TUNING_H
 #define ALLOCATOR_CACHE_TUNING_H

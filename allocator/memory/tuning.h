@@ -1,6 +1,6 @@
 /*
  * The numbers of this room that were chosen and can be chosen otherwise: each
- * with its unit and its reason. docs/adr/0009 has the experiments unless
+ * with its unit and its reason. lab/one-layout.md has the experiments unless
  * another one is named.
  */
 #ifndef ALLOCATOR_MEMORY_TUNING_H

@@ -106,7 +106,7 @@
  * delay_percent, however short it is, and a budget that is nearly spent remains
  * for the requests that need it most.
  *
- * docs/adr/0009 has the experiments behind the numbers.
+ * lab/one-layout.md has the experiments behind the numbers.
  */
 #ifndef ALLOCATOR_POLICY_POLICY_H
 #define ALLOCATOR_POLICY_POLICY_H

@@ -1,6 +1,6 @@
 /*
  * All numbers that decide how much is held and which waits are made.
- * docs/adr/0009 has the experiments that set them. Times are in us.
+ * lab/one-layout.md has the experiments that set them. Times are in us.
  */
 #ifndef ALLOCATOR_POLICY_TUNING_H
 #define ALLOCATOR_POLICY_TUNING_H
