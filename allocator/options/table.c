@@ -673,7 +673,7 @@ const struct entry option_entries[] = {
 	    "an expandable segment, and taken out of it, as a whole. A "
 	    "piece is an eighth of the request that it is made for, or "
 	    "8 MiB if that is more, but no more than a 1,024th of the "
-	    "limit and a 512th of the device's memory. With 2, a "
+	    "limit and a 128th of the device's memory. With 2, a "
 	    "request fails only if it and the granules of 2 MiB that "
 	    "live blocks lie in exceed the limit, whenever that was "
 	    "set.",
