@@ -11,17 +11,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/check_gates.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
 enum { GRANULE = 512 };
 
-const struct argp argp_check = { NULL, view_parse_flag, "SNAPSHOT",
+struct choices {
+	struct view_args view;
+	struct gates gates;
+};
+
+enum { MAX_PEAK = 0x100, NO_LEAKS, NO_GROWTH };
+
+static const struct argp_option flags[] = {
+	{ "max-peak", MAX_PEAK, "SIZE", 0,
+	    "more live bytes than SIZE on one device are a fault", 0 },
+	{ "no-leaks", NO_LEAKS, NULL, 0,
+	    "what 'weir leaks' suspects is a fault", 0 },
+	{ "no-growth", NO_GROWTH, "PERCENT", OPTION_ARG_OPTIONAL,
+	    "it is a fault if the last third of the trace needs more than the "
+	    "third before, by over PERCENT (default: 5)",
+	    0 },
+	{ 0 },
+};
+
+static error_t
+parse_check_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+	struct gates *gates = &choices->gates;
+
+	switch (key) {
+	case MAX_PEAK:
+		if (!bytes_parse(value, &gates->max_peak) ||
+		    gates->max_peak == 0)
+			argp_error(state,
+			    "--max-peak: '%s' is no size, such as 20G", value);
+		return 0;
+	case NO_LEAKS:
+		gates->no_leaks = true;
+		return 0;
+	case NO_GROWTH:
+		gates->no_growth = true;
+		gates->growth_percent = GATE_GROWTH_PERCENT;
+		if (value != NULL &&
+		    !number_parse(value, 0, 1e6, &gates->growth_percent))
+			argp_error(state,
+			    "--no-growth: '%s' is no number of percent", value);
+		return 0;
+	default:
+		return view_parse_flag(key, value, state);
+	}
+}
+
+const struct argp argp_check = { flags, parse_check_flag, "SNAPSHOT",
 	"Check that a memory snapshot is consistent: blocks tile their "
 	"segments, segments do not overlap, sums are right, and the trace ends "
 	"with the blocks of the snapshot.\v"
 	"Each fault is one line, with the invariant of docs/invariants.md that "
-	"it breaks. Exit status: 0 no fault, 1 faults, 2 trouble.",
+	"it breaks. With the flags below the program's use of memory is "
+	"checked "
+	"too, for a test run: weir check --max-peak=20G --no-leaks SNAPSHOT. "
+	"Exit status: 0 no fault, 1 faults, 2 trouble.",
 	view_children, NULL, NULL };
 
 struct faults {
@@ -246,6 +298,17 @@ verify_memory(const struct snapshot *snapshot, const struct view_args *args,
 
 /* ---- Output ---------------------------------------------------------- */
 
+/* Faults of the program's use of memory have none. */
+static void
+print_address(struct table *table, const json_t *address)
+{
+	if (address == NULL)
+		table_add(table, "%s", "");
+	else
+		table_add(
+		    table, "%" PRIx64, (uint64_t)json_integer_value(address));
+}
+
 static bool
 print_faults(const struct snapshot *snapshot, const json_t *list)
 {
@@ -274,9 +337,7 @@ print_faults(const struct snapshot *snapshot, const json_t *list)
 		    json_string_value(json_object_get(one, "rule")));
 		table_add(table, "%" JSON_INTEGER_FORMAT,
 		    json_integer_value(json_object_get(one, "device")));
-		table_add(table, "%" PRIx64,
-		    (uint64_t)json_integer_value(
-			json_object_get(one, "address")));
+		print_address(table, json_object_get(one, "address"));
 		table_add(table, "%s",
 		    json_string_value(json_object_get(one, "what")));
 	}
@@ -288,6 +349,7 @@ print_faults(const struct snapshot *snapshot, const json_t *list)
 static int
 report_faults(const struct snapshot *snapshot, const struct view_args *args)
 {
+	const struct choices *choices = (const struct choices *)args;
 	struct faults faults = { .list = json_array() };
 	struct snapshot host = snapshot_host(snapshot);
 	size_t count;
@@ -299,9 +361,10 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0)
 			verify_trace(snapshot, d, &faults);
-	count = json_array_size(faults.list);
 	if (faults.failed || faults.list == NULL) {
 		complain("out of memory");
+		status = TOOL_FAILED;
+	} else if (!gates_check(snapshot, args, &choices->gates, faults.list)) {
 		status = TOOL_FAILED;
 	} else if (args->json) {
 		status = print_json(json_pack("{s:o, s:O}", "snapshot",
@@ -309,6 +372,7 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 	} else if (!print_faults(snapshot, faults.list)) {
 		status = TOOL_FAILED;
 	}
+	count = json_array_size(faults.list);
 	json_decref(faults.list);
 	return status == TOOL_DONE && count > 0 ? TOOL_FOUND : status;
 }
@@ -316,7 +380,7 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 int
 cmd_check(int argc, char **argv)
 {
-	struct view_args args = { 0 };
+	struct choices choices = { 0 };
 
-	return view_run(&argp_check, argc, argv, &args, report_faults);
+	return view_run(&argp_check, argc, argv, &choices.view, report_faults);
 }

@@ -1,11 +1,6 @@
 /*
- * weir leaks: find stacks whose blocks may pile up.
- *
- * A leak is a place in a program that allocates repeatedly and does not free.
- * A stack of a trace is suspect if three things are true: it has several live
- * blocks; it has freed less than half of its allocations; and its live blocks
- * are from several parts of the trace. The third condition exempts memory that
- * one step of a program allocates and keeps.
+ * weir leaks: print the stacks whose blocks may pile up, with evidence for and
+ * against a leak.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,13 +8,8 @@
 #include <string.h>
 
 #include "tools/weir/snapshot_callers.h"
-#include "tools/weir/snapshot_lives.h"
+#include "tools/weir/snapshot_leaks.h"
 #include "tools/weir/snapshot_view.h"
-
-enum {
-	PARTS = 8,       /* of the trace, of equally many events */
-	PARTS_LEAST = 3, /* parts with live blocks of a suspect */
-};
 
 struct choices {
 	struct view_args view;
@@ -59,100 +49,6 @@ const struct argp argp_leaks = { flags, parse_leaks_flag, "SNAPSHOT",
 	"program that leaks, so take the snapshot after some rounds of work. "
 	"Exit status: 0 no suspect, 1 suspects, 2 trouble.",
 	view_children, NULL, NULL };
-
-struct suspect {
-	uint32_t device;
-	uint32_t stack;
-	uint64_t allocs;
-	uint64_t frees;
-	uint64_t live;
-	uint64_t live_bytes;
-	uint64_t
-	    last; /* event of the latest live block, from the trace's first */
-	unsigned parts; /* a bit for each part of the trace with a live block */
-};
-
-struct suspects {
-	size_t count;
-	struct suspect *items;
-	uint64_t traced; /* allocations with a stack */
-};
-
-static void
-count_life(const struct snapshot *snapshot, const struct snapshot_trace *trace,
-    const struct life *life, struct suspect *suspect)
-{
-	uint64_t at;
-
-	suspect->allocs++;
-	if (life->requested != LIFE_NONE || life->completed != LIFE_NONE) {
-		suspect->frees++;
-		return;
-	}
-	if (life->block == LIFE_NONE)
-		return;
-	at = life->alloc - trace->first;
-	suspect->live++;
-	if (at > suspect->last)
-		suspect->last = at;
-	suspect->live_bytes += snapshot->blocks[life->block].bytes;
-	suspect->parts |= 1u << (unsigned)(at * PARTS / trace->count);
-}
-
-static int
-compare_suspects(const void *a, const void *b)
-{
-	const struct suspect *one = a;
-	const struct suspect *other = b;
-
-	if (one->live_bytes != other->live_bytes)
-		return one->live_bytes > other->live_bytes ? -1 : 1;
-	if (one->device != other->device)
-		return one->device < other->device ? -1 : 1;
-	return one->stack < other->stack ? -1 : one->stack > other->stack;
-}
-
-/* Add the suspects of a device. `by_stack` has an entry for each stack. */
-static bool
-find_of_device(const struct snapshot *snapshot, uint32_t device,
-    const struct choices *choices, struct suspects *out)
-{
-	struct suspect *by_stack =
-	    calloc(snapshot->stack_count, sizeof(*by_stack));
-	struct suspect *items = realloc(
-	    out->items, (out->count + snapshot->stack_count) * sizeof(*items));
-	struct lives lives = { 0 };
-
-	if (items != NULL)
-		out->items = items;
-	if (by_stack == NULL || items == NULL ||
-	    !lives_find(snapshot, device, &lives)) {
-		free(by_stack);
-		return false;
-	}
-	for (uint32_t i = 0; i < lives.count; i++) {
-		const struct life *life = &lives.items[i];
-
-		if (life->alloc == LIFE_NONE || life->stack == 0)
-			continue;
-		out->traced++;
-		count_life(snapshot, &snapshot->traces[device], life,
-		    &by_stack[life->stack]);
-	}
-	for (uint32_t i = 0; i < snapshot->stack_count; i++) {
-		struct suspect *suspect = &by_stack[i];
-
-		suspect->device = device;
-		suspect->stack = i;
-		if (suspect->live >= choices->least &&
-		    2 * suspect->frees < suspect->allocs &&
-		    __builtin_popcount(suspect->parts) >= PARTS_LEAST)
-			out->items[out->count++] = *suspect;
-	}
-	free(by_stack);
-	lives_drop(&lives);
-	return true;
-}
 
 /* ---- Evidence ---------------------------------------------------------- */
 
@@ -199,7 +95,7 @@ reasons_for(const struct suspect *suspect)
 	char b[VIEW_TEXT];
 
 	add_reason(list, "live blocks are from %d of %d parts of the trace",
-	    __builtin_popcount(suspect->parts), PARTS);
+	    __builtin_popcount(suspect->parts), LEAK_PARTS);
 	add_reason(list, "%s of %s were freed", count_text(suspect->frees, a),
 	    count_text(suspect->allocs, b));
 	return list;
@@ -351,13 +247,8 @@ report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 	struct suspects found = { 0 };
 	int status = TOOL_DONE;
 
-	for (uint32_t d = 0; d < snapshot->trace_count; d++)
-		if (view_has(args, d) && snapshot->traces[d].count > 0 &&
-		    !find_of_device(snapshot, d, choices, &found))
-			status = TOOL_FAILED;
-	if (found.count > 0)
-		qsort(found.items, found.count, sizeof(*found.items),
-		    compare_suspects);
+	if (!leaks_find(snapshot, args, choices->least, &found))
+		status = TOOL_FAILED;
 	if (status == TOOL_DONE && args->json)
 		status = print_json(leaks_json(snapshot, args, &found));
 	else if (status == TOOL_DONE &&
@@ -373,7 +264,7 @@ report_leaks(const struct snapshot *snapshot, const struct view_args *args)
 int
 cmd_leaks(int argc, char **argv)
 {
-	struct choices choices = { .least = 3 };
+	struct choices choices = { .least = LEAKS_LEAST };
 
 	return view_run(&argp_leaks, argc, argv, &choices.view, report_leaks);
 }

@@ -228,3 +228,128 @@ TEST(one_of_a_kind_is_singular)
 	expect_begin(result.out, "1 fault in 1 segment, 1 block and 1 event\n");
 	command_free(&result);
 }
+
+/* ---- Bounds of a program's use ------------------------------------------ */
+
+TEST(more_live_bytes_than_the_bound_are_a_fault)
+{
+	const char *path = snapshot_data("train4.pickle");
+	json_t *json = ask_json(1, "check", path, "--max-peak=70M", NULL);
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
+	EXPECT_EQ(count_faults(json, "max-peak",
+		      "74.67 MiB were live at most; the bound is 70.00 MiB"),
+	    1);
+	EXPECT_EQ(number_at(json, "faults.0.device"), 0);
+	EXPECT_NULL(json_object_get(value_at(json, "faults.0"), "address"));
+	json_decref(json);
+	json = ask_json(0, "check", path, "--max-peak=75M", NULL);
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 0);
+	json_decref(json);
+}
+
+/* Each device has the bound for itself, and --device chooses one. */
+TEST(the_bound_holds_for_each_device)
+{
+	const char *path = snapshot_data("train4.pickle");
+	json_t *json = ask_json(1, "check", path, "--max-peak=1M", NULL);
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 2);
+	json_decref(json);
+	json = ask_json(1, "check", path, "--max-peak=1M", "--device=1");
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 1);
+	EXPECT_EQ(number_at(json, "faults.0.device"), 1);
+	json_decref(json);
+}
+
+TEST(what_may_leak_is_a_fault_if_asked_for)
+{
+	struct command_result result =
+	    ask(1, "check", snapshot_data("train4.pickle"), "--no-leaks", NULL);
+
+	expect_begin(result.out, "1 fault in ");
+	EXPECT_STR_HAS(result.out,
+	    "12.50 MiB in 8 blocks allocated by remember (cache.py:7)");
+	command_free(&result);
+}
+
+/* A device's trace of blocks that are freed at once, of `n` KiB in each third.
+ */
+static const char *
+thirds(const unsigned n[3])
+{
+	static char text[2048];
+	int length = snprintf(
+	    text, sizeof(text), "{\"segments\": [], \"device_traces\": [[");
+
+	for (int i = 0; i < 12; i++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length,
+		    "%s{\"action\": \"%s\", \"addr\": %d, \"size\": %u}",
+		    i == 0 ? "" : ", ", i % 2 == 0 ? "alloc" : "free_requested",
+		    4096 << 10, n[i / 4] << 10);
+	length += snprintf(text + length, sizeof(text) - (size_t)length, "]]}");
+	return written("thirds.json", text, (size_t)length);
+}
+
+TEST(a_peak_that_rises_after_the_warm_up_is_growth)
+{
+	const char *path = thirds((unsigned[]){ 10, 100, 106 });
+	json_t *json = ask_json(1, "check", path, "--no-growth", NULL);
+
+	EXPECT_EQ(count_faults(json, "no-growth",
+		      "106.00 KiB were live at most in the last third of the "
+		      "trace, and 100.00 KiB in the third before; 5 % more"),
+	    1);
+	json_decref(json);
+	json = ask_json(0, "check", path, "--no-growth=6", NULL);
+	json_decref(json);
+}
+
+TEST(a_peak_that_rises_in_the_warm_up_is_no_growth)
+{
+	const char *path = thirds((unsigned[]){ 10, 100, 105 });
+	json_t *json = ask_json(0, "check", path, "--no-growth", NULL);
+
+	EXPECT_EQ(json_array_size(value_at(json, "faults")), 0);
+	json_decref(json);
+	path = thirds((unsigned[]){ 100, 10, 10 });
+	json = ask_json(0, "check", path, "--no-growth", NULL);
+	json_decref(json);
+}
+
+/* The command must end with status 2 and say why. */
+static void
+expect_trouble(const char *path, const char *flag, const char *why)
+{
+	struct command_result result = command_weir("check", path, flag, NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, why);
+	command_free(&result);
+}
+
+TEST(a_snapshot_without_a_trace_has_a_peak_and_no_growth)
+{
+	static const char text[] =
+	    "{\"segments\": [{\"address\": 4096, \"total_size\": 2048, "
+	    "\"blocks\": [{\"size\": 2048, \"requested_size\": 2048, "
+	    "\"state\": \"active_allocated\"}]}], \"device_traces\": []}";
+	const char *path = written("blocks.json", text, sizeof(text) - 1);
+	json_t *json = ask_json(1, "check", path, "--max-peak=1K", NULL);
+
+	EXPECT_EQ(count_faults(json, "max-peak", "2.00 KiB were live"), 1);
+	json_decref(json);
+	expect_trouble(path, "--no-growth", "device 0 has no trace");
+	expect_trouble(path, "--no-leaks", "the trace has no allocation");
+}
+
+TEST(a_wrong_bound_is_named)
+{
+	static const char *const wrong[] = { "--max-peak=much", "--max-peak=0",
+		"--max-peak=-1", "--no-growth=-3", "--no-growth=x" };
+
+	for (int i = 0; i < 5; i++)
+		expect_trouble(snapshot_data("train4.pickle"), wrong[i],
+		    strchr(wrong[i], '=') + 1);
+}

@@ -268,6 +268,7 @@ TEST(findings_are_complete_or_refused_without_memory)
 	static const struct case_line lines[] = {
 		{ { "check", "BROKEN" } },
 		{ { "check", "--json", "BROKEN" } },
+		{ { "check", "--max-peak=1M", "--no-leaks", "SNAPSHOT" } },
 		{ { "leaks", "SNAPSHOT" } },
 		{ { "leaks", "--json", "SNAPSHOT" } },
 	};

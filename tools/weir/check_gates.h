@@ -1,0 +1,29 @@
+/*
+ * Bounds that a program's memory must keep, for `weir check` in a test run.
+ */
+#ifndef TOOLS_WEIR_CHECK_GATES_H
+#define TOOLS_WEIR_CHECK_GATES_H
+
+#include <jansson.h>
+
+#include "tools/weir/snapshot_view.h"
+
+struct gates {
+	uint64_t max_peak; /* bytes; 0: no bound */
+	bool no_leaks;
+	bool no_growth;
+	double growth_percent;
+};
+
+enum { GATE_GROWTH_PERCENT = 5 }; /* if --no-growth names none */
+
+/*
+ * Hold the selected devices against the bounds. Each bound that does not hold
+ * is added to `list`, as {rule, device, what}. False, and a complaint, if one
+ * could not be looked at: without memory, or where the snapshot lacks the trace
+ * or the stacks that it needs.
+ */
+bool gates_check(const struct snapshot *snapshot, const struct view_args *args,
+    const struct gates *gates, json_t *list);
+
+#endif
