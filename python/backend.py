@@ -94,6 +94,7 @@ def info_files(tag):
         "WHEEL": "Wheel-Version: 1.0\nGenerator: weir\n"
                  f"Root-Is-Purelib: false\nTag: {tag}\n",
         "LICENSE": licence,
+        "entry_points.txt": "[pytest11]\nweir = weir.pytest_plugin\n",
     }
 
 

@@ -221,10 +221,15 @@ def test_a_wheel_is_installed_and_runs_with_no_network(tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
+    environment = dict(os.environ, PYTHONPATH=str(site))
+    # pytest finds its plug-in by itself.
+    assert "--weir-limit" in subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], env=environment,
+        cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True).stdout
     told = subprocess.run(
         [sys.executable, "-c",
          "import weir; print(weir.__file__, weir.malloc(9).size)"],
-        env=dict(os.environ, PYTHONPATH=str(site)), cwd=tmp_path, check=True,
+        env=environment, cwd=tmp_path, check=True,
         stdout=subprocess.PIPE, text=True).stdout
     assert told.split() == [str(site / "weir/__init__.py"), "9"]
     assert time.time() - start < 60
