@@ -64,20 +64,6 @@ ask_device(struct arena *arena)
 	return ask_granularity(arena);
 }
 
-/* The limit that the options ask for. */
-static size_t
-initial_limit(const struct arena *arena, const struct options *options)
-{
-	size_t limit = options->memory_limit;
-
-	if (options->memory_fraction < 1) {
-		size_t bytes = (size_t)(options->memory_fraction *
-		    (double)arena->total_bytes);
-		limit = bytes < limit ? bytes : limit;
-	}
-	return limit;
-}
-
 static enum weir_status
 arena_new(int device, const struct options *options, struct arena **out)
     HOLDS(lock)
@@ -100,7 +86,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	status = arena_set_up(arena, arena);
 	if (status != WEIR_OK)
 		goto drop_stream;
-	atomic_init(&arena->limit, initial_limit(arena, options));
+	atomic_init(&arena->limit, options_limit(options, arena->total_bytes));
 	atomic_init(&arena->host_limit, SIZE_MAX);
 	thread_end_watch();
 	*out = arena;

@@ -91,6 +91,21 @@ options_get(const struct options **out)
 	return WEIR_OK;
 }
 
+/* The limit of a device with this memory, as the options ask for it. SIZE_MAX:
+ * none. An arena begins with it; until then it is what a query answers. */
+static inline size_t
+options_limit(const struct options *options, size_t total_bytes)
+{
+	size_t limit = options->memory_limit;
+
+	if (options->memory_fraction < 1) {
+		size_t bytes =
+		    (size_t)(options->memory_fraction * (double)total_bytes);
+		limit = bytes < limit ? bytes : limit;
+	}
+	return limit;
+}
+
 /* Set options by a text, or one option; the value may have commas. `caller`
  * begins the error's text; `pytorch` says that the text is for PyTorch's
  * parser. Fails as weir_options_set(). Thread caches follow the options that

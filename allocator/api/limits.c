@@ -79,20 +79,43 @@ weir_limit_set(int device, size_t bytes)
 	return WEIR_OK;
 }
 
+/* The limit of a device and its memory. Where weir holds nothing yet, the
+ * options say the limit, and no arena is made for the question. */
+static enum weir_status
+limit_read(int device, size_t *limit, size_t *total_bytes)
+{
+	const struct options *options;
+	enum weir_status status = device_resolve(device, &device);
+
+	if (status != WEIR_OK)
+		return status;
+	struct arena *arena = arena_peek(device);
+	if (arena != NULL) {
+		*limit = atomic_load(&arena->limit);
+		*total_bytes = arena->total_bytes;
+		return WEIR_OK;
+	}
+	status = options_get(&options);
+	if (status != WEIR_OK)
+		return status;
+	CUresult code = driver_peek()->cuDeviceTotalMem(total_bytes, device);
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuDeviceTotalMem(device %d)", device);
+	*limit = options_limit(options, *total_bytes);
+	return WEIR_OK;
+}
+
 enum weir_status
 weir_limit_get(int device, size_t *bytes)
 {
 	if (os_forked())
 		return status_forked("weir_limit_get");
-	struct arena *arena;
+	size_t total;
 
 	if (bytes == NULL)
 		return status_set(WEIR_EINVAL, "weir_limit_get: bytes is NULL");
-	enum weir_status status = limit_arena(device, &arena);
-	if (status != WEIR_OK)
-		return status;
-	*bytes = atomic_load(&arena->limit);
-	return WEIR_OK;
+	return limit_read(device, bytes, &total);
 }
 
 enum weir_status
@@ -121,20 +144,17 @@ weir_fraction_get(int device, double *fraction)
 {
 	if (os_forked())
 		return status_forked("weir_fraction_get");
-	struct arena *arena;
 	size_t limit;
+	size_t total;
 
 	if (fraction == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_fraction_get: fraction is NULL");
-	enum weir_status status = limit_arena(device, &arena);
-	if (status != WEIR_OK)
-		return status;
-	limit = atomic_load(&arena->limit);
-	*fraction = limit == SIZE_MAX ?
-	    1.0 :
-	    (double)limit / (double)arena->total_bytes;
-	return WEIR_OK;
+	enum weir_status status = limit_read(device, &limit, &total);
+	if (status == WEIR_OK)
+		*fraction =
+		    limit == SIZE_MAX ? 1.0 : (double)limit / (double)total;
+	return status;
 }
 
 enum weir_status

@@ -7,6 +7,7 @@
 #include "allocator/memory/handle.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
+#include "allocator/options.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -127,6 +128,24 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 	return status;
 }
 
+/* A device that weir holds nothing of yet: the options say the limit. */
+static enum weir_status
+unused_memory(int device, size_t *free_bytes, size_t *total_bytes)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	if (status == WEIR_OK)
+		status = driver_memory(device, free_bytes, total_bytes);
+	if (status != WEIR_OK)
+		return status;
+	size_t limit = options_limit(options, *total_bytes);
+
+	*total_bytes = min_size(*total_bytes, limit);
+	*free_bytes = min_size(*free_bytes, *total_bytes);
+	return WEIR_OK;
+}
+
 enum weir_status
 weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 {
@@ -140,7 +159,7 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 		return status;
 	struct arena *arena = arena_peek(device);
 	status = arena != NULL ? arena_memory(arena, &available, &total) :
-				 driver_memory(device, &available, &total);
+				 unused_memory(device, &available, &total);
 	if (status != WEIR_OK)
 		return status;
 	if (free_bytes != NULL)

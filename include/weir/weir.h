@@ -315,7 +315,7 @@ WEIR_API enum weir_status weir_trim(
 /**
  * Free and total memory of a device, as a program should see it. Free memory is
  * the driver's free memory plus the unused memory that weir holds, within the
- * limit.
+ * limit; a limit of the options counts from the first query on.
  */
 WEIR_API enum weir_status weir_memory_info(
     int device, size_t *free_bytes, size_t *total_bytes);

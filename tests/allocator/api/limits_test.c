@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "allocator/memory/arena.h"
 #include "tests/support/device.h"
 
 TEST(there_is_no_limit_before_one_is_set)
@@ -58,6 +59,44 @@ TEST(a_fraction_is_of_the_device_s_memory)
 	EXPECT_OK(weir_fraction_set(0, 1));
 	EXPECT_OK(weir_memory_info(0, NULL, &total));
 	EXPECT_EQ(bytes, (size_t)(0.25 * (double)total));
+}
+
+/* A limit that the options set is seen before the first allocation, and no
+ * arena is made for the question. */
+TEST(a_limit_of_the_options_is_seen_from_the_first_query_on)
+{
+	size_t free_bytes = 0;
+	size_t total = 0;
+	size_t bytes = 0;
+	double fraction = 0;
+
+	conf("memory_limit_mb:64");
+	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));
+	EXPECT_EQ(total, 64 * MIB);
+	EXPECT_EQ(free_bytes, 64 * MIB);
+	EXPECT_OK(weir_limit_get(0, &bytes));
+	EXPECT_EQ(bytes, 64 * MIB);
+	EXPECT_NULL(arena_peek(0));
+	EXPECT_OK(weir_fraction_get(0, &fraction));
+	EXPECT_LE(fraction, 0.1);
+	EXPECT_NULL(arena_peek(0));
+	give(take(32 * MIB, NULL));
+	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));
+	EXPECT_EQ(total, 64 * MIB);
+	EXPECT_EQ(free_bytes, 64 * MIB);
+}
+
+TEST(a_fraction_of_the_options_is_seen_from_the_first_query_on)
+{
+	size_t whole = 0;
+	size_t free_bytes = 0;
+	size_t total = 0;
+
+	EXPECT_OK(weir_memory_info(0, NULL, &whole));
+	conf("per_process_memory_fraction:0.25");
+	EXPECT_OK(weir_memory_info(0, &free_bytes, &total));
+	EXPECT_EQ(total, (size_t)(0.25 * (double)whole));
+	EXPECT_LE(free_bytes, total);
 }
 
 TEST(a_wrong_fraction_changes_nothing)
