@@ -205,8 +205,8 @@ bench_replace(struct session *session)
 		return false;
 	make_steps(steps);
 	done = measure(session, &about);
-	about.name = "4,096 blocks";
-	about.count = REPLACE_LIVE_MAX;
+	about.name = session->quick ? "256 blocks" : "4,096 blocks";
+	about.count = session->quick ? 256 : REPLACE_LIVE_MAX;
 	done = done && measure(session, &about);
 	free(steps);
 	return done;
