@@ -32,6 +32,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
+#include "streams/order_clock.h"
 #include "streams/stream.h"
 
 /* Counts of threads inside, each on a cache line of its own. */

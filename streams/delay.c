@@ -112,14 +112,17 @@ grow_ring(struct delay *delay) HOLDS(lock)
 }
 
 static bool
-push_stall(struct delay *delay, struct stall stall)
+push_stall(struct stream *stream, struct stall stall)
 {
+	struct delay *delay = &stream->delay;
+
 	lock_enter(&lock);
 	unsigned n = atomic_load(&delay->open_count);
 	bool fits = n < DELAY_OPEN && (n < delay->capacity || grow_ring(delay));
 	if (fits) {
 		*stall_at(delay, n) = stall;
 		atomic_store(&delay->open_count, n + 1);
+		stream->on_drop = delay_drop;
 	}
 	lock_leave(&lock);
 	return fits;
@@ -140,7 +143,7 @@ delay_end(struct stream *stream, CUevent before, bool made)
 		return;
 	if (made)
 		stall.after = record_timed(stream);
-	if (stall.after != NULL && push_stall(&stream->delay, stall))
+	if (stall.after != NULL && push_stall(stream, stall))
 		atomic_store(&begun, true);
 	else
 		release_stall(stream, &stall);
@@ -253,7 +256,7 @@ delay_program_end(struct delay_wait wait, CUevent event, uint64_t tick)
 		stall.after = record_in_context(wait.stream);
 	if (stall.earlier != NULL && stall.after == NULL)
 		inherit_late(wait.stream, stall.earlier);
-	if (stall.after == NULL || !push_stall(&wait.stream->delay, stall))
+	if (stall.after == NULL || !push_stall(wait.stream, stall))
 		release_stall(wait.stream, &stall);
 	stream_put(wait.stream);
 }

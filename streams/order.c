@@ -30,14 +30,6 @@ struct record {
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ORDER);
 static struct record records[EVENTS_KNOWN] GUARDED_BY(lock);
-_Atomic(uint64_t) order_last;
-static _Atomic(uint64_t) ids;
-
-void
-order_init(struct order *order)
-{
-	*order = (struct order){ .id = 1 + atomic_fetch_add(&ids, 1) };
-}
 
 /* ---- Facts ------------------------------------------------------------- */
 

@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "driver/abi.h"
+#include "streams/order_clock.h"
 
 struct stream;
 
@@ -51,7 +52,7 @@ struct order_facts {
 };
 
 struct order {
-	uint64_t id;         /* names the stream; never used again; constant */
+	uint64_t id;         /* of order_new_id(); constant */
 	atomic_bool is_seen; /* see order_is_seen() */
 	struct order_facts facts;
 	uint64_t capture; /* the latest that it was seen in; 0: none */
@@ -59,25 +60,6 @@ struct order {
 	uint64_t front; /* found by capture_look(), since `since` */
 	uint64_t since;
 };
-
-void order_init(struct order *order);
-
-/* The latest tick that was taken. A free from now on has a later one. */
-#pragma GCC visibility push(hidden)
-extern _Atomic(uint64_t) order_last;
-#pragma GCC visibility pop
-static inline uint64_t
-order_now(void)
-{
-	return atomic_load(&order_last);
-}
-
-/* The next tick. Take it before the event it stands for is recorded. */
-static inline uint64_t
-order_tick(void)
-{
-	return 1 + atomic_fetch_add(&order_last, 1);
-}
 
 /* A stream's position: it had been given all its work so far at `tick`. */
 struct position {

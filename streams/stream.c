@@ -104,7 +104,8 @@ stream_ref(struct stream *stream)
 static void
 stream_drop(struct stream *stream)
 {
-	delay_drop(stream);
+	if (stream->on_drop != NULL)
+		stream->on_drop(stream);
 	lock_destroy(&stream->lock);
 	meta_free(stream, sizeof(*stream));
 }
@@ -243,7 +244,7 @@ stream_new(
 	stream->thread = key->thread;
 	stream->origin = origin;
 	lock_init(&stream->lock, LOCK_RANK_STREAM);
-	order_init(&stream->order);
+	stream->order.id = order_new_id();
 	atomic_init(&stream->refs, 2); /* the table's and the caller's */
 	*out = stream;
 	return WEIR_OK;

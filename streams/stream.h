@@ -70,6 +70,9 @@ struct stream {
 
 	struct order order; /* which streams it is ordered after */
 	struct delay delay; /* how late weir's waits have made it */
+	/* Called before the stream is freed; NULL: nothing is to be done. Set
+	 * by delay.c with the first wait, which may refer to other streams. */
+	void (*on_drop)(struct stream *stream);
 	/* All work up to this tick was seen to be done. 0: none was. */
 	_Atomic(uint64_t) met_at;
 	/* All work up to this time (driver_time_ns()) was seen to be done. 0:
