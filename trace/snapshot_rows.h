@@ -1,6 +1,7 @@
 /*
- * The inside of a builder, shared by its two halves: containers
- * (snapshot_build.c) and the rows that dicts become (snapshot_rows.c).
+ * The inside of a builder, shared by its parts: containers (snapshot_build.c),
+ * the rows that dicts become (snapshot_rows.c), and what is stored only once
+ * (snapshot_tables.c). Each calls those after it.
  */
 #ifndef TRACE_SNAPSHOT_ROWS_H
 #define TRACE_SNAPSHOT_ROWS_H
@@ -122,12 +123,19 @@ build_object(struct builder *builder, struct value value)
 	return &builder->objects[value.id];
 }
 
+/* Set WEIR_EHOSTMEM, and return it. */
+enum weir_status build_no_memory(void);
+
+/* ---- snapshot_tables.c -------------------------------------------------- */
+
 enum weir_status build_frame(
     struct builder *builder, struct snapshot_frame frame, uint32_t *out);
 enum weir_status build_stack(struct builder *builder, const uint32_t *frames,
     size_t count, uint32_t *out);
 enum weir_status build_pool(
     struct builder *builder, struct snapshot_pool pool, uint32_t *out);
+
+/* ---- snapshot_rows.c ---------------------------------------------------- */
 
 /*
  * Make a row from the pairs of a dict, whose keys decide its kind; *row is its
