@@ -25,6 +25,7 @@
 
 #include <stddef.h>
 
+#include "base/futex.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -150,11 +151,11 @@ lock_wait(struct lock *lock)
 	/* A thread that has slept cannot know whether other threads sleep. */
 	while (atomic_exchange_explicit(&lock->state, LOCK_AWAITED,
 		   memory_order_acquire) != LOCK_FREE)
-		os_sleep_while(&lock->state, LOCK_AWAITED);
+		futex_sleep_while(&lock->state, LOCK_AWAITED);
 }
 
 void
 lock_wake(struct lock *lock)
 {
-	os_wake_one(&lock->state);
+	futex_wake_one(&lock->state);
 }

@@ -8,11 +8,9 @@
  */
 #include "base/os.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <locale.h>
 #include <pthread.h>
 #include <sched.h>
@@ -323,27 +321,6 @@ os_format_bytes(uint64_t bytes, char *text, size_t size)
 	snprintf(text, size, "%.2f %ciB", value, units[unit]);
 	uselocale(before);
 	return text;
-}
-
-static void
-futex(atomic_uint *word, int operation, unsigned value)
-{
-	int error = errno;
-
-	syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
-	errno = error;
-}
-
-void
-os_sleep_while(atomic_uint *word, unsigned value)
-{
-	futex(word, FUTEX_WAIT_PRIVATE, value);
-}
-
-void
-os_wake_one(atomic_uint *word)
-{
-	futex(word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 bool

@@ -66,11 +66,6 @@ os_relax(void)
 #endif
 }
 
-/* Sleep while *word is `value`, until a thread calls os_wake_one(); may also
- * return without a reason. */
-void os_sleep_while(atomic_uint *word, unsigned value);
-void os_wake_one(atomic_uint *word);
-
 /* Start a thread that receives no signals, because signals are for the
  * program's own threads. False if it cannot be started. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
