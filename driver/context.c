@@ -5,24 +5,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "driver/private.h"
-
-/* One entry for each device; NULL until it is retained. Allocated before the
- * driver is published, constant afterwards; never freed. */
-static _Atomic(CUcontext) *contexts;
-
-enum weir_status
-driver_context_prepare(int count)
-{
-	contexts = meta_zalloc(sizeof(*contexts) * (size_t)count);
-	if (contexts == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		    "no host memory for the contexts of %d devices", count);
-	return WEIR_OK;
-}
+#include "driver/driver.h"
 
 /* Creating a context is a call that another thread's capture may forbid. */
 static enum weir_status
@@ -62,13 +47,14 @@ driver_context(int device, CUcontext *out)
 		return status_set(WEIR_ENODEVICE,
 		    "device %d: there are %d, numbered from 0", device,
 		    driver->device_count);
-	context = atomic_load_explicit(&contexts[device], memory_order_acquire);
+	context = atomic_load_explicit(
+	    &driver->contexts[device], memory_order_acquire);
 	if (context == NULL) {
 		status = retain(driver, device, &context);
 		if (status != WEIR_OK)
 			return status;
 		atomic_store_explicit(
-		    &contexts[device], context, memory_order_release);
+		    &driver->contexts[device], context, memory_order_release);
 	}
 	*out = context;
 	return WEIR_OK;
@@ -81,7 +67,8 @@ driver_context_peek(int device)
 
 	if (driver == NULL || device < 0 || device >= driver->device_count)
 		return NULL;
-	return atomic_load_explicit(&contexts[device], memory_order_acquire);
+	return atomic_load_explicit(
+	    &driver->contexts[device], memory_order_acquire);
 }
 
 static inline enum weir_status

@@ -26,8 +26,11 @@ struct driver {
 #define DRIVER_FIELD(name, version, required, params) CUresult(*name) params;
 	DRIVER_ENTRIES(DRIVER_FIELD)
 #undef DRIVER_FIELD
-	int version;              /* 13000 means 13.0 */
-	int device_count;         /* > 0 */
+	int version;      /* 13000 means 13.0 */
+	int device_count; /* > 0 */
+	/* The primary context of each device; NULL until it is retained. The
+	 * table is never freed. */
+	_Atomic(CUcontext) *contexts;
 	bool simulated;           /* the library exports simcuda_version() */
 	uint64_t (*now_ns)(void); /* returns its virtual time; NULL: none */
 	void *library;            /* dlopen handle; never closed */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "driver/private.h"
@@ -213,6 +214,18 @@ find_driver_entries(const struct source *source, struct driver *driver)
 }
 
 static enum weir_status
+make_contexts(struct driver *driver)
+{
+	size_t count = (size_t)driver->device_count;
+
+	driver->contexts = meta_zalloc(sizeof(*driver->contexts) * count);
+	if (driver->contexts == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "no host memory for the contexts of %zu devices", count);
+	return WEIR_OK;
+}
+
+static enum weir_status
 start_driver(struct driver *driver)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -235,7 +248,7 @@ start_driver(struct driver *driver)
 		    "the CUDA driver has no device%s%s",
 		    visible == NULL ? "" : "; CUDA_VISIBLE_DEVICES is ",
 		    visible == NULL ? "" : visible);
-	return driver_context_prepare(driver->device_count);
+	return make_contexts(driver);
 }
 
 /* POSIX allows a pointer from dlsym() to be a function; C has no cast for it.

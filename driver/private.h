@@ -10,7 +10,4 @@
  * are found, so that the text of a failing cuInit() is the driver's own. */
 void driver_text_from(const struct driver *driver);
 
-/* Allocate the table of contexts for `count` devices. WEIR_EHOSTMEM. */
-enum weir_status driver_context_prepare(int count);
-
 #endif
