@@ -123,7 +123,7 @@ bool ipc_fd_may_be_memory(int fd);
 /* Does the other end of a socket belong to this user? */
 bool ipc_peer(int socket, pid_t *pid);
 
-/* ---- owner.c, answer.c ------------------------------------------------- */
+/* ---- owner.c ----------------------------------------------------------- */
 
 struct weir_ipc_export {
 	/* Constant. */
@@ -164,6 +164,19 @@ enum weir_status owner_piece(
  * handle. */
 enum weir_status owner_piece_handle(const struct weir_ipc_export *export,
     uint64_t at, CUmemAllocationHandleType type, void *out);
+
+/* Add a new export, which has one use. */
+void owner_register(struct weir_ipc_export *export);
+
+/* Find the export of a block or event that is exported already, and count one
+ * more use of a block's. */
+struct weir_ipc_export *owner_find_used(
+    const void *ptr, const struct weir_event *event);
+
+/* Free an export that is not in the list, but not its block. */
+void owner_free(struct weir_ipc_export *export);
+
+/* ---- answer.c ---------------------------------------------------------- */
 
 /* Start the thread, at the first export; returns the nonce of the socket.
  * WEIR_ENOTSUP. */
