@@ -4,7 +4,8 @@
  *	ptx_text.c     registers, loads and stores
  *	ptx_convert.c  conversions
  *	ptx_tile.c     the kernels of tiles
- *	ptx.c          the other kernels
+ *	ptx_parts.c    parameters, indices and dimensions
+ *	ptx.c          the other kernels, and the call of each
  *
  * Every value has its own registers, which are written only once: the driver's
  * compiler decides which can be shared. %r registers have 32 bits, %l 64, %h
@@ -70,7 +71,7 @@ void ptx_access_group(struct ptx_writer *w, struct ptx_form form, bool is_load,
 struct ptx_raw ptx_convert(
     struct ptx_writer *w, const struct ptx_kernel *kernel, struct ptx_raw raw);
 
-/* ---- ptx.c -------------------------------------------------------------- */
+/* ---- ptx_parts.c -------------------------------------------------------- */
 
 /* A parameter of the kernel: as it is; as an address; or below 2^32. */
 int ptx_parameter(struct ptx_writer *w, int i);
