@@ -908,9 +908,15 @@ lint-shell: $(call deps,lint)
 	scripts/lint-shell
 
 # Who includes whom, and whose symbols whose objects need.
-lint-layers: $(lib_obj)
+linked_together := $(foreach s,lib_src sim_src cudart_src nvml_src preload_src \
+	tool_src bench_src torch_src py_src,$(if $($s),$s))
+# The objects of a list of sources, with those of tools/report where they are
+# linked.
+objects_of = $(call obj,$($(1)) $(if $(filter tool_src preload_src,$(1)),$(report_src)))
+lint-layers: $(foreach s,$(linked_together),$(call objects_of,$s))
 	$(Q)scripts/lint-layers includes $(lint_src) $(lint_hdr)
-	$(Q)scripts/lint-layers symbols $(B)/obj $(lib_obj)
+	$(Q)$(foreach s,$(linked_together),scripts/lint-layers symbols $(B)/obj \
+	    $(call objects_of,$s) &&) true
 
 lint-functions:
 	$(Q)scripts/lint-functions $(lint_src) $(lint_hdr)
