@@ -1,6 +1,6 @@
 /*
- * The table of subcommands, and two subcommands without a file of their own:
- * help and version.
+ * The table of subcommands, and those that read it or have no file of their
+ * own: help, completion and version.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +176,12 @@ cmd_help(int argc, char **argv)
 	if (command == NULL)
 		return commands_unknown(argv[1]);
 	return commands_run(command, 2, help_argv);
+}
+
+int
+cmd_completion(int argc, char **argv)
+{
+	return completion_print(commands, COMMANDS, argc, argv);
 }
 
 int

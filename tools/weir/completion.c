@@ -393,11 +393,10 @@ out_fish(const struct command *commands, size_t count)
 }
 
 int
-cmd_completion(int argc, char **argv)
+completion_print(
+    const struct command *commands, size_t count, int argc, char **argv)
 {
 	struct choices choices = { 0 };
-	size_t count;
-	const struct command *commands = commands_table(&count);
 
 	argp_parse(&argp_completion, argc, argv, 0, NULL, &choices);
 	if (strcmp(choices.shell, "bash") == 0)

@@ -14,7 +14,7 @@
 #include "base/meta.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/progress.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/tool.h"
 
 enum {
 	CHUNK = 1 << 16,
@@ -32,6 +32,15 @@ struct budget
 file_text_budget(void)
 {
 	return (struct budget){ .most = read_memory(), .before = meta_bytes() };
+}
+
+uint64_t
+read_memory(void)
+{
+	const char *text = getenv("WEIR_READ_MEMORY");
+	uint64_t bytes;
+
+	return text != NULL && bytes_parse(text, &bytes) ? bytes : 0;
 }
 
 static uint64_t

@@ -27,6 +27,9 @@ const char *xz_failure(lzma_ret code);
 /* A code of zlib in words, for a gzip file that cannot be read further. */
 const char *gzip_failure(int code);
 
+/* Bytes of memory that --read-memory allows readers; 0 without that flag. */
+uint64_t read_memory(void);
+
 /* The memory that the user allows for reading a file. */
 struct budget file_text_budget(void);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "tools/weir/progress.h"
+#include "tools/weir/snapshot_form.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_moment.h"
 #include "tools/weir/snapshot_out.h"

@@ -7,23 +7,7 @@
 
 #include <stdio.h>
 
-#include "trace/snapshot_model.h"
-#include "trace/source.h"
-
-/*
- * Read a snapshot that is not compressed.
- *
- * @return WEIR_OK; WEIR_EINVAL with a text that names the kind of the file if
- *         it is no snapshot, or the place of a fault; WEIR_EHOSTMEM; or the
- *         status of the source
- */
-enum weir_status snapshot_read(struct source *source, struct snapshot **out);
-
-/* True if a snapshot may begin with this byte, and no other text does. */
-bool snapshot_begins(unsigned char byte);
-
-/* Bytes of memory that --read-memory allows readers; 0 without that flag. */
-uint64_t read_memory(void);
+#include "tools/weir/snapshot_form.h"
 
 /*
  * Read a snapshot; "-" is stdin. The caller frees it with snapshot_free(). Long

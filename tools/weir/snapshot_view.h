@@ -11,7 +11,7 @@
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
 
-/* ---- Flags ----------------------------------------------------------- */
+/* ---- Flags: view_args.c ---------------------------------------------- */
 
 enum { VIEW_ALL_DEVICES = -1 };
 
@@ -66,7 +66,7 @@ void view_complain_of_device(
 unsigned long view_count(
     const char *flag, const char *value, const struct argp_state *state);
 
-/* ---- Sums ------------------------------------------------------------ */
+/* ---- Sums: snapshot_view.c ------------------------------------------- */
 
 /* Sums over some segments, in bytes. */
 struct sums {

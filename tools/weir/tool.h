@@ -40,7 +40,7 @@ struct command {
 	const struct argp *parser; /* NULL: no flags */
 };
 
-/* All subcommands, in help's order. `weir completion` walks the table too. */
+/* All subcommands, in help's order. */
 const struct command *commands_table(size_t *count);
 
 /* The subcommand of this name, or NULL. */
@@ -57,6 +57,9 @@ int commands_unknown(const char *name);
 void commands_list(FILE *out);
 
 int cmd_help(int argc, char **argv);
+/* The subcommand completion, for these subcommands. */
+int completion_print(
+    const struct command *commands, size_t count, int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 /* X(name): the subcommands that have a file and flags of their own. */

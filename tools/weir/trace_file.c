@@ -20,7 +20,7 @@
 #include "base/utf8.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/progress.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/snapshot_form.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"

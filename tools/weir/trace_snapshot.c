@@ -13,7 +13,7 @@
 #include "base/meta.h"
 #include "base/status.h"
 #include "tools/weir/progress.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/snapshot_form.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
 #include "trace/source.h"
