@@ -16,7 +16,7 @@
 
 #include "allocator/allocator.h"
 #include "base/log.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
 
 enum { DEVICES = 64 };
 

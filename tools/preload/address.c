@@ -8,7 +8,8 @@
 #include "allocator/allocator.h"
 #include "base/meta.h"
 #include "driver/driver.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
+#include "tools/preload/opened.h"
 
 /* The rest of the size class does not belong to the allocation. */
 enum memory_owner
@@ -47,7 +48,7 @@ find_anywhere(CUdeviceptr ptr, struct place *out)
 {
 	enum memory_owner owner = address_find(ptr, out);
 
-	return owner == OTHERS && ipc_find_opened(ptr, out) ? LIVE : owner;
+	return owner == OTHERS && opened_find(ptr, out) ? LIVE : owner;
 }
 
 /* The driver is asked in any case, because it refuses the call without a

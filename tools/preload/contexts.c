@@ -11,7 +11,6 @@
 
 #include <weir/stream.h>
 
-#include "allocator/allocator.h"
 #include "base/log.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
@@ -30,6 +29,9 @@ struct guest {
 	atomic_int device;
 };
 
+/* The linker takes that of ends.c instead. */
+const struct contexts_calls contexts_calls __attribute__((weak)) = { 0 };
+
 static struct guest guests[GUESTS];
 static atomic_int n_guests;
 
@@ -41,7 +43,7 @@ contexts_primary(int device, CUcontext context)
 	if (atomic_exchange(&primaries[device], context) != NULL)
 		return;
 	atomic_fetch_add(&n_primaries, 1);
-	access_primary_begins(device);
+	contexts_calls.primary_began(device);
 }
 
 CUcontext
@@ -204,7 +206,7 @@ static CUresult
 context_destroyed(CUcontext context, CUresult code)
 {
 	if (code == CUDA_SUCCESS) {
-		lifetime_context_ended(context);
+		contexts_calls.context_ended(context);
 		forget_guest(context);
 		gate_handles_changed();
 	}
@@ -290,21 +292,16 @@ static _Atomic(CUcontext) doubtful[DEVICES];
 static void
 primary_ended(CUdevice device, CUcontext context)
 {
-	lifetime_context_ended(context);
+	contexts_calls.context_ended(context);
 	forget_primary(device);
 	if (device >= 0 && device < DEVICES)
 		atomic_store(&doubtful[device], NULL);
-	access_device_ends(device);
-	memory_device_ends(device);
+	contexts_calls.memory_gone(device);
 	gate_handles_changed();
 	if (!gate_started())
 		return;
 	gate_enter_weir();
-	report_device_ends(device);
-	sites_device_ends(device);
-	mempool_device_ends(device);
-	address_device_ends(device);
-	allocator_forget_device(device);
+	contexts_calls.device_ended(device);
 	gate_leave_weir();
 }
 
@@ -361,7 +358,7 @@ cuDevicePrimaryCtxReset_v2(CUdevice device)
 }
 
 /* The last release ends the context, because weir holds no reference that would
- * keep it (see real_for_weir()). */
+ * keep it (see for_weir.c). */
 static CUresult
 primary_released(CUdevice device, CUcontext before, CUresult code)
 {

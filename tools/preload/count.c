@@ -26,7 +26,7 @@ typedef CUresult any_entry(word, word, word, word, word, word);
 struct counted {
 	any_entry *real;
 	bool question;
-	bool tells; /* calls change the numbers that report.c publishes */
+	bool tells; /* calls change the numbers that counters.c publishes */
 };
 
 static PRELOAD_THREAD uint64_t calls_of_thread;

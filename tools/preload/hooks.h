@@ -372,10 +372,9 @@ struct hook {
 	const char *base; /* name that cuGetProcAddress() knows */
 	int version;
 	enum hook_streams streams;
-	void *function;
 };
 
-/* Indexed by enum hook_id. */
+/* Indexed by enum hook_id, as the hooks' addresses in lookups.c are. */
 extern const struct hook hooks[HOOK_COUNT];
 
 /* The hook with an exported name; NULL if there is none. */

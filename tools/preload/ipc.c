@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "ipc/record.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/opened.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -94,18 +94,6 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 
 /* ---- Opening ----------------------------------------------------------- */
 
-/* A part of another process's memory that is open here. */
-struct opened {
-	struct opened *next;
-	CUdeviceptr ptr;
-	size_t size;
-	CUdeviceptr base; /* address of the driver's allocation */
-	unsigned times;
-};
-
-static struct opened *all; /* guarded by the lock */
-static atomic_uint n_opened;
-
 static bool
 read_record(const struct ipc_ticket *ticket, struct ipc_record *out)
 {
@@ -118,38 +106,6 @@ read_record(const struct ipc_ticket *ticket, struct ipc_record *out)
 		    "cuIpcOpenMemHandle: memory of process %d: %s",
 		    (int)ticket->pid, fault);
 	return fault == NULL;
-}
-
-/* The caller holds the lock. */
-static struct opened **
-opened_place_of(CUdeviceptr ptr)
-{
-	struct opened **at = &all;
-
-	while (*at != NULL && (*at)->ptr != ptr)
-		at = &(*at)->next;
-	return at;
-}
-
-/* Takes ownership of `fresh`. */
-static void
-remember_opened(struct opened *fresh)
-{
-	struct opened *known;
-
-	pthread_mutex_lock(&lock);
-	known = *opened_place_of(fresh->ptr);
-	if (known != NULL) {
-		known->times++;
-	} else {
-		fresh->times = 1;
-		fresh->next = all;
-		all = fresh;
-		atomic_fetch_add(&n_opened, 1);
-	}
-	pthread_mutex_unlock(&lock);
-	if (known != NULL)
-		meta_free(fresh, sizeof(*fresh));
 }
 
 /* Does the part lie within the allocation that the driver has opened? */
@@ -197,7 +153,7 @@ open_block_part(opener *open, const struct ipc_ticket *ticket, unsigned flags,
 	opened->ptr = opened->base + part.offset;
 	opened->size = part.size;
 	*out = opened->ptr;
-	remember_opened(opened);
+	opened_remember(opened);
 	return CUDA_SUCCESS;
 
 drop_opened:
@@ -233,61 +189,11 @@ cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 	    REAL(cuIpcOpenMemHandle_v2), out, &handle, flags);
 }
 
-static bool
-any_opened(void)
-{
-	return atomic_load_explicit(&n_opened, memory_order_relaxed) > 0 &&
-	    gate_admits();
-}
-
-/* Forget an opened part and return the driver's address of it. A part is closed
- * once. */
-static CUdeviceptr
-forget_opened(CUdeviceptr ptr)
-{
-	CUdeviceptr base = ptr;
-	struct opened *gone = NULL;
-	struct opened **at;
-
-	pthread_mutex_lock(&lock);
-	at = opened_place_of(ptr);
-	if (*at != NULL)
-		base = (*at)->base;
-	if (*at != NULL && --(*at)->times == 0) {
-		gone = *at;
-		*at = gone->next;
-		atomic_fetch_sub(&n_opened, 1);
-	}
-	pthread_mutex_unlock(&lock);
-	if (gone != NULL)
-		meta_free(gone, sizeof(*gone));
-	return base;
-}
-
 CUresult
 cuIpcCloseMemHandle(CUdeviceptr ptr)
 {
 	report_call(HOOK_cuIpcCloseMemHandle);
-	if (any_opened())
-		ptr = forget_opened(ptr);
+	if (opened_any())
+		ptr = opened_forget(ptr);
 	return REAL(cuIpcCloseMemHandle)(ptr);
-}
-
-bool
-ipc_find_opened(CUdeviceptr ptr, struct place *out)
-{
-	struct opened *o;
-
-	if (!any_opened())
-		return false;
-	pthread_mutex_lock(&lock);
-	o = all;
-	while (o != NULL && ptr - o->ptr >= o->size)
-		o = o->next;
-	if (o != NULL)
-		*out = (struct place){
-			.base = o->ptr, .size = o->size, .device = -1
-		};
-	pthread_mutex_unlock(&lock);
-	return o != NULL;
 }

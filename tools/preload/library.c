@@ -26,7 +26,7 @@ struct library {
 static bool
 find_call(const char *name, void *out)
 {
-	void *found = dlsym(RTLD_DEFAULT, name);
+	void *found = real_dlsym()(RTLD_DEFAULT, name);
 
 	memcpy(out, &found, sizeof(found));
 	return found != NULL;

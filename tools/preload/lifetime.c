@@ -13,7 +13,7 @@
 
 #include "base/os.h"
 #include "streams/capture.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
 
 /* ---- Captures ---------------------------------------------------------- */
 

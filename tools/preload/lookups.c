@@ -13,38 +13,11 @@
 #include "streams/capture.h"
 #include "tools/preload/preload.h"
 
-const struct hook hooks[HOOK_COUNT] = {
-#define HOOK_ROW(name, base, version, streams, params)                         \
-	{ #name, base, version, streams, (void *)name },
-	HOOKS(HOOK_ROW)
-#undef HOOK_ROW
+static void *const functions[HOOK_COUNT] = {
+#define HOOK_FUNCTION(name, base, version, streams, params) (void *)name,
+	HOOKS(HOOK_FUNCTION)
+#undef HOOK_FUNCTION
 };
-
-const struct hook *
-hook_exported(const char *name)
-{
-	for (size_t i = 0; i < HOOK_COUNT; i++)
-		if (strcmp(hooks[i].name, name) == 0)
-			return &hooks[i];
-	return NULL;
-}
-
-const struct hook *
-hook_queried(const char *base, int version, bool per_thread)
-{
-	enum hook_streams other = per_thread ? HOOK_LEGACY : HOOK_PER_THREAD;
-	const struct hook *best = NULL;
-
-	for (size_t i = 0; i < HOOK_COUNT; i++) {
-		const struct hook *hook = &hooks[i];
-
-		if (hook->version <= version && hook->streams != other &&
-		    (best == NULL || hook->version > best->version) &&
-		    strcmp(hook->base, base) == 0)
-			best = hook;
-	}
-	return best;
-}
 
 static enum hook_id
 id_of(const struct hook *hook)
@@ -108,7 +81,7 @@ answer_for(const struct hook *hook, void *found)
 {
 	/* Do not replace another library's function of this name. */
 	if (found != NULL && found == real_of(id_of(hook)))
-		found = hook->function;
+		found = functions[id_of(hook)];
 	return answer_with(found);
 }
 
@@ -220,7 +193,7 @@ hook_or_found(const char *symbol, int version, uint64_t flags, void *found)
 		note_unknown(symbol);
 		return found;
 	}
-	return hook->function;
+	return functions[id_of(hook)];
 }
 
 CUresult

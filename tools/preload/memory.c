@@ -28,7 +28,7 @@
 
 #include "allocator/allocator.h"
 #include "streams/capture.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
 
 enum { DEVICES = 64 };
 

@@ -32,7 +32,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "streams/capture.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
 
 /* One pool; the counters are in bytes. */
 struct mempool {

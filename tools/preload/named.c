@@ -10,7 +10,7 @@
  *     fail as the driver fails for memory that is not there.
  *   - The program has mapped none of weir's memory, so a call about a mapping
  *     never finds one there.
- *   - An answer with an extent is the allocation's: address.c, ipc.c.
+ *   - An answer with an extent is the allocation's: address.c, opened.c.
  *
  * Calls that queue work on memory (copies, fills, launches, graph nodes) are
  * not checked: docs/preload.md, Limits. The driver itself refuses calls about

@@ -17,7 +17,7 @@
  * A default stream belongs to the current context, which only the driver knows,
  * so the driver is asked each time. Any other stream belongs to one context,
  * and the driver is not asked. The driver might say that the program is ending,
- * so gate.c stores no answers once the program ends.
+ * so inside.c stores no answers once the program ends.
  */
 #include <weir/stream.h>
 

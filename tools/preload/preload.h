@@ -9,7 +9,10 @@
  *
  *	stub.c      dlsym as the program calls it: forward the call, or answer
  *	lookups.c   which lookups return a hook
+ *	hook_names.c  the names of entries that have hooks
  *	real.c      the real dlsym and the real driver
+ *	for_weir.c  the driver as weir gets it
+ *	inside.c    whether weir takes part, and whether a call comes from it
  *	gate.c      whether weir may serve this call, and for which device
  *	memory.c    device-scope memory, and the amount of free memory
  *	ordered.c   stream-ordered memory
@@ -19,12 +22,15 @@
  *	address.c   questions about pointers
  *	named.c     other calls that name memory by its address
  *	ipc.c       memory that other processes may open
+ *	opened.c    memory of other processes that is open here
  *	lifetime.c  streams and captures that begin and end
  *	events.c    the order that the program makes between streams
  *	contexts.c  contexts, their work and their end
+ *	ends.c      what the other parts do when a context begins or ends
  *	count.c     the driver calls that weir itself makes
  *	watch.c     copies to the host, and the waits for them
- *	report.c    the counts, reported at exit; tools/report writes them
+ *	report.c    the report at exit; tools/report writes it
+ *	counters.c  the counts that it has
  *	tally.c     their counters, kept by thread
  *	races.c     blocks that streams use in no order
  *	launches.c  kernels, copies and fills, for races.c
@@ -109,10 +115,6 @@ struct real {
 /* The table of these entries; NULL if the driver is not loaded or lacks one. */
 const struct real *real_driver(void);
 
-/* For driver_set_finder(): real_find(), but with entries that keep weir from
- * holding primary contexts which the program has released. */
-void *real_for_weir(const char *symbol);
-
 /* ---- lookups.c --------------------------------------------------------- */
 
 /* The answer to a query: forward the query to `jump` unchanged or, if that is
@@ -126,7 +128,7 @@ struct lookup_answer lookup_dlsym(void *handle, const char *name);
 struct lookup_answer lookup_dlvsym(
     void *handle, const char *name, const char *version);
 
-/* ---- gate.c: may weir serve this call? --------------------------------- */
+/* ---- inside.c: does weir take part? ------------------------------------ */
 
 /* False for good with WEIR_DISABLE=1 or under a memory checker. Then every
  * query and call gets the driver's own answer. */
@@ -151,36 +153,23 @@ enum gate_free gate_free_mode(void);
  * start, be in a forked child, or have caused the call itself. */
 bool gate_admits(void);
 
+/* The driver's table if gate_admits(), else NULL. */
+const struct real *gate_driver(void);
+
+/* Start weir if that has not been tried; false if it has failed. The program
+ * has initialised the driver, or there would be no current context. */
+bool gate_start(void);
+
 /* May the program hold memory of weir? True if weir has been started, by a call
  * that it served or by the program's direct calls, unless this is a forked
  * child or the call comes from within weir. */
 bool gate_started(void);
 
-/*
- * Does weir serve requests for the current context? True if it is the primary
- * context of `device`. Starts weir at the first such call. If false, the
- * request goes to the driver, which also reports errors in it.
- */
-bool gate_context(int *device);
-
-/*
- * gate_context() for the context of a stream. *stream is an explicit handle: 0
- * becomes the per-thread default stream if `per_thread`, else the legacy
- * default stream.
- */
-bool gate_stream(
-    CUstream handle, bool per_thread, int *device, weir_stream *stream);
-
-/* Would work or an allocation on the stream become part of a graph? True also
- * if the driver cannot say. */
-bool gate_capturing(weir_stream stream);
-
-/* Ask the driver whether the stream is being captured; its code if it cannot
- * say. */
-CUresult gate_ask_capturing(weir_stream stream, bool *capturing);
-
 /* Contexts or streams may have ended: drop stored answers about handles. */
 void gate_handles_changed(void);
+
+/* Counts these calls. A stored answer is right while the count is unchanged. */
+extern atomic_uint gate_handles_ended;
 
 /*
  * Counts the changes after which requests may be answered differently: ended
@@ -221,6 +210,31 @@ gate_leave_weir(void)
 		tsan_heed();
 	gate_in_weir--;
 }
+
+/* ---- gate.c: may weir serve this call? --------------------------------- */
+
+/*
+ * Does weir serve requests for the current context? True if it is the primary
+ * context of `device`. Starts weir at the first such call. If false, the
+ * request goes to the driver, which also reports errors in it.
+ */
+bool gate_context(int *device);
+
+/*
+ * gate_context() for the context of a stream. *stream is an explicit handle: 0
+ * becomes the per-thread default stream if `per_thread`, else the legacy
+ * default stream.
+ */
+bool gate_stream(
+    CUstream handle, bool per_thread, int *device, weir_stream *stream);
+
+/* Would work or an allocation on the stream become part of a graph? True also
+ * if the driver cannot say. */
+bool gate_capturing(weir_stream stream);
+
+/* Ask the driver whether the stream is being captured; its code if it cannot
+ * say. */
+CUresult gate_ask_capturing(weir_stream stream, bool *capturing);
 
 /* The driver's code for weir's last failure on this thread; `status` is its
  * status. */
@@ -264,9 +278,6 @@ enum memory_owner memory_hold(CUdeviceptr ptr, struct held *held);
 CUresult memory_let_go(const struct held *held, enum weir_status status);
 void memory_keep(const struct held *held);
 
-/* The memory of a device is gone. */
-void memory_device_ends(int device);
-
 /* Called before there is work that the legacy default stream does not order. */
 void memory_other_stream(void);
 
@@ -275,10 +286,6 @@ void memory_other_stream(void);
 /* Let device `user` use all memory of weir on `device`, present and future.
  * False if it cannot access that memory. */
 bool access_grant(int device, int user);
-
-/* The primary context of a device has begun; has ended. */
-void access_primary_begins(int device);
-void access_device_ends(int device);
 
 /* ---- address.c --------------------------------------------------------- */
 
@@ -307,13 +314,6 @@ address_forget(CUdeviceptr base)
 		address_forget_identity(base);
 }
 
-void address_device_ends(int device);
-
-/* ---- ipc.c ------------------------------------------------------------- */
-
-/* Find memory of another process's weir that is open here. */
-bool ipc_find_opened(CUdeviceptr ptr, struct place *out);
-
 /* ---- retry.c ----------------------------------------------------------- */
 
 /* Should a request for the current context that failed with `code` be tried
@@ -329,6 +329,21 @@ void contexts_primary(int device, CUcontext context);
  * say whether the context ended at its release, the driver is asked again. An
  * error means that it still does not say. */
 CUresult contexts_settle(CUdevice device);
+
+/*
+ * What the other parts do when a context begins or ends. ends.c fills it in,
+ * which lies above them; contexts.c has an empty one, which is weak.
+ */
+struct contexts_calls {
+	void (*primary_began)(int device);
+	/* The context has ended, and so have its captures. */
+	void (*context_ended)(CUcontext context);
+	/* The memory of a device is gone, with its primary context. */
+	void (*memory_gone)(int device);
+	/* Called after that if weir has started, within gate_enter_weir(). */
+	void (*device_ended)(int device);
+};
+extern const struct contexts_calls contexts_calls;
 
 /* The primary context of a device, or NULL; and the device whose primary
  * context this is, or -1. */
@@ -348,11 +363,6 @@ void contexts_use(CUdeviceptr ptr, int device);
 /* Wait for all work that may use memory of the device. False if weir cannot
  * wait for all of it, as in a capture. */
 bool contexts_wait(int device);
-
-/* ---- lifetime.c -------------------------------------------------------- */
-
-/* The context has ended, and so have its captures. */
-void lifetime_context_ended(CUcontext context);
 
 /* ---- mempool.c: memory pools -------------------------------------------- */
 
@@ -402,8 +412,6 @@ void mempool_put_back(struct mempool_block *block);
 /* The driver's handle of the pool that a live block of weir belongs to. */
 CUmemoryPool mempool_handle_of(CUdeviceptr ptr, int device);
 CUmemoryPool mempool_default_handle(int device);
-
-void mempool_device_ends(int device);
 
 /* ---- count.c: driver calls of weir ------------------------------------- */
 
@@ -503,8 +511,6 @@ struct site_block *sites_take(CUdeviceptr ptr);
 void sites_freed(struct site_block *block);
 void sites_put_back(struct site_block *block);
 
-void sites_device_ends(int device);
-
 /* Copies of the records: blocks that were never freed, and the stacks that held
  * most at the peak, as many as the report shows. NULL if no report needs them,
  * or without memory. The caller frees the copy. */
@@ -516,15 +522,17 @@ struct site_list *sites_top(void);
 void sites_describe(
     uint32_t stack, void (*tell)(void *user, const char *line), void *user);
 
-/* ---- report.c ---------------------------------------------------------- */
+/* ---- counters.c -------------------------------------------------------- */
 
 enum report_answer { REPORT_UNREAD, REPORT_NONE, REPORT_WANTED };
 extern _Atomic(enum report_answer) report_answer;
 bool report_read(void);
+/* Where the report is written, if it is wanted. */
+const char *report_destination(void);
 void report_count_call(enum hook_id id);
 void report_count_served(enum hook_id id);
 void report_count_failed(void);
-void report_count_allocated(const struct request *request, CUdeviceptr ptr);
+void report_count_allocated(const struct request *request);
 void report_count_freed(int device, size_t bytes);
 
 /* The slot of a device's stream in the report; and all three counts in one
@@ -574,8 +582,10 @@ report_served(enum hook_id id, CUresult code)
 static inline void
 report_allocated(const struct request *request, CUdeviceptr ptr)
 {
-	if (report_wanted())
-		report_count_allocated(request, ptr);
+	if (!report_wanted())
+		return;
+	report_count_allocated(request);
+	sites_allocated(ptr, request->device, request->bytes);
 }
 
 static inline void
@@ -585,8 +595,7 @@ report_freed(int device, size_t bytes)
 		report_count_freed(device, bytes);
 }
 
-/* Called before the allocator forgets a device, to store its counts and the
- * program's memory there. */
-void report_device_ends(int device);
+/* Copy weir's numbers to the ledger, which outlives the process. */
+void report_publish(void);
 
 #endif

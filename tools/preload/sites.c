@@ -16,7 +16,8 @@
 
 #include "base/log.h"
 #include "base/meta.h"
-#include "tools/preload/preload.h"
+#include "tools/preload/ends.h"
+
 #include "tools/report/report.h"
 #include "trace/stack.h"
 

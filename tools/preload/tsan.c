@@ -30,7 +30,7 @@ static char order;
 static bool
 find_call(const char *name, void *out)
 {
-	void *found = dlsym(RTLD_DEFAULT, name);
+	void *found = real_dlsym()(RTLD_DEFAULT, name);
 
 	memcpy(out, &found, sizeof(found));
 	return found != NULL;

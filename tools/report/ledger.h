@@ -38,7 +38,7 @@
 enum {
 	LEDGER_SLOTS = 1024,
 	LEDGER_DEVICES = 64,   /* the last one counts all further devices */
-	LEDGER_PAGE = 2 << 20, /* report.c, Note [Without caching] */
+	LEDGER_PAGE = 2 << 20, /* counters.c, Note [Without caching] */
 };
 
 typedef _Atomic int64_t ledger_count;
@@ -48,7 +48,7 @@ typedef _Atomic(uint8_t) ledger_flag;
 /* Bytes that have a peak. */
 enum ledger_peak {
 	LEDGER_LIVE,     /* requested bytes */
-	LEDGER_UNCACHED, /* report.c, Note [Without caching] */
+	LEDGER_UNCACHED, /* counters.c, Note [Without caching] */
 	LEDGER_PEAKS
 };
 

@@ -1,0 +1,30 @@
+/*
+ * What the parts do when a context begins or ends, in order.
+ */
+#include "tools/preload/ends.h"
+
+#include "allocator/allocator.h"
+
+static void
+memory_gone(int device)
+{
+	access_device_ends(device);
+	memory_device_ends(device);
+}
+
+static void
+device_ended(int device)
+{
+	report_device_ends(device);
+	sites_device_ends(device);
+	mempool_device_ends(device);
+	address_device_ends(device);
+	allocator_forget_device(device);
+}
+
+const struct contexts_calls contexts_calls = {
+	.primary_began = access_primary_begins,
+	.context_ended = lifetime_context_ended,
+	.memory_gone = memory_gone,
+	.device_ended = device_ended,
+};
