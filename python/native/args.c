@@ -122,6 +122,14 @@ stream_of_protocol(PyObject *object, weir_stream *out)
 	return 1;
 }
 
+PyObject *arg_stream_type;
+
+bool
+arg_is_stream(PyObject *object)
+{
+	return Py_TYPE(object) == (PyTypeObject *)arg_stream_type;
+}
+
 char arg_stream_current;
 
 int
@@ -133,7 +141,7 @@ arg_stream(PyObject *object, void *out)
 		*stream = ARG_STREAM_CURRENT;
 		return 1;
 	}
-	if (stream_is(object)) {
+	if (arg_is_stream(object)) {
 		*stream = ((struct stream *)object)->handle;
 		return 1;
 	}
@@ -198,4 +206,24 @@ arg_only_device(PyObject *args, PyObject *kwargs, int *device)
 	*device = WEIR_DEVICE_CURRENT;
 	return PyArg_ParseTupleAndKeywords(
 	    args, kwargs, "|O&", names, arg_device, device);
+}
+
+PyObject *arg_pool_type;
+
+int
+arg_pool(PyObject *object, void *out)
+{
+	struct weir_pool **pool = out;
+
+	if (object == Py_None) {
+		*pool = NULL;
+		return 1;
+	}
+	if (Py_TYPE(object) != (PyTypeObject *)arg_pool_type) {
+		PyErr_Format(PyExc_TypeError,
+		    "pool is a weir.Pool or None, not %R", object);
+		return 0;
+	}
+	*pool = ((struct pool *)object)->pool;
+	return 1;
 }

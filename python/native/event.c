@@ -129,7 +129,7 @@ event_recorded(weir_stream stream, int device)
 	if (event == NULL)
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = stream_record(self_event(event), stream, device);
+	status = visit_record(self_event(event), stream, device);
 	NATIVE_TAKE_GIL;
 	if (status == WEIR_OK)
 		return event;
@@ -153,10 +153,10 @@ event_record(PyObject *self, PyObject *args, PyObject *kwargs)
 
 	if (!PyArg_ParseTupleAndKeywords(
 		args, kwargs, "|O:record", names, &named) ||
-	    !stream_arg(named, &stream))
+	    !visit_stream(named, &stream))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = stream_record(self_event(self), stream.handle, stream.device);
+	status = visit_record(self_event(self), stream.handle, stream.device);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -177,10 +177,10 @@ event_wait(PyObject *self, PyObject *args, PyObject *kwargs)
 
 	if (!PyArg_ParseTupleAndKeywords(
 		args, kwargs, "|O:wait", names, &named) ||
-	    !stream_arg(named, &stream))
+	    !visit_stream(named, &stream))
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = stream_wait(stream.handle, stream.device, self_event(self));
+	status = visit_wait(stream.handle, stream.device, self_event(self));
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -268,7 +268,7 @@ static PyMethodDef methods[] = {
 	{ "query", event_query, METH_NOARGS, query_doc },
 	{ "synchronize", event_synchronize, METH_NOARGS, synchronize_doc },
 	{ "elapsed_ms", event_elapsed, METH_O, elapsed_doc },
-	{ "__reduce_ex__", ipc_reduce, METH_O,
+	{ "__reduce_ex__", native_reduce, METH_O,
 	    "__reduce_ex__($self, protocol)\n--\n\n"
 	    "Shared between processes of multiprocessing (weir.ipc); else "
 	    "refused." },

@@ -79,7 +79,7 @@ graph_capture_begin(PyObject *self, PyObject *args, PyObject *kwargs)
 	enum weir_status status;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$O&s:capture_begin",
-		names, arg_stream, &stream, pool_arg, &pool, &mode) ||
+		names, arg_stream, &stream, arg_pool, &pool, &mode) ||
 	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
 		return NULL;
 	int choice = arg_choice("mode", mode, modes);
@@ -128,7 +128,7 @@ graph_register(PyObject *self, PyObject *args, PyObject *kwargs)
 	enum weir_status status;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&:register", names,
-		arg_stream, &stream, pool_arg, &pool) ||
+		arg_stream, &stream, arg_pool, &pool) ||
 	    !arg_stream_resolve(WEIR_DEVICE_CURRENT, &stream))
 		return NULL;
 	NATIVE_RELEASE_GIL;

@@ -124,7 +124,7 @@ module_snapshot_write(PyObject *module, PyObject *args, PyObject *kwargs)
 	(void)module;
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs,
 		"O&|s$OOO&p:snapshot_write", names, PyUnicode_FSConverter,
-		&path, &format, &device, &stream, pool_arg, &pool, &trace))
+		&path, &format, &device, &stream, arg_pool, &pool, &trace))
 		return NULL;
 	int chosen = arg_choice("format", format, formats);
 	what.device = WEIR_DEVICE_ALL;

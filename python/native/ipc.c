@@ -300,21 +300,6 @@ module_open(PyObject *module, PyObject *args)
 	return open_handle(&handle, device, stream);
 }
 
-/* ---- Pickling ---------------------------------------------------------- */
-
-PyObject *
-ipc_reduce(PyObject *self, PyObject *protocol)
-{
-	PyObject *module = PyImport_ImportModule("weir.ipc");
-
-	(void)protocol;
-	if (module == NULL)
-		return NULL;
-	PyObject *result = PyObject_CallMethod(module, "_reduce", "O", self);
-	Py_DecRef(module);
-	return result;
-}
-
 /* ---- The module -------------------------------------------------------- */
 
 static PyMethodDef functions[] = {

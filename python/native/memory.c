@@ -232,7 +232,7 @@ use_block(PyObject *self, PyObject *named,
 	stream.handle = ARG_STREAM_CURRENT;
 	bool right = named == Py_None ?
 	    arg_stream_resolve(stream.device, &stream.handle) :
-	    stream_arg(named, &stream);
+	    visit_stream(named, &stream);
 	if (!right || !is_live(memory))
 		return NULL;
 	enum weir_status status =
@@ -613,12 +613,12 @@ module_malloc(PyObject *module, PyObject *args, PyObject *kwargs)
 	(void)module;
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$O&O:malloc", names,
 		arg_bytes, &size, &named, arg_device, &device, &kept) ||
-	    !pool_arg(kept, &pool))
+	    !arg_pool(kept, &pool))
 		return NULL;
 	if (pool != NULL)
 		device = ((struct pool *)kept)->device;
 	else if (device == WEIR_DEVICE_CURRENT)
-		device = stream_default_device(named);
+		device = visit_default_device(named);
 	if (!arg_stream(named, &stream) || !arg_stream_resolve(device, &stream))
 		return NULL;
 	void *address = allocate_memory(pool, device, size, stream);

@@ -92,6 +92,17 @@ extern char arg_stream_current; /* its address is no stream's handle */
  * exception set. */
 bool arg_stream_resolve(int device, weir_stream *stream);
 
+/* Is it a weir.Stream? */
+bool arg_is_stream(PyObject *object);
+
+/* struct weir_pool **: a weir.Pool; None is NULL. */
+int arg_pool(PyObject *object, void *out);
+
+/* The types weir.Stream and weir.Pool; set by stream_setup() and pool_setup(),
+ * whose files use these converters. */
+extern PyObject *arg_stream_type;
+extern PyObject *arg_pool_type;
+
 /* A handle in Python's form: WEIR_STREAM_ANY is -1. */
 PyObject *arg_stream_number(weir_stream stream);
 
@@ -134,7 +145,7 @@ void memory_unhold(PyObject *object);
 
 extern PyMethodDef copy_methods[];
 
-/* ---- Buffers ----------------------------------------------------------- */
+/* ---- Buffers (native.c) ------------------------------------------------ */
 
 /*
  * The buffer protocol belongs to the stable ABI only from 3.11 on. But its
@@ -173,7 +184,7 @@ void native_release_buffer(struct native_buffer *view);
 int native_fill_buffer(struct native_buffer *view, PyObject *object, void *buf,
     Py_ssize_t size, int flags);
 
-/* ---- Streams and events (stream.c, event.c) ---------------------------- */
+/* ---- Streams (stream.c) ------------------------------------------------ */
 
 struct stream {
 	PyObject_HEAD weir_stream handle;
@@ -183,8 +194,7 @@ struct stream {
 
 bool stream_setup(PyObject *module);
 extern PyMethodDef stream_methods[];
-/* Is it a weir.Stream? */
-bool stream_is(PyObject *object);
+/* ---- Streams of other devices (visit.c) -------------------------------- */
 
 /*
  * weir takes the handle of a default stream for that of the current device. So
@@ -200,19 +210,25 @@ void visit_end(const struct visit *visit);
 
 /* The device of a weir.Stream that is a default stream; else
  * WEIR_DEVICE_CURRENT. */
-int stream_default_device(PyObject *object);
+int visit_default_device(PyObject *object);
+
+/* Replace WEIR_DEVICE_CURRENT by the number of the device. False with an
+ * exception set. */
+bool visit_resolve_device(int *device);
 
 /* Read a stream argument, and the device that its handle belongs to if it is a
  * default stream: that of a weir.Stream, or else the current one. False with an
  * exception set. */
-bool stream_arg(PyObject *object, struct stream *out);
+bool visit_stream(PyObject *object, struct stream *out);
 
 /* As weir_event_record() and weir_stream_wait_event(), for a stream of a device
  * that need not be the current one. The GIL need not be held. */
-enum weir_status stream_record(
+enum weir_status visit_record(
     struct weir_event *event, weir_stream stream, int device);
-enum weir_status stream_wait(
+enum weir_status visit_wait(
     weir_stream stream, int device, struct weir_event *event);
+
+/* ---- Events (event.c) -------------------------------------------------- */
 
 struct event {
 	PyObject_HEAD struct weir_event *event;
@@ -224,9 +240,6 @@ bool event_setup(PyObject *module);
 /* The event of a weir.Event, or NULL with a TypeError. */
 struct weir_event *event_of(PyObject *object);
 bool event_is(PyObject *object);
-/* `__reduce_ex__` of objects that other processes may get (ipc.c): weir.ipc
- * decides. */
-PyObject *ipc_reduce(PyObject *self, PyObject *protocol);
 /* Make a weir.Event and record it. */
 PyObject *event_recorded(weir_stream stream, int device);
 /* Make a weir.Event of another process's event, which is closed with the
@@ -245,9 +258,6 @@ struct pool {
 bool pool_setup(PyObject *module);
 /* Wrap a pool that is held for the object; it is released on failure. */
 PyObject *pool_wrap(struct weir_pool *pool, int device);
-/* Converter: struct weir_pool **; None is NULL. */
-int pool_arg(PyObject *object, void *out);
-
 bool graph_setup(PyObject *module);
 
 /* ---- Devices, statistics, options (device.c, stats.c, option.c) -------- */
@@ -272,7 +282,11 @@ extern PyMethodDef history_methods[];
 extern PyMethodDef observe_methods[];
 bool observe_setup(PyObject *module);
 
-/* ---- Helpers (module.c) ------------------------------------------------ */
+/* ---- Helpers (native.c) ------------------------------------------------ */
+
+/* `__reduce_ex__` of objects that other processes may get (ipc.c): weir.ipc
+ * decides. */
+PyObject *native_reduce(PyObject *self, PyObject *protocol);
 
 /* Make a type from a spec and add it to the module under its name. */
 PyObject *native_add_type(PyObject *module, PyType_Spec *spec);

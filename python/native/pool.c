@@ -7,7 +7,6 @@ struct checkpoint {
 	PyObject_HEAD struct weir_checkpoint *checkpoint;
 };
 
-static PyObject *pool_type;
 static PyObject *checkpoint_type;
 
 /* The routes that `with pool:` has begun on this thread; blocks nest. */
@@ -26,7 +25,7 @@ pool_of(PyObject *object)
 PyObject *
 pool_wrap(struct weir_pool *pool, int device)
 {
-	struct pool *object = native_new(pool_type);
+	struct pool *object = native_new(arg_pool_type);
 
 	if (object == NULL) {
 		weir_pool_release(pool);
@@ -35,24 +34,6 @@ pool_wrap(struct weir_pool *pool, int device)
 	object->pool = pool;
 	object->device = device;
 	return (PyObject *)object;
-}
-
-int
-pool_arg(PyObject *object, void *out)
-{
-	struct weir_pool **pool = out;
-
-	if (object == Py_None) {
-		*pool = NULL;
-		return 1;
-	}
-	if (Py_TYPE(object) != (PyTypeObject *)pool_type) {
-		PyErr_Format(PyExc_TypeError,
-		    "pool is a weir.Pool or None, not %R", object);
-		return 0;
-	}
-	*pool = pool_of(object);
-	return 1;
 }
 
 static PyObject *
@@ -491,7 +472,7 @@ static PyType_Spec checkpoint_spec = { "weir.Checkpoint",
 bool
 pool_setup(PyObject *module)
 {
-	pool_type = native_add_type(module, &spec);
+	arg_pool_type = native_add_type(module, &spec);
 	checkpoint_type = native_add_type(module, &checkpoint_spec);
-	return pool_type != NULL && checkpoint_type != NULL;
+	return arg_pool_type != NULL && checkpoint_type != NULL;
 }

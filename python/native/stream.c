@@ -3,8 +3,6 @@
  */
 #include "python/native/native.h"
 
-static PyObject *stream_type;
-
 /* The streams that were current on this thread before each `with stream:` block
  * that it is in, each with its device. Blocks nest. */
 enum { WITH_DEPTH = 64 };
@@ -20,53 +18,7 @@ stream_of_object(PyObject *object)
 	return (struct stream *)object;
 }
 
-bool
-stream_is(PyObject *object)
-{
-	return Py_TYPE(object) == (PyTypeObject *)stream_type;
-}
-
 /* ---- Default streams of other devices ----------------------------------- */
-
-static bool
-is_default(weir_stream stream)
-{
-	return stream == NULL || stream == WEIR_STREAM_LEGACY ||
-	    stream == WEIR_STREAM_PER_THREAD;
-}
-
-int
-stream_default_device(PyObject *object)
-{
-	return stream_is(object) &&
-		is_default(stream_of_object(object)->handle) ?
-	    stream_of_object(object)->device :
-	    WEIR_DEVICE_CURRENT;
-}
-
-enum weir_status
-visit_begin(struct visit *visit, weir_stream stream, int device)
-{
-	int current;
-
-	visit->home = -1;
-	if (!is_default(stream))
-		return WEIR_OK;
-	enum weir_status status = weir_get_device(&current);
-	if (status != WEIR_OK || current == device)
-		return status;
-	status = weir_set_device(device);
-	if (status == WEIR_OK)
-		visit->home = current;
-	return status;
-}
-
-void
-visit_end(const struct visit *visit)
-{
-	if (visit->home >= 0)
-		weir_set_device(visit->home);
-}
 
 static enum weir_status
 set_current(weir_stream stream, int device)
@@ -99,32 +51,6 @@ call_on(PyObject *self, enum weir_status (*function)(weir_stream))
 	return status;
 }
 
-enum weir_status
-stream_record(struct weir_event *event, weir_stream stream, int device)
-{
-	struct visit visit;
-	enum weir_status status = visit_begin(&visit, stream, device);
-
-	if (status != WEIR_OK)
-		return status;
-	status = weir_event_record(event, stream);
-	visit_end(&visit);
-	return status;
-}
-
-enum weir_status
-stream_wait(weir_stream stream, int device, struct weir_event *event)
-{
-	struct visit visit;
-	enum weir_status status = visit_begin(&visit, stream, device);
-
-	if (status != WEIR_OK)
-		return status;
-	status = weir_stream_wait_event(stream, event);
-	visit_end(&visit);
-	return status;
-}
-
 /* As weir_stream_wait_stream(), for streams of any two devices. */
 static enum weir_status
 wait_for_stream(const struct stream *stream, const struct stream *other)
@@ -134,34 +60,11 @@ wait_for_stream(const struct stream *stream, const struct stream *other)
 
 	if (status != WEIR_OK)
 		return status;
-	status = stream_record(event, other->handle, other->device);
+	status = visit_record(event, other->handle, other->device);
 	if (status == WEIR_OK)
-		status = stream_wait(stream->handle, stream->device, event);
+		status = visit_wait(stream->handle, stream->device, event);
 	weir_event_destroy(event);
 	return status;
-}
-
-/* Replace WEIR_DEVICE_CURRENT by the number of the device. */
-static bool
-resolve_device(int *device)
-{
-	enum weir_status status = WEIR_OK;
-
-	if (*device == WEIR_DEVICE_CURRENT)
-		status = weir_get_device(device);
-	if (status != WEIR_OK)
-		error_raise(status);
-	return status == WEIR_OK;
-}
-
-bool
-stream_arg(PyObject *object, struct stream *out)
-{
-	out->device = stream_is(object) ? stream_of_object(object)->device :
-					  WEIR_DEVICE_CURRENT;
-	return arg_stream(object, &out->handle) &&
-	    resolve_device(&out->device) &&
-	    arg_stream_resolve(out->device, &out->handle);
 }
 
 /* ---- Objects ------------------------------------------------------------ */
@@ -169,7 +72,7 @@ stream_arg(PyObject *object, struct stream *out)
 static PyObject *
 stream_wrap(weir_stream handle, int device, bool owned)
 {
-	struct stream *stream = native_new(stream_type);
+	struct stream *stream = native_new(arg_stream_type);
 
 	if (stream == NULL) {
 		if (owned)
@@ -196,7 +99,7 @@ new_stream_object(PyObject *args, PyObject *kwargs, bool pooled)
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&i:Stream", names,
 		arg_device, &device, &priority) ||
-	    !resolve_device(&device))
+	    !visit_resolve_device(&device))
 		return NULL;
 	NATIVE_RELEASE_GIL;
 	status = pooled ? weir_stream_from_pool(device, priority, &handle) :
@@ -251,7 +154,8 @@ stream_external(PyObject *class, PyObject *args, PyObject *kwargs)
 		return NULL;
 	}
 	if (named != Py_None) {
-		if (!arg_device(named, &device) || !resolve_device(&device))
+		if (!arg_device(named, &device) ||
+		    !visit_resolve_device(&device))
 			return NULL;
 		return stream_wrap(handle, device, false);
 	}
@@ -326,11 +230,11 @@ stream_wait_stream(PyObject *self, PyObject *arg)
 
 	if (!arg_stream(arg, &other.handle))
 		return NULL;
-	if (stream_is(arg))
+	if (arg_is_stream(arg))
 		other.device = stream_of_object(arg)->device;
 	else if (other.handle != ARG_STREAM_CURRENT)
 		other.device = WEIR_DEVICE_CURRENT;
-	if (!resolve_device(&other.device) ||
+	if (!visit_resolve_device(&other.device) ||
 	    !arg_stream_resolve(stream->device, &other.handle))
 		return NULL;
 	NATIVE_RELEASE_GIL;
@@ -354,7 +258,7 @@ stream_wait_event(PyObject *self, PyObject *arg)
 	if (event == NULL)
 		return NULL;
 	NATIVE_RELEASE_GIL;
-	status = stream_wait(stream->handle, stream->device, event);
+	status = visit_wait(stream->handle, stream->device, event);
 	NATIVE_TAKE_GIL;
 	return error_none(status);
 }
@@ -479,7 +383,7 @@ stream_repr(PyObject *self)
 static PyObject *
 stream_compare(PyObject *self, PyObject *other, int op)
 {
-	if (!stream_is(other) || (op != Py_EQ && op != Py_NE)) {
+	if (!arg_is_stream(other) || (op != Py_EQ && op != Py_NE)) {
 		Py_IncRef(Py_NotImplemented);
 		return Py_NotImplemented;
 	}
@@ -555,8 +459,8 @@ static PyType_Spec spec = { "weir.Stream", sizeof(struct stream), 0,
 bool
 stream_setup(PyObject *module)
 {
-	stream_type = native_add_type(module, &spec);
-	return stream_type != NULL;
+	arg_stream_type = native_add_type(module, &spec);
+	return arg_stream_type != NULL;
 }
 
 /* ---- Functions --------------------------------------------------------- */
@@ -576,7 +480,7 @@ module_current_stream(PyObject *module, PyObject *args, PyObject *kwargs)
 	(void)module;
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&:current_stream",
 		names, arg_device, &device) ||
-	    !resolve_device(&device))
+	    !visit_resolve_device(&device))
 		return NULL;
 	enum weir_status status = weir_stream_current(device, &handle);
 	if (status != WEIR_OK)
@@ -594,7 +498,7 @@ module_set_current(PyObject *module, PyObject *arg)
 	struct stream stream;
 
 	(void)module;
-	if (!stream_arg(arg, &stream))
+	if (!visit_stream(arg, &stream))
 		return NULL;
 	return error_none(set_current(stream.handle, stream.device));
 }

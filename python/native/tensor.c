@@ -3,48 +3,6 @@
  */
 #include "python/native/tensor.h"
 
-static PyObject *tensor_type;
-
-bool
-tensor_is(PyObject *object)
-{
-	return Py_TYPE(object) == (PyTypeObject *)tensor_type;
-}
-
-struct weir_tensor *
-tensor_of(PyObject *object)
-{
-	return ((struct tensor *)object)->tensor;
-}
-
-struct weir_tensor_info
-tensor_info(PyObject *object)
-{
-	struct weir_tensor_info info = { .struct_size = sizeof info };
-
-	weir_tensor_info(tensor_of(object), &info);
-	return info;
-}
-
-PyObject *
-tensor_wrap(struct weir_tensor *tensor)
-{
-	struct tensor *object = native_new(tensor_type);
-
-	if (object == NULL) {
-		weir_tensor_destroy(tensor);
-		return NULL;
-	}
-	object->tensor = tensor;
-	return (PyObject *)object;
-}
-
-PyObject *
-tensor_result(enum weir_status status, struct weir_tensor *tensor)
-{
-	return status == WEIR_OK ? tensor_wrap(tensor) : error_raise(status);
-}
-
 /* Dropping the last reference to foreign memory may wait for work. It is done
  * without the GIL, which that work may need. */
 static void
@@ -91,22 +49,6 @@ refuse_tensor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 /* ---- Attributes -------------------------------------------------------- */
-
-PyObject *
-tensor_lengths(const int64_t *values, int n)
-{
-	PyObject *tuple = PyTuple_New(n);
-
-	for (int i = 0; tuple != NULL && i < n; i++) {
-		PyObject *value = PyLong_FromLongLong(values[i]);
-		if (value == NULL) {
-			Py_DecRef(tuple);
-			return NULL;
-		}
-		PyTuple_SetItem(tuple, i, value);
-	}
-	return tuple;
-}
 
 static PyObject *
 get_shape(PyObject *self, void *closure)
@@ -255,7 +197,7 @@ static PyMethodDef own_methods[] = {
 	    "have." },
 	{ "__dlpack_device__", dlpack_device, METH_NOARGS,
 	    "__dlpack_device__($self)\n--\n\n(device type, device number)" },
-	{ "__reduce_ex__", ipc_reduce, METH_O,
+	{ "__reduce_ex__", native_reduce, METH_O,
 	    "__reduce_ex__($self, protocol)\n--\n\n"
 	    "Pickled by value; between processes of multiprocessing, memory "
 	    "of a device is shared\n(weir.ipc)." },
@@ -411,7 +353,7 @@ making_stream(struct making *m, PyObject *stream)
 	if (!m->place.given) {
 		tensor_arg_place(Py_None, &m->place);
 		m->place.given = true;
-		m->place.place.device = stream_default_device(stream);
+		m->place.place.device = visit_default_device(stream);
 	}
 	return true;
 }

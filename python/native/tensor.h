@@ -15,6 +15,10 @@ struct tensor {
 /* ---- The type (tensor.c) ----------------------------------------------- */
 
 bool tensor_setup(PyObject *module);
+
+/* ---- The object (tensor_object.c) -------------------------------------- */
+
+extern PyObject *tensor_type; /* weir.Tensor; set by tensor_setup() */
 bool tensor_is(PyObject *object);
 struct weir_tensor *tensor_of(PyObject *object);
 struct weir_tensor_info tensor_info(PyObject *object);
