@@ -1,5 +1,5 @@
 /*
- * cuMemAlloc() and related calls.
+ * Allocating physical memory, and cuMemAlloc() and related calls.
  *
  * An allocation of 2 MiB or more has its own pages; smaller ones share pages,
  * in units of 512 bytes, first fit. A free waits for all work of the context.
@@ -7,11 +7,65 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "driver/sim/pool.h"
 #include "driver/sim/sim.h"
 
 enum { UNITS = SIM_GRANULE / SIM_SMALL };
+
+/* ---- physical memory ----------------------------------------------------- */
+
+static bool
+file_extend(struct device *device, uint64_t bytes)
+{
+	uint64_t larger = device->file_bytes;
+
+	if (bytes <= larger)
+		return true;
+	larger = larger == 0 ? 1ull << 36 : larger;
+	while (larger < bytes)
+		larger *= 2;
+	if (ftruncate(device->fd, (off_t)larger) != 0)
+		return false;
+	device->file_bytes = larger;
+	return true;
+}
+
+static bool
+device_has_bytes(const struct device *device, size_t size)
+{
+	return device->used_bytes <= device->limit_bytes &&
+	    size <= device->limit_bytes - device->used_bytes;
+}
+
+CUresult
+phys_new(struct device *device, size_t size, struct phys **out)
+{
+	struct phys *phys;
+
+	if (!device_has_bytes(device, size)) {
+		pool_reclaim(device);
+		if (!device_has_bytes(device, size))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!file_extend(device, device->next_byte + size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	phys = sim_alloc(sizeof(*phys));
+	phys->refs = 1;
+	phys->device = device;
+	phys->fd = device->fd;
+	phys->space = (unsigned)device->ordinal;
+	phys->offset = device->next_byte;
+	phys->race_offset = phys->offset;
+	phys->size = size;
+	device->next_byte += size;
+	device->used_bytes += size;
+	*out = phys;
+	return CUDA_SUCCESS;
+}
+
+/* ---- pages -------------------------------------------------------------- */
 
 /* A mapped page of 2 MiB that small allocations share. */
 struct page {
@@ -322,4 +376,17 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 		    device->limit_bytes - device->used_bytes;
 	}
 	return gate_leave(code);
+}
+
+void
+memory_check_unused(const struct range *range, const char *what)
+{
+	const struct use *use = range_unknown_use(range, NULL);
+
+	exec_check_unused(range, what);
+	if (use != NULL)
+		violation("%s of %#llx (%zu bytes) while work on stream %llu "
+			  "that uses it is not known to be done",
+		    what, (unsigned long long)range->start, range->size,
+		    (unsigned long long)slot_label(use->slot));
 }

@@ -67,6 +67,12 @@ struct exec {
 	struct mark *last_mark;
 };
 
+/* The nodes' operations, between the call and their start. */
+struct launch {
+	struct exec *exec; /* referenced */
+	struct op **ops;
+};
+
 /* ---- capture.c ---------------------------------------------------------- */
 
 /* Fail, and break captures, if the thread may not make unsafe calls now. */
@@ -101,6 +107,8 @@ void graph_drop(struct graph *graph);
 struct node *graph_add(struct graph *graph, CUgraphNodeType type,
     struct node *const *deps, size_t n_deps);
 struct exec *exec_new(struct graph *graph, unsigned long long flags);
+/* Add it to the list of all, for exec_check_unused(). */
+void exec_list(struct exec *exec);
 void exec_drop(struct exec *exec);
 /* Remember the memory that the node's work is on. */
 void exec_note_operands(struct exec_node *node);

@@ -25,6 +25,14 @@ device_init(struct device *device, int ordinal)
 	return device->fd >= 0;
 }
 
+/* Locked pages need physical memory, so there cannot be more than the machine
+ * has. */
+size_t
+machine_bytes(void)
+{
+	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 struct device *
 device_find(CUdevice device)
 {
@@ -323,4 +331,10 @@ simcuda_set_memory(int device, size_t bytes)
 	}
 	gate_unlock();
 	return code;
+}
+
+bool
+has_host_handles(void)
+{
+	return conf.host_handles != 0 && conf.version >= 12020;
 }

@@ -46,14 +46,6 @@ map_host(size_t size)
 	return memory == MAP_FAILED ? 0 : handle_bits(memory);
 }
 
-/* Locked pages need physical memory, so there cannot be more than the machine
- * has. */
-size_t
-machine_bytes(void)
-{
-	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static CUresult
 host_new(enum range_kind kind, size_t size, unsigned flags, struct range **out)
 {

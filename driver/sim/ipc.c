@@ -365,13 +365,6 @@ cuIpcOpenMemHandle(
 	return cuIpcOpenMemHandle_v2(address, handle, flags);
 }
 
-void
-ipc_close(struct range *range)
-{
-	address_release(range->start - range->phys_offset, range->phys->size);
-	range_free(range);
-}
-
 CUresult
 cuIpcCloseMemHandle(CUdeviceptr address)
 {

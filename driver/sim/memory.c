@@ -55,59 +55,6 @@ range_is_host(const struct range *range)
 	    (range->kind == RANGE_MAPPING && phys_is_host(range->phys));
 }
 
-/* ---- accesses ----------------------------------------------------------- */
-
-struct layout
-layout_of(const struct shape *shape)
-{
-	return (struct layout){ shape->width, shape->width * shape->rows };
-}
-
-struct access
-access_to_shape(uint64_t address, const struct shape *shape,
-    const struct layout *layout, enum access_mode mode)
-{
-	struct access access = { address, shape->width, mode, shape->rows,
-		shape->slices, *layout };
-
-	if (access.rows > 1 && layout->pitch == access.size) {
-		access.size *= access.rows;
-		access.rows = 1;
-	}
-	if (access.rows == 1 && access.slices > 1 &&
-	    layout->slice == access.size) {
-		access.size *= access.slices;
-		access.slices = 1;
-	}
-	return access;
-}
-
-size_t
-access_rows(const struct access *access)
-{
-	size_t rows = access->rows == 0 ? 1 : access->rows;
-
-	return access->slices == 0 ? rows : rows * access->slices;
-}
-
-struct access
-access_row(const struct access *access, size_t i)
-{
-	size_t rows = access->rows == 0 ? 1 : access->rows;
-
-	return (struct access){ .address = access->address +
-		    i / rows * access->layout.slice +
-		    i % rows * access->layout.pitch,
-		.size = access->size,
-		.mode = access->mode };
-}
-
-size_t
-access_bytes(const struct access *access)
-{
-	return access->size * access_rows(access);
-}
-
 /* ---- operands ----------------------------------------------------------- */
 
 struct operand
@@ -290,14 +237,8 @@ simcuda_host_touch(const void *address, size_t size, int write)
 }
 
 void
-memory_check_unused(const struct range *range, const char *what)
+ipc_close(struct range *range)
 {
-	const struct use *use = range_unknown_use(range, NULL);
-
-	exec_check_unused(range, what);
-	if (use != NULL)
-		violation("%s of %#llx (%zu bytes) while work on stream %llu "
-			  "that uses it is not known to be done",
-		    what, (unsigned long long)range->start, range->size,
-		    (unsigned long long)slot_label(use->slot));
+	address_release(range->start - range->phys_offset, range->phys->size);
+	range_free(range);
 }

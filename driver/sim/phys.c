@@ -20,55 +20,6 @@ phys_is_host(const struct phys *phys)
 	return phys->device == &sim.machine;
 }
 
-static bool
-file_extend(struct device *device, uint64_t bytes)
-{
-	uint64_t larger = device->file_bytes;
-
-	if (bytes <= larger)
-		return true;
-	larger = larger == 0 ? 1ull << 36 : larger;
-	while (larger < bytes)
-		larger *= 2;
-	if (ftruncate(device->fd, (off_t)larger) != 0)
-		return false;
-	device->file_bytes = larger;
-	return true;
-}
-
-static bool
-device_has_bytes(const struct device *device, size_t size)
-{
-	return device->used_bytes <= device->limit_bytes &&
-	    size <= device->limit_bytes - device->used_bytes;
-}
-
-CUresult
-phys_new(struct device *device, size_t size, struct phys **out)
-{
-	struct phys *phys;
-
-	if (!device_has_bytes(device, size)) {
-		pool_reclaim(device);
-		if (!device_has_bytes(device, size))
-			return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (!file_extend(device, device->next_byte + size))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	phys = sim_alloc(sizeof(*phys));
-	phys->refs = 1;
-	phys->device = device;
-	phys->fd = device->fd;
-	phys->space = (unsigned)device->ordinal;
-	phys->offset = device->next_byte;
-	phys->race_offset = phys->offset;
-	phys->size = size;
-	device->next_byte += size;
-	device->used_bytes += size;
-	*out = phys;
-	return CUDA_SUCCESS;
-}
-
 void
 phys_drop(struct phys *phys)
 {

@@ -16,16 +16,13 @@
  * form. */
 #define SIM_FUNCTION(symbol) ((void *)(uintptr_t)(symbol))
 
-const struct entry sim_entries[] = {
+static const struct entry_address entries[] = {
 #define SIM_ENTRY(symbol, base, version, flags, params)                        \
-	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-		SIM_FUNCTION(symbol) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol) },
 #define SIM_ENTRY_PTSZ(symbol, base, version, flags, params)                   \
-	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-		SIM_FUNCTION(symbol##_ptsz) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol##_ptsz) },
 #define SIM_ENTRY_PTDS(symbol, base, version, flags, params)                   \
-	{ #base, version, ENTRY_##flags, SIM_FUNCTION(symbol),                 \
-		SIM_FUNCTION(symbol##_ptds) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol##_ptds) },
 	SIM_ENTRIES(SIM_ENTRY, SIM_ENTRY_PTSZ, SIM_ENTRY_PTDS)
 #undef SIM_ENTRY_PTDS
 #undef SIM_ENTRY_PTSZ
@@ -34,12 +31,12 @@ const struct entry sim_entries[] = {
 
 /* The newest of `n` entries with this name that is not newer than `version`; or
  * `best` if that is newer still. */
-static const struct entry *
-find_among(const struct entry *entries, size_t n, const char *name, int version,
-    const struct entry *best, bool *named)
+static const struct entry_address *
+find_among(const struct entry_address *among, size_t n, const char *name,
+    int version, const struct entry_address *best, bool *named)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct entry *entry = &entries[i];
+		const struct entry_address *entry = &among[i];
 
 		if (strcmp(entry->base, name) != 0)
 			continue;
@@ -55,8 +52,8 @@ static CUdriverProcAddressQueryResult
 find_sim_entry(const char *name, void **function, int version, cuuint64_t flags)
 {
 	bool named = false;
-	const struct entry *best =
-	    find_among(sim_entries, SIM_N_ENTRIES, name, version, NULL, &named);
+	const struct entry_address *best =
+	    find_among(entries, SIM_N_ENTRIES, name, version, NULL, &named);
 
 	best = find_among(
 	    sim_unsimulated, sim_n_unsimulated, name, version, best, &named);

@@ -170,7 +170,7 @@ void clock_late_join(uint32_t slot, uint64_t epoch, const struct point *point);
 /* The stream that a slot belongs to, for messages. */
 uint64_t slot_label(uint32_t slot);
 
-/* ---- operations (submit.c, execute.c) ----------------------------------- */
+/* ---- operations (action.c, submit.c, execute.c) ------------------------- */
 
 enum op_kind {
 	OP_COPY,
@@ -369,7 +369,7 @@ void wait_hold(struct stream *stream, uint64_t until_ns);
 void wait_pass(struct stream *stream, uint64_t ns);
 void wait_note_work(struct stream *stream, uint64_t ns);
 
-/* ---- devices, contexts and threads (device.c, context.c) ---------------- */
+/* ---- devices, contexts and threads (device.c, context.c, current.c) ----- */
 
 struct device {
 	int ordinal;
@@ -422,6 +422,8 @@ struct thread {
 	bool in_host_function;
 	bool waits_uncounted;   /* see simcuda_count_waits() */
 	struct own_stream *own; /* per-thread default streams */
+	/* Ends these when the thread ends; set with the first. */
+	void (*on_end)(struct thread *thread);
 };
 
 bool device_init(struct device *device, int ordinal);
@@ -755,7 +757,7 @@ void pool_reclaim(struct device *device);
 
 void ipc_close(struct range *range);
 
-/* ---- the gate (gate.c, fault.c) ----------------------------------------- */
+/* ---- the gate (gate.c, fault.c, life.c) --------------------------------- */
 
 struct sim {
 	enum { SIM_NEW, SIM_READY, SIM_FORKED, SIM_ENDED } state;
@@ -780,6 +782,18 @@ extern struct sim sim;
  */
 CUresult gate_enter(enum sim_entry entry);
 CUresult gate_leave(CUresult code);
+
+/* Parts of gate_enter() for calls that come after cuInit(), which sets them:
+ * they run the work that the parts above the gate have queued. */
+struct gate_checks {
+	void (*pass_time)(void); /* the time of a call */
+	/* Fail if captures forbid a call with ENTRY_UNSAFE. */
+	CUresult (*refuse_unsafe)(void);
+};
+void gate_check_by(const struct gate_checks *checks);
+
+/* ---- the lock (lock.c) -------------------------------------------------- */
+
 /* Only lock and unlock: for controls, and around host functions. */
 void gate_lock(void);
 void gate_unlock(void);
@@ -792,19 +806,27 @@ CUresult fault_next(enum sim_entry entry);
 void fault_count(enum sim_entry entry);
 void fault_reset(void);
 
-/* A row of the table of entry points. */
+/* ---- entry points (entry_names.c, proc.c) ------------------------------- */
+
 struct entry {
 	const char *base;
 	int version;
 	unsigned flags;
+};
+
+/* Indexed by enum sim_entry. */
+extern const struct entry sim_entries[];
+
+/* A row of a table for cuGetProcAddress(). */
+struct entry_address {
+	const char *base;
+	int version;
 	void *function;
 	void *per_thread; /* the variant for the per-thread default stream */
 };
 
-extern const struct entry sim_entries[];
-
 /* Entries that fail with CUDA_ERROR_NOT_SUPPORTED (unsimulated.c). */
-extern const struct entry sim_unsimulated[];
+extern const struct entry_address sim_unsimulated[];
 extern const size_t sim_n_unsimulated;
 
 #endif

@@ -59,6 +59,20 @@ unlink_stream(struct stream **list, struct stream *stream)
 
 /* ---- finding ------------------------------------------------------------ */
 
+static void
+end_own_streams(struct thread *thread)
+{
+	while (thread->own != NULL) {
+		struct own_stream *own = thread->own;
+
+		thread->own = own->next;
+		if (!own->stream->destroyed)
+			stream_end(own->stream);
+		stream_drop(own->stream);
+		free(own);
+	}
+}
+
 struct stream *
 stream_default(struct context *context, bool per_thread)
 {
@@ -84,6 +98,7 @@ stream_default(struct context *context, bool per_thread)
 	own->stream->refs++;
 	own->next = thread->own;
 	thread->own = own;
+	thread->on_end = end_own_streams;
 	return own->stream;
 }
 

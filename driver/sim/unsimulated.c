@@ -41,16 +41,13 @@ SIM_UNSIMULATED(REFUSE_PLAIN, REFUSE_PTSZ, REFUSE_PTDS)
 
 #define SIM_FUNCTION(symbol) ((void *)(uintptr_t)(symbol))
 
-const struct entry sim_unsimulated[] = {
+const struct entry_address sim_unsimulated[] = {
 #define ENTRY_PLAIN(symbol, base, version)                                     \
-	{ #base, version, ENTRY_NONE, SIM_FUNCTION(symbol),                    \
-		SIM_FUNCTION(symbol) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol) },
 #define ENTRY_PTSZ(symbol, base, version)                                      \
-	{ #base, version, ENTRY_NONE, SIM_FUNCTION(symbol),                    \
-		SIM_FUNCTION(symbol##_ptsz) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol##_ptsz) },
 #define ENTRY_PTDS(symbol, base, version)                                      \
-	{ #base, version, ENTRY_NONE, SIM_FUNCTION(symbol),                    \
-		SIM_FUNCTION(symbol##_ptds) },
+	{ #base, version, SIM_FUNCTION(symbol), SIM_FUNCTION(symbol##_ptds) },
 	SIM_UNSIMULATED(ENTRY_PLAIN, ENTRY_PTSZ, ENTRY_PTDS)
 #undef ENTRY_PTDS
 #undef ENTRY_PTSZ

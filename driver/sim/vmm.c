@@ -79,12 +79,6 @@ is_host_location(const CUmemLocation *location)
 		location->id == 0);
 }
 
-bool
-has_host_handles(void)
-{
-	return conf.host_handles != 0 && conf.version >= 12020;
-}
-
 static struct device *
 store_of(const CUmemLocation *location)
 {

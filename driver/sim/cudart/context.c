@@ -209,15 +209,8 @@ runtime_device(int *device)
 }
 
 cudaError_t
-cudaSetDevice(int device)
+runtime_choose(int device)
 {
-	int count;
-	cudaError_t error = cudaGetDeviceCount(&count);
-
-	if (error != cudaSuccess)
-		return error;
-	if (device < 0 || device >= count)
-		return runtime_error(cudaErrorInvalidDevice);
 	chosen = device;
 	return make_context_current(device);
 }

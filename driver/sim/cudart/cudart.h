@@ -178,6 +178,9 @@ unsigned runtime_resets(int device);
  * first. */
 cudaError_t runtime_device(int *device);
 
+/* Choose a device of the thread, which exists, and make its context current. */
+cudaError_t runtime_choose(int device);
+
 /* ---- copy.c ------------------------------------------------------------ */
 
 /* The driver's parameters of a copy without arrays. */

@@ -52,6 +52,19 @@ cudaGetDevice(int *device)
 	return runtime_device(device);
 }
 
+cudaError_t
+cudaSetDevice(int device)
+{
+	int count;
+	cudaError_t error = cudaGetDeviceCount(&count);
+
+	if (error != cudaSuccess)
+		return error;
+	if (device < 0 || device >= count)
+		return runtime_error(cudaErrorInvalidDevice);
+	return runtime_choose(device);
+}
+
 static int
 device_attribute(CUdevice_attribute which, int device)
 {
