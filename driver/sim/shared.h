@@ -1,10 +1,21 @@
 /*
- * Events that processes share (ipcevent.c).
+ * Events that processes share (shared_event.c); ipcevent.c has their handles.
  */
 #ifndef DRIVER_SIM_SHARED_H
 #define DRIVER_SIM_SHARED_H
 
 #include "driver/sim/sim.h"
+
+enum { SHARED_EVENT_BYTES = 4096 };
+
+struct shared_event {
+	int fd;
+	struct counts *counts; /* the page */
+};
+
+/* Takes ownership of the descriptor of a page of SHARED_EVENT_BYTES; if it
+ * cannot be used, closes it and returns NULL. */
+struct shared_event *shared_event_open(int fd);
 
 /* The event was recorded; other processes may wait for it from now on. */
 void shared_event_record(struct event *event);
