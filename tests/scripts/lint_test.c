@@ -124,6 +124,79 @@ TEST(the_command_knows_only_the_public_headers)
 	    "tools/weir/show.c:3: ");
 }
 
+/* Compile obj/NAME.o from a text, which is C without includes. */
+static void
+compile(const char *name, const char *text)
+{
+	char source[64];
+	char object[64];
+	const char *const argv[] = { "gcc", "-c", "-o", object, source, NULL };
+	struct command_result result;
+
+	snprintf(source, sizeof(source), "%s.c", name);
+	snprintf(object, sizeof(object), "obj/%s.o", name);
+	write_file(source, text);
+	result = command_run(argv);
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
+/* Run scripts/lint-layers on three objects. */
+static struct command_result
+lint_objects(const char *what, const char *a, const char *b, const char *c)
+{
+	char script[4096];
+	const char *const argv[] = { script, what, "obj", a, b, c, NULL };
+
+	snprintf(script, sizeof(script), "%s/../../scripts/lint-layers",
+	    test_build_dir());
+	return command_run(argv);
+}
+
+/* An empty tree, with folders for objects. */
+static void
+enter_object_tree(void)
+{
+	static const char *const folders[] = { "obj", "obj/base", "driver",
+		"driver/sim", "obj/driver", "obj/driver/sim" };
+
+	enter_tree();
+	if (access("/usr/bin/gcc", X_OK) != 0)
+		SKIP("the check needs objects, and so gcc");
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		EXPECT_EQ(mkdir(folders[i], 0777), 0);
+}
+
+TEST(files_that_need_each_other_are_a_fault_and_are_named)
+{
+	const char *const a = "obj/base/a.o", *const b = "obj/base/b.o",
+			  *const c = "obj/base/c.o";
+	struct command_result result;
+
+	enter_object_tree();
+	compile("base/a", "void b(void); void a(void) { b(); }\n");
+	compile("base/b", "extern int c; void b(void) { c++; }\n");
+	compile("base/c", "int c;\n");
+	expect_clean(lint_objects("symbols", a, b, c));
+	compile("base/c", "void a(void); int c; void d(void) { a(); }\n");
+	expect_fault(lint_objects("symbols", a, b, c),
+	    "a circle of 3 files: base/a.c base/b.c base/c.c");
+	result = lint_objects("circles", a, b, c);
+	EXPECT_STR_HAS(result.out, "base/b.c needs of base/c.c: c\n");
+	command_free(&result);
+}
+
+TEST(a_folder_that_has_circles_may_not_keep_a_number_that_is_too_large)
+{
+	enter_object_tree();
+	compile("driver/sim/a", "void b(void); void a(void) { b(); }\n");
+	compile("driver/sim/b", "void a(void); void b(void) { a(); }\n");
+	compile("driver/sim/c", "int c;\n");
+	expect_fault(lint_objects("symbols", "obj/driver/sim/a.o",
+			 "obj/driver/sim/b.o", "obj/driver/sim/c.o"),
+	    "the largest circle of driver/sim has 2 files now");
+}
+
 TEST(a_file_in_no_known_folder_is_a_fault)
 {
 	enter_tree();
