@@ -6,7 +6,6 @@
  */
 #include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "allocator/memory/handle.h"

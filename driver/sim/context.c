@@ -5,8 +5,6 @@
  * The primary context has the same handle each time it is created again. A
  * destroyed context may still be current in a thread; calls there report that.
  */
-#include <stdlib.h>
-
 #include "driver/sim/capture.h"
 #include "driver/sim/sim.h"
 

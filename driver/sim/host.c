@@ -4,7 +4,6 @@
  * that counts as device memory.
  */
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "driver/sim/sim.h"
 

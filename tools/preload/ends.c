@@ -1,5 +1,8 @@
 /*
  * What the parts do when a context begins or ends, in order.
+ *
+ * contexts.c, which is below these parts, sees it first. The linker fills in
+ * the table, so that it is there before any constructor runs.
  */
 #include "tools/preload/ends.h"
 

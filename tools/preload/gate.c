@@ -1,20 +1,11 @@
 /*
- * Decides whether weir may serve a call.
+ * Decides whether weir may serve a call, and for which device.
  *
- * The driver serves the call under a memory checker, which must see each
- * allocation; in a forked child; in a context that is not its device's primary
- * one; if weir itself has caused the call; and, after one message, if weir
- * cannot start.
+ * The driver serves the call if weir takes no part (inside.c), and in a context
+ * that is not its device's primary one.
  */
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "allocator/allocator.h"
-#include "base/log.h"
-#include "base/os.h"
 #include "driver/driver.h"
 #include "streams/capture.h"
 #include "tools/preload/preload.h"

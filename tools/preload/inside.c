@@ -1,6 +1,9 @@
 /*
- * Whether weir takes part at all: it is enabled, it has started, and the call
- * does not come from within weir.
+ * Whether weir takes part in a call at all.
+ *
+ * It does not under a memory checker, which must see each allocation; in a
+ * forked child; if weir itself has caused the call; and, after one message, if
+ * weir cannot start.
  */
 #include <pthread.h>
 #include <stdatomic.h>
