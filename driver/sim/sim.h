@@ -790,7 +790,7 @@ struct gate_checks {
 	/* Fail if captures forbid a call with ENTRY_UNSAFE. */
 	CUresult (*refuse_unsafe)(void);
 };
-void gate_check_by(const struct gate_checks *checks);
+void gate_check_by(const struct gate_checks *by);
 
 /* ---- the lock (lock.c) -------------------------------------------------- */
 

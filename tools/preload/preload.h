@@ -332,7 +332,7 @@ CUresult contexts_settle(CUdevice device);
 
 /*
  * What the other parts do when a context begins or ends. ends.c fills it in,
- * which lies above them; contexts.c has an empty one, which is weak.
+ * which lies above them; contexts.c has a weak one, which does nothing.
  */
 struct contexts_calls {
 	void (*primary_began)(int device);
