@@ -66,9 +66,13 @@ end_own_streams(struct thread *thread)
 		struct own_stream *own = thread->own;
 
 		thread->own = own->next;
-		if (!own->stream->destroyed)
+		if (own->stream->destroyed) {
+			stream_drop(own->stream);
+		} else {
+			/* The context holds it too, until its end. */
+			own->stream->refs--;
 			stream_end(own->stream);
-		stream_drop(own->stream);
+		}
 		free(own);
 	}
 }
