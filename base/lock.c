@@ -106,6 +106,18 @@ lock_note_leave(const struct lock *lock)
 	held.n--;
 }
 
+void
+lock_check_held(const struct lock *lock)
+{
+	for (int i = held.n; i > 0; i--)
+		if (held.locks[i - 1] == lock)
+			return;
+	log_write(LOG_ERROR,
+	    "lock of %s (%d) is not held by a thread that needs it",
+	    rank_name(lock->rank), (int)lock->rank);
+	__builtin_trap();
+}
+
 bool
 lock_none_held(void)
 {

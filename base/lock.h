@@ -19,6 +19,9 @@
 #define HOLDS(...) LOCK_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define ENTERS(...) LOCK_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define LEAVES(...) LOCK_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define PROVES(...) LOCK_ATTRIBUTE(assert_capability(__VA_ARGS__))
+/* The body of a function is not checked; its callers are. Only for the
+ * functions that move a lock between the compiler's view and the word. */
 #define UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
 /* Documents which lock guards a field. */
 #define GUARDED_BY(lock)
@@ -28,6 +31,7 @@
 	X(LOCK_RANK_STORAGE) /* the streams that use a storage */              \
 	X(LOCK_RANK_SHARED)  /* the shared streams that programs borrow */     \
 	X(LOCK_RANK_HOST)    /* creating arenas of host memory */              \
+	X(LOCK_RANK_STARTUP) /* beginning what options ask for */              \
 	X(LOCK_RANK_INIT)    /* loading the driver, reading the environment */ \
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
@@ -79,6 +83,24 @@ void lock_destroy(struct lock *lock);
 static inline void lock_enter(struct lock *lock) ENTERS(*lock);
 static inline void lock_leave(struct lock *lock) LEAVES(*lock);
 
+/*
+ * The calling thread holds the lock: debug builds check it, trap if it is not
+ * so, and clang takes it as proved from here on. Stands at the door of a
+ * function that needs the lock, and where clang cannot see that two paths lead
+ * to one lock (it takes heap->arena and block->arena for two arenas).
+ */
+static inline void lock_assert_held(const struct lock *lock) PROVES(*lock);
+
+/*
+ * A function that returns with a lock held on success only, such as
+ * find_locked(), cannot say so in an attribute. It calls lock_hand_over() where
+ * it returns with the lock, and its caller lock_take_over() where it has seen
+ * the success; so clang checks both. Neither changes the lock, and debug builds
+ * check that it is held.
+ */
+static inline void lock_hand_over(const struct lock *lock) LEAVES(*lock);
+static inline void lock_take_over(const struct lock *lock) ENTERS(*lock);
+
 /* Does the calling thread hold no lock? Always true in release builds. */
 bool lock_none_held(void);
 
@@ -92,6 +114,7 @@ enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };
 void lock_check_enter(const struct lock *lock);
 void lock_note_enter(const struct lock *lock);
 void lock_note_leave(const struct lock *lock);
+void lock_check_held(const struct lock *lock);
 #else
 static inline void
 lock_check_enter(const struct lock *lock)
@@ -107,6 +130,12 @@ lock_note_enter(const struct lock *lock)
 
 static inline void
 lock_note_leave(const struct lock *lock)
+{
+	(void)lock;
+}
+
+static inline void
+lock_check_held(const struct lock *lock)
 {
 	(void)lock;
 }
@@ -142,6 +171,24 @@ lock_leave(struct lock *lock)
 				 memory_order_release) == LOCK_AWAITED,
 		0))
 		lock_wake(lock);
+}
+
+static inline void
+lock_assert_held(const struct lock *lock)
+{
+	lock_check_held(lock);
+}
+
+static inline UNCHECKED void
+lock_hand_over(const struct lock *lock)
+{
+	lock_check_held(lock);
+}
+
+static inline UNCHECKED void
+lock_take_over(const struct lock *lock)
+{
+	lock_check_held(lock);
 }
 
 #endif

@@ -78,14 +78,16 @@ sink_now(void)
 /* A child forked while another thread changes the function would wait for the
  * end of that change for ever. So no change is under way at a fork. */
 static void
-before_fork(void) UNCHECKED
+before_fork(void)
 {
 	lock_enter(&sink_lock);
+	lock_hand_over(&sink_lock);
 }
 
 static void
-after_fork(void) UNCHECKED
+after_fork(void)
 {
+	lock_take_over(&sink_lock);
 	lock_leave(&sink_lock);
 }
 

@@ -85,7 +85,7 @@ wait_for_all(void)
 }
 
 struct capture_line *
-capture_hold_off(void) UNCHECKED
+capture_hold_off(void)
 {
 	struct capture_line *line = count_in();
 
@@ -93,16 +93,19 @@ capture_hold_off(void) UNCHECKED
 		return line;
 	count_out(line);
 	lock_enter(&lock);
+	lock_hand_over(&lock);
 	return NULL;
 }
 
 void
-capture_let_go(struct capture_line *line) UNCHECKED
+capture_let_go(struct capture_line *line)
 {
-	if (line != NULL)
+	if (line != NULL) {
 		count_out(line);
-	else
-		lock_leave(&lock);
+		return;
+	}
+	lock_take_over(&lock);
+	lock_leave(&lock);
 }
 
 /* Count the thread inside if all captures are announced and none is under way;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/breach.h"
 #include "tests/support/test.h"
 
 static struct lock low = LOCK_INITIALIZER(LOCK_RANK_ARENAS);
@@ -88,33 +89,6 @@ TEST(held_locks_are_those_of_the_own_thread)
 	EXPECT(none);
 }
 
-/* Run `breach` in a child with stderr in `text`; returns its wait status. */
-static int
-run_breach(void (*breach)(void), char *text, size_t size)
-{
-	int ends[2];
-	int status;
-	size_t length = 0;
-	ssize_t n;
-	pid_t child;
-
-	EXPECT_EQ(pipe(ends), 0);
-	child = fork();
-	if (child == 0) {
-		dup2(ends[1], STDERR_FILENO);
-		breach();
-		_exit(0);
-	}
-	close(ends[1]);
-	/* The text may come in pieces. */
-	while ((n = read(ends[0], text + length, size - 1 - length)) > 0)
-		length += (size_t)n;
-	text[length] = '\0';
-	close(ends[0]);
-	EXPECT_EQ(waitpid(child, &status, 0), child);
-	return status;
-}
-
 static void
 expect_trap(int status, const char *text, const char *told)
 {
@@ -127,51 +101,85 @@ expect_trap(int status, const char *text, const char *told)
 	EXPECT_STR_HAS(text, told);
 }
 
-UNCHECKED static void
+static void
 enter_falling(void)
 {
 	lock_enter(&high);
 	lock_enter(&low);
+	lock_hand_over(&low);
+	lock_hand_over(&high);
 }
 
 TEST(a_falling_rank_traps_in_debug_builds)
 {
 	char text[512];
-	int status = run_breach(enter_falling, text, sizeof(text));
+	int status = breach_run(enter_falling, text, sizeof(text));
 
 	expect_trap(status, text, "LOCK_RANK_ARENAS");
 	expect_trap(status, text, "LOCK_RANK_EVENTS");
 }
 
-UNCHECKED static void
+static void
 enter_equal(void)
 {
 	lock_enter(&high);
 	lock_enter(&also_high);
+	lock_hand_over(&also_high);
+	lock_hand_over(&high);
 }
 
 TEST(an_equal_rank_traps_in_debug_builds)
 {
 	char text[512];
-	int status = run_breach(enter_equal, text, sizeof(text));
+	int status = breach_run(enter_equal, text, sizeof(text));
 
 	expect_trap(status, text, "LOCK_RANK_EVENTS");
 }
 
-UNCHECKED static void
+static void
 enter_falling_after_disorder(void)
 {
 	lock_enter(&low);
 	lock_enter(&high);
 	lock_leave(&low);
 	lock_enter(&low);
+	lock_hand_over(&low);
+	lock_hand_over(&high);
 }
 
 TEST(a_lock_left_out_of_order_still_bounds_the_next)
 {
 	char text[512];
 	int status =
-	    run_breach(enter_falling_after_disorder, text, sizeof(text));
+	    breach_run(enter_falling_after_disorder, text, sizeof(text));
 
 	expect_trap(status, text, "LOCK_RANK_EVENTS");
+}
+
+static void
+assert_other(void)
+{
+	lock_enter(&high);
+	lock_assert_held(&low);
+	lock_leave(&high);
+}
+
+TEST(a_lock_that_is_not_held_traps_where_it_is_needed)
+{
+	char text[512];
+	int status = breach_run(assert_other, text, sizeof(text));
+
+	expect_trap(status, text, "LOCK_RANK_ARENAS");
+	expect_trap(status, text, "not held");
+}
+
+TEST(a_lock_that_is_held_is_passed_on_with_its_success)
+{
+	lock_enter(&low);
+	lock_assert_held(&low);
+	lock_hand_over(&low);
+	lock_take_over(&low);
+	lock_leave(&low);
+	lock_enter(&low); /* nothing has taken it */
+	lock_leave(&low);
 }
