@@ -38,7 +38,7 @@ handle_at(struct tree_node *node)
  * or unmapped. */
 static void
 emit_run(const struct segment *segment, const struct block *first,
-    const struct block *end, bool there)
+    const struct block *end, bool there) HOLDS(segment->arena->lock)
 {
 	CUdeviceptr stop =
 	    end != NULL ? end->addr : segment->addr + segment->size;
@@ -56,19 +56,25 @@ count_reserved(struct arena *arena, bool held)
 		const struct block *run = NULL;
 		struct block *b;
 		for (b = segment_of(l)->first; b != NULL; b = b->next) {
-			if (block_is_held(b))
+			if (block_is_held(b)) {
+				lock_assert_held(&b->pool->owner->arena->lock);
 				stats_change(b->pool, STAT3_reserved_bytes,
 				    held ? (int64_t)b->size :
 					   -(int64_t)b->size);
-			if (run != NULL && !block_is_held(b))
+			}
+			if (run != NULL && !block_is_held(b)) {
+				lock_assert_held(&segment_of(l)->arena->lock);
 				emit_run(segment_of(l), run, b, held);
+			}
 			if (!block_is_held(b))
 				run = NULL;
 			else if (run == NULL)
 				run = b;
 		}
-		if (run != NULL)
+		if (run != NULL) {
+			lock_assert_held(&segment_of(l)->arena->lock);
 			emit_run(segment_of(l), run, NULL, held);
+		}
 	}
 }
 
@@ -96,6 +102,7 @@ drop_segment(struct segment *segment)
 	for (struct block *b = segment->first; b != NULL; b = b->next) {
 		if (block_state(b) != BLOCK_FREE)
 			continue;
+		lock_assert_held(&b->arena->lock);
 		block_take(b);
 		b = block_put(b, BLOCK_UNMAPPED);
 	}
@@ -105,6 +112,7 @@ drop_segment(struct segment *segment)
 			addresses_drop_mapping(handle->addr, handle->size);
 		if (handle->id != 0)
 			handle_drop_hold(handle->id);
+		lock_assert_held(&handle->segment->arena->lock);
 		handle_remove(handle);
 		meta_free(handle, sizeof(*handle));
 	}
@@ -112,7 +120,7 @@ drop_segment(struct segment *segment)
 
 /* Drop the memory of a suspended arena without an owner: struct arena. */
 static void
-drop_suspended(struct arena *arena)
+drop_suspended(struct arena *arena) HOLDS(arena->lock)
 {
 	struct driver_guard guard;
 	struct copies *copies = NULL;

@@ -8,10 +8,11 @@
 #include "allocator/memory/arena.h"
 #include "base/status.h"
 
-/* Is the address in this live block? Under its arena's lock. */
+/* Is the address in this live block? */
 static bool
-holds(const struct block *block, CUdeviceptr addr)
+holds(const struct block *block, CUdeviceptr addr) HOLDS(block->arena->lock)
 {
+	ASSERT(block->size > 0 || block->segment == NULL);
 	return block_is_live(block) && addr - block->addr < block->size;
 }
 
@@ -24,7 +25,7 @@ find_exact_locked(const void *ptr)
 /* Look the block up without the lock, and again under the lock, when it cannot
  * change. */
 struct block *
-find_locked(const void *ptr) UNCHECKED
+find_locked(const void *ptr)
 {
 	struct block *block = find_exact_locked(ptr);
 
@@ -34,9 +35,12 @@ find_locked(const void *ptr) UNCHECKED
 	while (block != NULL) {
 		struct arena *arena = block->arena;
 		lock_enter(&arena->lock);
+		lock_assert_held(&block->arena->lock);
 		struct block *again = lookup_floor(address(ptr));
-		if (again == block && holds(block, address(ptr)))
+		if (again == block && holds(block, address(ptr))) {
+			lock_hand_over(&arena->lock);
 			return block;
+		}
 		lock_leave(&arena->lock);
 		if (again == block)
 			return NULL;
@@ -63,7 +67,7 @@ allocator_find(const void *ptr, struct allocator_block *out)
 /* Refuse an address that is in no live block. It may be in a block that was
  * freed, or just past the end of one. */
 static enum weir_status
-refuse_unused(const char *call, const void *ptr) UNCHECKED
+refuse_unused(const char *call, const void *ptr)
 {
 	struct block *block = lookup_floor(address(ptr));
 	struct arena *arena = block != NULL ? block->arena : NULL;
@@ -99,11 +103,12 @@ refuse_unused(const char *call, const void *ptr) UNCHECKED
 }
 
 enum weir_status
-find_refuse(const char *call, const void *ptr) UNCHECKED
+find_refuse(const char *call, const void *ptr)
 {
 	struct block *block = find_locked(ptr);
 
 	if (block != NULL) {
+		lock_take_over(&block->arena->lock);
 		CUdeviceptr base = block->addr;
 		size_t size = block->size;
 		lock_leave(&block->arena->lock);

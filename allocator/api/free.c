@@ -26,11 +26,12 @@
  * lock released. Returns the block with the lock taken again, or NULL if it is
  * no longer live. */
 static struct block *
-observe_free(const struct block *block) UNCHECKED
+observe_free(const struct block *block) LEAVES(block->arena->lock)
 {
 	struct weir_trace trace =
 	    emit_trace(block, WEIR_TRACE_MEMORY_DEALLOCATION);
 
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	lock_leave(&block->arena->lock);
 	observe(trace);
 	/* The callback may have called weir: look the block up again. */
@@ -41,20 +42,22 @@ observe_free(const struct block *block) UNCHECKED
 /* As find_lock(), for a block that is about to be freed: the caller calls
  * history_leave() afterwards in any case. */
 static inline QUICK struct block *
-lock_to_free(struct block *block, const void *ptr) UNCHECKED
+lock_to_free(struct block *block, const void *ptr)
 {
 	history_enter(WEIR_HISTORY_ALL);
 	block = find_lock(block, ptr);
-	return block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
-		block->arena->traits.is_observed ?
-	    observe_free(block) :
-	    block;
+	if (block != NULL && observed(WEIR_TRACE_MEMORY_DEALLOCATION) &&
+	    block->arena->traits.is_observed) {
+		lock_take_over(&block->arena->lock);
+		block = observe_free(block);
+	}
+	return block;
 }
 
 /* Release the lock after a free. An arena without an owner gives back its free
  * memory; one with a limit on unused memory what passes that. */
 static inline QUICK void
-leave_freed(struct arena *arena) UNCHECKED
+leave_freed(struct arena *arena) LEAVES(arena->lock)
 {
 	const struct options *options;
 	bool unowned = arena->owners == 0;
@@ -71,7 +74,6 @@ leave_freed(struct arena *arena) UNCHECKED
  * may not be at the address; `cache` may be the thread's cache for it. */
 static inline QUICK enum weir_status
 free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
-    UNCHECKED
 {
 	if (os_forked())
 		return WEIR_OK;
@@ -83,6 +85,8 @@ free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
 		return find_refuse("weir_free", ptr);
 	}
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	if (!keep)
 		release_with(block, cache);
 	else if (!tcache_free_traced(block))
@@ -176,7 +180,7 @@ weir_free(void *ptr)
 }
 
 static __attribute__((noinline)) enum weir_status
-host_free_rare(void *ptr) UNCHECKED
+host_free_rare(void *ptr)
 {
 	struct block *block;
 
@@ -197,6 +201,8 @@ host_free_rare(void *ptr) UNCHECKED
 	if (block == NULL)
 		return find_refuse("weir_host_free", ptr);
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	release_block(block);
 	leave_freed(arena);
 	return WEIR_OK;
@@ -226,7 +232,7 @@ weir_host_free(void *ptr)
 }
 
 enum weir_status
-allocator_free_done(void *ptr) UNCHECKED
+allocator_free_done(void *ptr)
 {
 	if (ptr == NULL || os_forked())
 		return WEIR_OK;
@@ -238,6 +244,8 @@ allocator_free_done(void *ptr) UNCHECKED
 		return find_refuse("weir_free", ptr);
 	}
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	use_clear(&arena->waiting, &block->pending);
 	release_block(block);
 	leave_freed(arena);
@@ -248,11 +256,14 @@ allocator_free_done(void *ptr) UNCHECKED
 /* Move a live block to a stream. All its uses are ordered before this point of
  * the stream. */
 static enum weir_status
-hand_over(struct block *block, struct stream *stream)
+hand_over(struct block *block, struct stream *stream) HOLDS(block->arena->lock)
 {
 	struct arena *arena = block->arena;
 	struct stream_heap *from = block->pool->owner;
 	struct stream_heap *to;
+
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
+	lock_assert_held(&arena->lock);
 	enum weir_status status = heap_get(arena, stream, &to);
 	if (status != WEIR_OK)
 		return status;
@@ -275,6 +286,7 @@ hand_over(struct block *block, struct stream *stream)
 		stats_move_live(block, pool);
 		block_move(block, pool);
 	}
+	lock_assert_held(&from->arena->lock);
 	heap_drop_if_done(from);
 	return WEIR_OK;
 }
@@ -291,7 +303,7 @@ refuse_device(const void *ptr, int device, weir_stream handle,
 }
 
 enum weir_status
-weir_free_async(void *ptr, weir_stream handle) UNCHECKED
+weir_free_async(void *ptr, weir_stream handle)
 {
 	struct stream *stream;
 
@@ -315,6 +327,8 @@ weir_free_async(void *ptr, weir_stream handle) UNCHECKED
 		goto put;
 	}
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	if (!arena->traits.has_streams)
 		status = status_set(WEIR_EINVAL,
 		    "weir_free_async(%p): host memory is of no stream; "

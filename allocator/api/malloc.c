@@ -52,7 +52,9 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	size_t whole = arena_class(heap->arena, options, size) + 2 * guard_zone;
 	struct block *block;
 
+	ASSERT(guard_is_for(heap->arena) && size > 0);
 	heap->arena->served++;
+	lock_assert_held(&heap->arena->lock);
 	enum weir_status status = idle ?
 	    ladder_allocate_idle(heap, options, whole, &block) :
 	    ladder_allocate(
@@ -62,6 +64,7 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
+	lock_assert_held(&block->arena->lock);
 	stats_hand_out(options, block);
 	emit_alloc(block);
 	*out = block;
@@ -80,11 +83,12 @@ enum where {
 static inline QUICK enum weir_status
 allocate_block(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, enum where where,
-    struct block **out)
+    struct block **out) HOLDS(heap->arena->lock)
 {
 	struct block *block = NULL;
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(size > 0);
 	cache = tcache_enter_slow(heap, cache);
 	if (guard_is_for(heap->arena))
 		return allocate_guarded(
@@ -102,6 +106,7 @@ allocate_block(struct stream_heap *heap, struct cache *cache,
 	if (status != WEIR_OK)
 		return status;
 	block->requested = size;
+	lock_assert_held(&block->arena->lock);
 	stats_hand_out(options, block);
 	tcache_account_alloc(cache, block);
 	tcache_refill(cache, options, block->size);
@@ -123,9 +128,11 @@ allocate_device_scope(struct stream_heap *heap, struct cache *cache,
 	struct waiting *waiting = &heap->arena->waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, heap->stream);
-	if (status == WEIR_OK)
+	if (status == WEIR_OK) {
+		lock_assert_held(&heap->arena->lock);
 		status = allocate_block(
 		    heap, cache, options, size, idle ? IDLE : KEPT_FIRST, out);
+	}
 	if (status != WEIR_OK) {
 		use_clear(waiting, &uses);
 		return status;
@@ -139,9 +146,11 @@ allocate_device_scope(struct stream_heap *heap, struct cache *cache,
 static inline QUICK enum weir_status
 serve_heap(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, void **out)
+    HOLDS(heap->arena->lock)
 {
 	struct block *block;
 
+	ASSERT(size > 0);
 	heap->pins++;
 	enum weir_status status = heap_is_device_scope(heap) ?
 	    allocate_device_scope(heap, cache, options, size, idle, &block) :
@@ -157,11 +166,13 @@ serve_heap(struct stream_heap *heap, struct cache *cache,
 static __attribute__((noinline)) enum weir_status
 serve_stream(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, bool idle, void **out)
+    HOLDS(arena->lock)
 {
 	struct stream_heap *heap;
 	enum weir_status status = heap_get(arena, stream, &heap);
 	if (status != WEIR_OK)
 		return status;
+	lock_assert_held(&heap->arena->lock);
 	status = serve_heap(heap, tcache_of(heap), options, size, idle, out);
 	if (status != WEIR_OK)
 		heap_drop_if_done(heap);
@@ -366,6 +377,7 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream_heap *heap = cache->heap;
 	bool alive = tcache_is_alive(cache) && !capture_possible(heap->stream);
 	if (alive) {
+		lock_assert_held(&heap->arena->lock);
 		*status = serve_heap(heap, cache, options, size, false, out);
 		if (__builtin_expect(*status != WEIR_OK, 0)) {
 			if (*status == WEIR_ENOMEM)

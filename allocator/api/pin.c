@@ -12,7 +12,7 @@
 /* Return the live block that starts at an address, with its arena's lock taken;
  * or NULL, with no lock. */
 static struct block *
-find_live(CUdeviceptr addr) UNCHECKED
+find_live(CUdeviceptr addr)
 {
 	struct block *block = lookup_exact(addr);
 
@@ -21,14 +21,16 @@ find_live(CUdeviceptr addr) UNCHECKED
 	struct arena *arena = block->arena;
 	lock_enter(&arena->lock);
 	if (lookup_exact(addr) == block && block->segment != NULL &&
-	    block_state(block) == BLOCK_ACTIVE)
+	    block_state(block) == BLOCK_ACTIVE) {
+		lock_hand_over(&arena->lock);
 		return block;
+	}
 	lock_leave(&arena->lock);
 	return NULL;
 }
 
 enum weir_status
-weir_pin(const void *ptr) UNCHECKED
+weir_pin(const void *ptr)
 {
 	if (os_forked())
 		return status_forked("weir_pin");
@@ -39,6 +41,8 @@ weir_pin(const void *ptr) UNCHECKED
 		    "address",
 		    ptr);
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	enum weir_status status = atomic_load(&arena->suspended) ?
 	    status_set(WEIR_EINVAL,
 		"weir_pin(%p): the pool it is of is suspended", ptr) :

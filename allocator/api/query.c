@@ -29,7 +29,7 @@ describe_run(const struct block *block, struct weir_block_info *info)
 }
 
 enum weir_status
-weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
+weir_block_info(const void *ptr, struct weir_block_info *out)
 {
 	if (os_forked())
 		return status_forked("weir_block_info");
@@ -44,6 +44,7 @@ weir_block_info(const void *ptr, struct weir_block_info *out) UNCHECKED
 		    "holds this address",
 		    ptr);
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
 	out->address = (void *)(uintptr_t)block->addr;
 	out->size = block->size;
 	out->requested_bytes = block->requested;

@@ -16,11 +16,12 @@ struct record {
 };
 
 static enum weir_status
-record_use(
-    const struct record *record, struct block *block, struct stream *stream)
+record_use(const struct record *record, struct block *block,
+    struct stream *stream) HOLDS(block->arena->lock)
 {
 	struct waiting *waiting = &block->arena->waiting;
 
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	return record->past ?
 	    use_add_past(waiting, &block->pending, block->size, stream) :
 	    use_add(waiting, &block->pending, stream);
@@ -30,13 +31,15 @@ record_use(
  * known. False: neither is sure. */
 static bool
 record_known(const struct record *record, const void *ptr, weir_stream handle,
-    enum weir_status *status) UNCHECKED
+    enum weir_status *status)
 {
 	struct block *block =
 	    ptr != NULL && !os_forked() ? find_exact_locked(ptr) : NULL;
 	if (block == NULL)
 		return false;
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	struct stream *stream = record->host == arena->traits.is_page_locked ?
 	    use_known(&arena->waiting, handle) :
 	    NULL;
@@ -49,13 +52,14 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 
 /* The device of a device block; else WEIR_DEVICE_CURRENT. */
 static int
-device_of_block(const void *ptr) UNCHECKED
+device_of_block(const void *ptr)
 {
 	struct block *block = ptr != NULL ? find_locked(ptr) : NULL;
 	int device = WEIR_DEVICE_CURRENT;
 
 	if (block == NULL)
 		return device;
+	lock_take_over(&block->arena->lock);
 	if (!block->arena->traits.is_page_locked)
 		device = block->arena->device;
 	lock_leave(&block->arena->lock);
@@ -65,7 +69,7 @@ device_of_block(const void *ptr) UNCHECKED
 /* Record a use by a stream, or by all work, of a device. */
 static enum weir_status
 record_on(const struct record *record, const void *ptr, weir_stream handle,
-    int device) UNCHECKED
+    int device)
 {
 	struct stream *stream;
 	enum weir_status status = stream_find(device, handle, &stream);
@@ -80,6 +84,8 @@ record_on(const struct record *record, const void *ptr, weir_stream handle,
 		goto put;
 	}
 	struct arena *arena = block->arena;
+	lock_take_over(&arena->lock);
+	lock_assert_held(&block->arena->lock);
 	if (record->host && !arena->traits.is_page_locked)
 		status = status_set(WEIR_EINVAL,
 		    "%s(%p): it is memory of device %d, not of the host",
@@ -95,7 +101,6 @@ put:
 
 static enum weir_status
 record_call(const struct record *record, const void *ptr, weir_stream handle)
-    UNCHECKED
 {
 	enum weir_status status;
 

@@ -12,10 +12,12 @@ static const struct sums no_sums;
 
 static void
 report_kind(struct stream_heap *heap, enum pool_kind kind,
-    const struct sums *out, const struct sums *in)
+    const struct sums *out, const struct sums *in) HOLDS(heap->arena->lock)
 {
-	if (!sums_are_zero(out) || !sums_are_zero(in))
+	if (!sums_are_zero(out) || !sums_are_zero(in)) {
+		lock_assert_held(&heap->pool[kind].owner->arena->lock);
 		stats_flow(&heap->pool[kind], out, in);
+	}
 }
 
 bool
@@ -23,10 +25,13 @@ counts_report(struct cache *cache)
 {
 	struct sums in = counts_frees(cache);
 
+	lock_assert_held(&cache->arena->lock);
+	ASSERT(cache->heap->arena == cache->arena);
 	if (sums_are_zero(&cache->out) && sums_are_zero(&in))
 		return false;
 	struct sums small_out = sums_minus(cache->out, cache->large_out);
 	struct sums small_in = sums_minus(in, cache->large_in);
+	lock_assert_held(&cache->heap->arena->lock);
 	report_kind(cache->heap, POOL_SMALL, &small_out, &small_in);
 	report_kind(
 	    cache->heap, POOL_LARGE, &cache->large_out, &cache->large_in);
@@ -45,6 +50,7 @@ counts_report(struct cache *cache)
 void
 counts_report_depot(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
 	if (heap->depot == NULL)
 		return;
 	struct sums in = depot_take_unreported(heap->depot);
@@ -54,10 +60,12 @@ counts_report_depot(struct stream_heap *heap)
 /* Report the frees that a cache of the calling thread has brought to its
  * depot. */
 static void
-report_brought(struct cache *cache)
+report_brought(struct cache *cache) HOLDS(cache->arena->lock)
 {
-	if (cache->brought)
+	if (cache->brought) {
+		lock_assert_held(&cache->heap->arena->lock);
 		counts_report_depot(cache->heap);
+	}
 	cache->brought = false;
 }
 
@@ -114,7 +122,7 @@ share_budget(const struct arena *arena, struct cache *used, unsigned others)
  * paths do not find it. In a crowd its thread may not need its larger blocks
  * for long, so they go to the pool. */
 static void
-doze(struct cache *cache)
+doze(struct cache *cache) HOLDS(cache->arena->lock)
 {
 	if (arena_is_crowded(cache->arena))
 		tcache_flush(cache);
@@ -126,8 +134,9 @@ doze(struct cache *cache)
 }
 
 static void
-wake(struct cache *cache)
+wake(struct cache *cache) HOLDS(cache->arena->lock)
 {
+	ASSERT(tcache_is_alive(cache));
 	if (!cache->dozes)
 		return;
 	cache->dozes = false;
@@ -144,8 +153,11 @@ counts_report_own(struct arena *arena, struct cache *used)
 	unsigned others = 0;
 	bool any = false;
 
-	if (used != NULL)
+	lock_assert_held(&arena->lock);
+	if (used != NULL) {
+		lock_assert_held(&used->arena->lock);
 		wake(used);
+	}
 	for (struct list *l = awake->next; l != awake; l = next) {
 		struct cache *cache = awake_of(l);
 		next = l->next;
@@ -153,20 +165,24 @@ counts_report_own(struct arena *arena, struct cache *used)
 			continue;
 		bool unreported = counts_has_unreported(cache);
 		if (unreported) {
+			lock_assert_held(&cache->arena->lock);
 			report_brought(cache);
 			any |= counts_report(cache);
 		}
 		if (cache == used)
 			continue;
 		if (!unreported && !cache->traced) {
+			lock_assert_held(&cache->arena->lock);
 			doze(cache);
 			continue;
 		}
 		taken = sums_plus(taken, cache->budget);
 		others++;
 	}
-	if (used != NULL)
+	if (used != NULL) {
+		lock_assert_held(&used->heap->arena->lock);
 		counts_report_depot(used->heap);
+	}
 	if (any)
 		stats_note_arena_peaks(arena);
 	struct sums budget = sums_minus(budget_of_arena(arena), taken);
@@ -217,6 +233,7 @@ tcache_enter_elsewhere(struct arena *main)
 	for (struct list *l = awake->next; l != awake; l = l->next) {
 		if (!counts_own(awake_of(l), main))
 			continue;
+		lock_assert_held(&awake_of(l)->arena->lock);
 		report_brought(awake_of(l));
 		any |= counts_report(awake_of(l));
 		counts_set_budget(awake_of(l), no_sums);
@@ -231,12 +248,19 @@ counts_report_all(struct arena *arena)
 {
 	bool any = false;
 
+	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next)
-		counts_report_depot(CONTAINER_OF(l, struct stream_heap, link));
+	     l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
+		counts_report_depot(heap);
+	}
 	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
+	     l = l->next) {
+		lock_assert_held(&cache_of(l)->arena->lock);
 		any |= counts_report(cache_of(l));
+	}
 	if (any)
 		stats_note_arena_peaks(arena);
 }

@@ -66,13 +66,13 @@ counts_has_unreported(const struct cache *cache)
 
 /* Report the counts of a cache. True if it has allocated anything: after its
  * last report the caller then notes the arena's peaks. */
-bool counts_report(struct cache *cache);
+bool counts_report(struct cache *cache) HOLDS(cache->arena->lock);
 
 /* Report the frees that magazines have brought to a heap's depot. */
-void counts_report_depot(struct stream_heap *heap);
+void counts_report_depot(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Report the counts of all depots and caches, which are stopped. */
-void counts_report_all(struct arena *arena);
+void counts_report_all(struct arena *arena) HOLDS(arena->lock);
 
 /*
  * Report the counts of the calling thread's caches. Then give `used` the whole
@@ -83,7 +83,8 @@ void counts_report_all(struct arena *arena);
  *
  * @param used  the cache of the present call; NULL: none
  */
-void counts_report_own(struct arena *arena, struct cache *used);
+void counts_report_own(struct arena *arena, struct cache *used)
+    HOLDS(arena->lock);
 
 /* Note that a cache of the calling thread, which may doze, has counted
  * something, so that the next report looks at it. */

@@ -33,6 +33,8 @@ tcache_keep_complete(struct block *block)
 {
 	struct cache *cache = complete_cache(block->pool->owner);
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block->pending.uses == NULL);
 	if (cache == NULL)
 		return false;
 	if (cache->slots == TCACHE_SLOTS) {
@@ -40,6 +42,7 @@ tcache_keep_complete(struct block *block)
 		for (unsigned i = 1; i < TCACHE_SLOTS; i++)
 			cache->slot[i] = cache->slot[i + 1];
 		cache->slots--;
+		lock_assert_held(&oldest->arena->lock);
 		block_free_since(oldest);
 	}
 	block_set_state(block, BLOCK_CACHED);
@@ -55,6 +58,8 @@ tcache_take_complete(const struct stream_heap *heap, size_t rounded)
 	struct block *block =
 	    cache != NULL ? tcache_slot_find(cache, rounded) : NULL;
 
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(rounded > 0);
 	if (block != NULL)
 		block_set_state(block, BLOCK_ACTIVE);
 	return block;
@@ -65,5 +70,9 @@ tcache_flush_complete(const struct stream_heap *heap)
 {
 	struct cache *cache = complete_cache(heap);
 
-	return cache != NULL && tcache_empty_slots(cache);
+	lock_assert_held(&heap->arena->lock);
+	if (cache == NULL)
+		return false;
+	lock_assert_held(&cache->arena->lock);
+	return tcache_empty_slots(cache);
 }

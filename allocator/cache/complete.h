@@ -13,9 +13,10 @@ bool tcache_has_complete(const struct cache *cache, size_t rounded);
 /* The calling thread's complete blocks. Keep a block for a request of its size;
  * false: not kept. Allocate a block of a size, which becomes ACTIVE, or NULL.
  * Give all back to the pool; false: there was none. */
-bool tcache_keep_complete(struct block *block);
+bool tcache_keep_complete(struct block *block) HOLDS(block->arena->lock);
 struct block *tcache_take_complete(
-    const struct stream_heap *heap, size_t rounded);
-bool tcache_flush_complete(const struct stream_heap *heap);
+    const struct stream_heap *heap, size_t rounded) HOLDS(heap->arena->lock);
+bool tcache_flush_complete(const struct stream_heap *heap)
+    HOLDS(heap->arena->lock);
 
 #endif

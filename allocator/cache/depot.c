@@ -21,6 +21,7 @@ magazine_new(size_t n)
 {
 	struct magazine *magazine = meta_alloc(magazine_size(n));
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	if (magazine != NULL)
 		*magazine = (struct magazine){ .n = (unsigned)n };
 	return magazine;
@@ -36,6 +37,7 @@ magazine_delete(struct magazine *magazine)
 bool
 bin_make(struct bin *bin, size_t n)
 {
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	if (bin->bottom != NULL)
 		return true;
 	struct magazine *first = magazine_new(n);
@@ -106,6 +108,7 @@ remove_full(struct depot *depot, size_t n) HOLDS(depot->lock)
 	struct shelf *shelf = &depot->shelves[n];
 	struct magazine *magazine = shelf->full;
 
+	ASSERT(n > 0);
 	shelf->full = magazine->next;
 	if (--shelf->count < shelf->idle)
 		shelf->idle = shelf->count;
@@ -119,6 +122,7 @@ depot_take(struct depot *depot, const struct cache *user, struct bin *bin,
 {
 	struct shelf *shelf = &depot->shelves[n];
 
+	ASSERT(bin_empty(bin));
 	depot_enter(depot, user);
 	if (shelf->full == NULL) {
 		lock_leave(&depot->lock);

@@ -12,7 +12,9 @@
 
 static bool
 empty_magazine(struct stream_heap *heap, struct magazine *magazine)
+    HOLDS(heap->arena->lock)
 {
+	ASSERT(magazine != NULL);
 	if (magazine->count == 0)
 		return false;
 	size_t bytes = class_bytes(magazine->n);
@@ -24,9 +26,11 @@ empty_magazine(struct stream_heap *heap, struct magazine *magazine)
 
 static bool
 empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
+    HOLDS(heap->arena->lock)
 {
 	bool any = !bin_empty(bin);
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	while (!bin_empty(bin))
 		cache_free_block(heap, *--bin->top, class_bytes(n));
 	if (bin->second != NULL)
@@ -35,13 +39,15 @@ empty_bin(struct stream_heap *heap, struct bin *bin, size_t n)
 }
 
 static bool
-empty_bins(struct cache *cache)
+empty_bins(struct cache *cache) HOLDS(cache->arena->lock)
 {
 	bool any = false;
 
 	for (size_t n = cache_next_bin(cache, 1); n <= TCACHE_CLASSES;
-	     n = cache_next_bin(cache, n + 1))
+	     n = cache_next_bin(cache, n + 1)) {
+		lock_assert_held(&cache->heap->arena->lock);
 		any |= empty_bin(cache->heap, &cache->bins[n], n);
+	}
 	return any;
 }
 
@@ -50,11 +56,14 @@ cache_empty(struct cache *cache)
 {
 	bool any = tcache_empty_slots(cache);
 
+	lock_assert_held(&cache->arena->lock);
+	ASSERT(cache->heap->arena == cache->arena);
 	return empty_bins(cache) || any;
 }
 
 static bool
 empty_depot(struct stream_heap *heap, enum drain which, size_t *most)
+    HOLDS(heap->arena->lock)
 {
 	if (heap->depot == NULL)
 		return false;
@@ -73,7 +82,7 @@ empty_depot(struct stream_heap *heap, enum drain which, size_t *most)
 }
 
 static bool
-depot_empty(struct stream_heap *heap, enum drain which)
+depot_empty(struct stream_heap *heap, enum drain which) HOLDS(heap->arena->lock)
 {
 	size_t most = SIZE_MAX;
 
@@ -83,6 +92,8 @@ depot_empty(struct stream_heap *heap, enum drain which)
 bool
 depot_empty_some(struct stream_heap *heap, size_t *most)
 {
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(most != NULL);
 	return empty_depot(heap, DRAIN_ALL, most);
 }
 
@@ -91,10 +102,14 @@ depots_empty(struct arena *arena)
 {
 	bool any = false;
 
+	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next)
-		any |= depot_empty(
-		    CONTAINER_OF(l, struct stream_heap, link), DRAIN_ALL);
+	     l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
+		any |= depot_empty(heap, DRAIN_ALL);
+	}
 	return any;
 }
 
@@ -103,11 +118,14 @@ tcache_drain(struct arena *arena)
 {
 	bool any = false;
 
+	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
-	     l = l->next)
+	     l = l->next) {
+		lock_assert_held(&cache_of(l)->arena->lock);
 		any |= cache_empty(cache_of(l));
+	}
 	tcache_go(arena);
 	return depots_empty(arena) || any;
 }
@@ -119,6 +137,8 @@ was_idle(struct cache *cache)
 {
 	bool idle = !cache->used;
 
+	ASSERT(
+	    !cache->complete || cache->keeps || cache->slots <= TCACHE_SLOTS);
 	cache->used = false;
 	return idle;
 }
@@ -143,9 +163,12 @@ drain_own(struct arena *arena)
 		struct cache *cache = own_of(l);
 		if (!counts_own(cache, arena))
 			continue;
+		lock_assert_held(&cache->arena->lock);
 		any |= cache_empty(cache);
-		if (has_own_depot(cache->heap, false))
+		if (has_own_depot(cache->heap, false)) {
+			lock_assert_held(&cache->heap->arena->lock);
 			any |= depot_empty(cache->heap, DRAIN_ALL);
+		}
 	}
 	return any;
 }
@@ -159,8 +182,10 @@ drain_complete(struct arena *arena)
 
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next)
-		if (cache_of(l)->complete)
+		if (cache_of(l)->complete) {
+			lock_assert_held(&cache_of(l)->arena->lock);
 			any |= tcache_empty_slots(cache_of(l));
+		}
 	return any;
 }
 
@@ -190,11 +215,13 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 
 	if (pool->kind == POOL_SMALL && !look_is_due(arena))
 		return drain_own(arena) || any;
+	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
+		lock_assert_held(&cache->arena->lock);
 		any |= tcache_empty_slots(cache);
 		if (cache->owner == tcache_own ||
 		    ((widely || cache->heap == heap) && was_idle(cache)))
@@ -205,10 +232,13 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	     l = l->next) {
 		struct stream_heap *p =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (has_own_depot(p, true))
+		if (has_own_depot(p, true)) {
+			lock_assert_held(&p->arena->lock);
 			any |= depot_empty(p, DRAIN_ALL);
-		else if (widely || p == heap)
+		} else if (widely || p == heap) {
+			lock_assert_held(&p->arena->lock);
 			any |= depot_empty(p, DRAIN_IDLE);
+		}
 	}
 	return any;
 }
@@ -230,6 +260,7 @@ tcache_bytes(const struct stream_heap *heap)
 	const struct arena *arena = heap->arena;
 	size_t bytes = heap->depot != NULL ? heap->depot->bytes : 0;
 
+	lock_assert_held(&heap->arena->lock);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		const struct cache *cache = cache_of(l);

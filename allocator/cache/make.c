@@ -38,10 +38,12 @@ delete_magazines(struct cache *cache)
 /* Retire a cache, which is stopped or the caller's own. It stays wanted,
  * because its owner may have found it already and must stay out. */
 static void
-retire_cache(struct cache *cache)
+retire_cache(struct cache *cache) HOLDS(cache->arena->lock)
 {
 	struct stream_heap *heap = cache->heap;
 
+	ASSERT(heap->caches > 0 && tcache_is_alive(cache));
+	ASSERT(cache->arena == heap->arena);
 	if (counts_report(cache))
 		stats_note_arena_peaks(cache->arena);
 	cache_empty(cache);
@@ -63,12 +65,16 @@ tcache_end(struct stream_heap *heap)
 	size_t most = BLOCKS_AT_ONCE;
 	struct list *next;
 
+	ASSERT(heap != arena->any_heap);
+	lock_assert_held(&arena->lock);
 	caches_stop(arena, heap);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = next) {
 		next = l->next;
-		if (cache_of(l)->heap == heap)
+		if (cache_of(l)->heap == heap) {
+			lock_assert_held(&cache_of(l)->arena->lock);
 			retire_cache(cache_of(l));
+		}
 	}
 	depot_empty_some(heap, &most);
 }
@@ -78,6 +84,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 {
 	struct list *next;
 
+	lock_assert_held(&arena->lock);
 	if (!own)
 		caches_stop(arena, stream != NULL ? stream->heap : NULL);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
@@ -88,7 +95,9 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 		if ((own && cache->owner != tcache_own) ||
 		    (stream != NULL && heap->stream != stream))
 			continue;
+		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
+		lock_assert_held(&heap->arena->lock);
 		heap_drop_if_done(heap);
 	}
 	tcache_go(arena);
@@ -97,11 +106,13 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 void
 tcache_forget(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	while (!list_empty(&arena->caches)) {
 		struct cache *cache = cache_of(arena->caches.next);
 		cache->slots = 0;
 		delete_magazines(cache);
+		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
 	}
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
@@ -126,6 +137,7 @@ tcache_forget(struct arena *arena)
 static void
 drop_cache(struct tcache *t, struct cache *cache)
 {
+	ASSERT(!tcache_is_alive(cache) && cache != &t->none);
 	if (t->by_handle[cache->way_of_handle] == cache)
 		t->by_handle[cache->way_of_handle] = &t->none;
 	if (t->by_heap[cache->way] == cache)
@@ -153,6 +165,7 @@ make_place(struct tcache *t, struct cache **place, const struct arena *arena)
 	if (tcache_is_alive(cache)) {
 		if (cache->arena != arena)
 			return false;
+		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
 	}
 	drop_cache(t, cache);
@@ -190,12 +203,14 @@ usual_key(const struct stream_heap *heap, CUcontext context)
 
 static void
 set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
-    const struct options *options)
+    const struct options *options) HOLDS(heap->arena->lock)
 {
 	struct stream *stream = heap->stream;
 	const struct traits *traits = &heap->arena->traits;
 	bool for_all = traits->has_streams && stream->handle == WEIR_STREAM_ANY;
 	/* A limit on unused memory counts cached blocks too, so there are
+	ASSERT(cache->heap == NULL && heap->arena->lock.rank ==
+	LOCK_RANK_ARENA);
 	 * none. */
 	bool keeps = options->tcache > 0 && !for_all &&
 	    (!traits->has_idle_limit ||
@@ -222,6 +237,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	cache->arena = heap->arena;
 	cache->heap = heap;
 	cache->owner = t;
+	lock_assert_held(&cache->arena->lock);
 	cache_open(cache);
 }
 
@@ -257,8 +273,8 @@ has_place(const struct stream_heap *heap)
 }
 
 static void
-make_cache(
-    struct tcache *t, struct stream_heap *heap, const struct options *options)
+make_cache(struct tcache *t, struct stream_heap *heap,
+    const struct options *options) HOLDS(heap->arena->lock)
 {
 	bool by_stream = heap->arena->traits.has_streams;
 	unsigned way_of_handle = tcache_way(tcache_key(heap));
@@ -343,6 +359,7 @@ has_unreported(const struct arena *arena)
 void
 tcache_report_own(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	if (has_unreported(arena))
 		counts_report_own(arena, NULL);
 }
@@ -355,8 +372,10 @@ come(struct stream_heap *heap, struct cache *cache)
 	if (cache == NULL && options_get(&options) == WEIR_OK &&
 	    is_cacheable(heap, options)) {
 		tcache_own = tcache_make_own();
-		if (tcache_own != &tcache_nobody)
+		if (tcache_own != &tcache_nobody) {
+			lock_assert_held(&heap->arena->lock);
 			make_cache(tcache_own, heap, options);
+		}
 		cache = tcache_of(heap);
 	}
 	if (cache != NULL && !cache->keeps) {
@@ -364,14 +383,17 @@ come(struct stream_heap *heap, struct cache *cache)
 			return NULL;
 		cache = NULL;
 	}
-	if (has_unreported(heap->arena))
+	if (has_unreported(heap->arena)) {
+		lock_assert_held(&heap->arena->lock);
 		counts_report_own(heap->arena, cache);
+	}
 	return cache;
 }
 
 struct cache *
 tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
 {
+	lock_assert_held(&heap->arena->lock);
 	if (cache != NULL || has_place(heap))
 		return come(heap, cache);
 	tcache_report_own(heap->arena);
@@ -379,11 +401,14 @@ tcache_enter_slow_with(struct stream_heap *heap, struct cache *cache)
 }
 
 static void
-retire_all(struct arena *arena)
+retire_all(struct arena *arena) HOLDS(arena->lock)
 {
 	caches_stop(arena, NULL);
-	while (!list_empty(&arena->caches))
-		retire_cache(cache_of(arena->caches.next));
+	while (!list_empty(&arena->caches)) {
+		struct cache *cache = cache_of(arena->caches.next);
+		lock_assert_held(&cache->arena->lock);
+		retire_cache(cache);
+	}
 	depots_empty(arena);
 }
 
@@ -401,14 +426,16 @@ tcache_refresh(void)
 }
 
 static void
-end_cache(struct cache *cache)
+end_cache(struct cache *cache) HOLDS(cache->arena->lock)
 {
 	struct arena *arena = cache->arena;
 
+	ASSERT(cache->owner == tcache_own);
 	lock_enter(&arena->lock);
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		struct stream_heap *heap = cache->heap;
 		retire_cache(cache);
+		lock_assert_held(&heap->arena->lock);
 		heap_drop_if_done(heap);
 	}
 	lock_leave(&arena->lock);

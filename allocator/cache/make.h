@@ -13,13 +13,14 @@
  * freed blocks.
  */
 struct cache *tcache_enter_slow_with(
-    struct stream_heap *heap, struct cache *cache);
+    struct stream_heap *heap, struct cache *cache) HOLDS(heap->arena->lock);
 
 /* As tcache_enter_slow_with(), which is not called if no cache of the arena
  * keeps blocks, because there is nothing to report. `cache` is the result of
  * tcache_of(). */
 static inline struct cache *
 tcache_enter_slow(struct stream_heap *heap, struct cache *cache)
+    HOLDS(heap->arena->lock)
 {
 	return cache != NULL && !cache->keeps && heap->arena->keeping == 0 ?
 	    NULL :
@@ -27,7 +28,7 @@ tcache_enter_slow(struct stream_heap *heap, struct cache *cache)
 }
 
 /* Report the counts of the calling thread's caches, without making one. */
-void tcache_report_own(struct arena *arena);
+void tcache_report_own(struct arena *arena) HOLDS(arena->lock);
 
 /*
  * From now on no thread gets a cache for a stream for which `may_match` returns
@@ -38,16 +39,17 @@ void tcache_avoid(bool (*may_match)(const struct stream *stream));
 
 /* Retire the caches of a stream (NULL: of all streams); with `own` only those
  * of the calling thread. Under the arena's lock. */
-void tcache_retire(struct arena *arena, const struct stream *stream, bool own);
+void tcache_retire(struct arena *arena, const struct stream *stream, bool own)
+    HOLDS(arena->lock);
 
 /* Empty and retire the caches of a heap that ends. Of its depot, so many blocks
  * as a call may pay for: depot_empty_some() frees the others. Under the
  * arena's lock. */
-void tcache_end(struct stream_heap *heap);
+void tcache_end(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Retire all caches of an arena whose context, and all blocks with it, is gone.
  * Under the arena's lock. */
-void tcache_forget(struct arena *arena);
+void tcache_forget(struct arena *arena) HOLDS(arena->lock);
 
 /* Free the caches of the calling thread, which ends. The caller holds no
  * lock. */

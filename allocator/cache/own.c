@@ -53,6 +53,8 @@ tcache_barrier(void)
 void
 cache_open(struct cache *cache)
 {
+	lock_assert_held(&cache->arena->lock);
+	ASSERT(tcache_is_alive(cache));
 	if (cache->dozes)
 		return;
 	atomic_store_explicit(&cache->key_pool,
@@ -66,6 +68,8 @@ cache_open(struct cache *cache)
 void
 cache_close(struct cache *cache)
 {
+	lock_assert_held(&cache->arena->lock);
+	ASSERT(cache->heap != NULL);
 	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
 	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
 	atomic_exchange(&cache->wanted, 1);

@@ -37,10 +37,10 @@ tcache_primary_key(weir_stream handle)
 
 /* Open a cache to the hit paths, as far as its mode allows and unless it dozes.
  * Both functions are called under the arena's lock. */
-void cache_open(struct cache *cache);
+void cache_open(struct cache *cache) HOLDS(cache->arena->lock);
 
 /* Close a cache to its owner, once the owner has left it. */
-void cache_close(struct cache *cache);
+void cache_close(struct cache *cache) HOLDS(cache->arena->lock);
 
 /* The place of a stream's key in a table. */
 static inline unsigned

@@ -48,6 +48,7 @@ tcache_account_alloc_slow(struct cache *cache, const struct block *block)
 	const struct list *awake = &tcache_own->awake;
 	bool alone = awake->next == awake->prev;
 
+	lock_assert_held(&block->arena->lock);
 	if (cache != NULL)
 		change_budget(cache, block, -1);
 	/* The block has used the budget of other caches of the thread, or has
@@ -62,13 +63,17 @@ tcache_account_free_slow(struct cache *cache, const struct block *block)
 {
 	size_t n = class_of_block(block);
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(cache != NULL && block->arena == cache->arena);
 	change_budget(cache, block, 1);
 	/* Free a whole magazine at once: the thread will probably free more
 	 * blocks of this class, and need not take the lock for each. */
 	if (n != 0 && bin_full(&cache->bins[n]))
-		while (!bin_empty(&cache->bins[n]))
+		while (!bin_empty(&cache->bins[n])) {
+			lock_assert_held(&cache->heap->arena->lock);
 			cache_free_block(
 			    cache->heap, *--cache->bins[n].top, class_bytes(n));
+		}
 }
 
 /* The number of extra blocks for a class: one for every MISSES_A_BLOCK
@@ -88,9 +93,12 @@ refill_count(struct cache *cache, size_t n)
  * to cut, the rest becomes free. */
 static void
 cut_into(struct bin *bin, struct block *block, size_t rounded)
+    HOLDS(block->arena->lock)
 {
 	struct block *rest;
 
+	ASSERT(block->size % rounded == 0);
+	block_set_state(block, BLOCK_CACHED);
 	for (; block->size > rounded; block = rest) {
 		if (block_new(block->arena, block->addr + rounded, &rest) !=
 		    WEIR_OK) {
@@ -98,10 +106,8 @@ cut_into(struct bin *bin, struct block *block, size_t rounded)
 			return;
 		}
 		block_split(block, rounded, rest);
-		block_set_state(block, BLOCK_CACHED);
 		*bin->top++ = block;
 	}
-	block_set_state(block, BLOCK_CACHED);
 	*bin->top++ = block;
 }
 
@@ -123,10 +129,12 @@ bin_reverse(struct bin *bin)
 static void
 fill_from_pool(struct bin *bin, struct pool *pool,
     const struct options *options, size_t rounded, unsigned count)
+    HOLDS(pool->owner->arena->lock)
 {
 	struct block **end = bin->top + count;
 	bool plain = heap_is_device_scope(pool->owner);
 
+	ASSERT(count > 0 && bin_empty(bin));
 	status_mute();
 	while (bin->top < end) {
 		size_t left = (size_t)(end - bin->top);
@@ -137,6 +145,7 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 		if (pool_cut(&block, options,
 			(fit < left ? fit : left) * rounded) != WEIR_OK)
 			break;
+		lock_assert_held(&block->arena->lock);
 		cut_into(bin, block, rounded);
 	}
 	status_unmute();
@@ -151,6 +160,8 @@ tcache_refill_bin(
 {
 	size_t n = rounded / WEIR_GRANULE;
 
+	lock_assert_held(&cache->arena->lock);
+	ASSERT(rounded > 0);
 	if (n > TCACHE_BINS || !tcache_is_alive(cache) ||
 	    !cache->arena->traits.refills_caches)
 		return;
@@ -159,7 +170,9 @@ tcache_refill_bin(
 	if (count == 0 || !bin_make(bin, n))
 		return;
 	cache_note_bin(cache, n);
-	if (bin_empty(bin))
+	if (bin_empty(bin)) {
+		lock_assert_held(&cache->pool[POOL_SMALL]->owner->arena->lock);
 		fill_from_pool(
 		    bin, cache->pool[POOL_SMALL], options, rounded, count);
+	}
 }

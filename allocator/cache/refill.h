@@ -12,13 +12,15 @@
  * also empties a magazine of its class into the pool if the bin is full. NULL:
  * the thread has no cache for the block. */
 static inline void tcache_account_alloc(
-    struct cache *cache, const struct block *block);
+    struct cache *cache, const struct block *block) HOLDS(block->arena->lock);
 static inline void tcache_account_free(
-    struct cache *cache, const struct block *block);
+    struct cache *cache, const struct block *block) HOLDS(block->arena->lock);
 
 /* The slow paths of these functions; the second is not called with NULL. */
-void tcache_account_alloc_slow(struct cache *cache, const struct block *block);
-void tcache_account_free_slow(struct cache *cache, const struct block *block);
+void tcache_account_alloc_slow(struct cache *cache, const struct block *block)
+    HOLDS(block->arena->lock);
+void tcache_account_free_slow(struct cache *cache, const struct block *block)
+    HOLDS(block->arena->lock);
 
 static inline void
 tcache_account_alloc(struct cache *cache, const struct block *block)
@@ -39,15 +41,17 @@ tcache_account_free(struct cache *cache, const struct block *block)
  * happens often, move more blocks of the class into the cache. tcache_refill()
  * calls it if other threads free the blocks that this thread allocates. NULL
  * does nothing. */
-void tcache_refill_bin(
-    struct cache *cache, const struct options *options, size_t rounded);
+void tcache_refill_bin(struct cache *cache, const struct options *options,
+    size_t rounded) HOLDS(cache->arena->lock);
 
 static inline void
 tcache_refill(
     struct cache *cache, const struct options *options, size_t rounded)
 {
-	if (cache != NULL && cache->handed_over)
+	if (cache != NULL && cache->handed_over) {
+		lock_assert_held(&cache->arena->lock);
 		tcache_refill_bin(cache, options, rounded);
+	}
 }
 
 #endif

@@ -23,6 +23,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 {
 	bool others = false;
 
+	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
@@ -31,6 +32,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 		if (cache->owner == tcache_own || !cache->keeps ||
 		    (heap != NULL && cache->heap != heap))
 			continue;
+		lock_assert_held(&cache->arena->lock);
 		cache_close(cache);
 		others = true;
 	}
@@ -47,12 +49,14 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 void
 tcache_go(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		if (cache->owner == tcache_own)
 			continue;
 		atomic_store_explicit(&cache->wanted, 0, memory_order_release);
+		lock_assert_held(&cache->arena->lock);
 		cache_open(cache);
 	}
 }
@@ -60,6 +64,7 @@ tcache_go(struct arena *arena)
 void
 tcache_stop(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
 	for (struct list *l = arena->caches.next; l != &arena->caches;
@@ -70,6 +75,7 @@ tcache_stop(struct arena *arena)
 void
 tcache_report(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	tcache_stop(arena);
 	tcache_go(arena);
 	counts_report_own(arena, NULL);

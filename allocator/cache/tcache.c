@@ -41,6 +41,7 @@ take_full(struct cache *cache, size_t n)
 	struct depot *depot = cache->heap->depot;
 	struct sums in;
 
+	ASSERT(bin_empty(&cache->bins[n]) && n > 0);
 	if (depot == NULL)
 		return;
 	enum depot_taken taken =
@@ -77,6 +78,7 @@ put_full(struct cache *cache, size_t n)
 	struct depot *depot = find_depot(cache->heap);
 	struct magazine *full = bin_first(&cache->bins[n]);
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	if (depot == NULL)
 		return;
 	full->count = magazine_max(n);
@@ -125,6 +127,7 @@ finish_malloc(struct cache *cache, struct block *block, size_t size)
 	void *ptr = (void *)(uintptr_t)block->addr;
 	bool below = activate_cached(cache, block, size);
 
+	ASSERT(block->size >= size);
 	tcache_leave(cache);
 	if (__builtin_expect(!below, 0))
 		counts_report_peak(cache);
@@ -227,6 +230,7 @@ rounded_in(const struct cache *cache, size_t size)
 static inline struct block *
 take_traced(struct cache *cache, size_t n, size_t rounded)
 {
+	ASSERT(n <= TCACHE_CLASSES);
 	if (n == 0)
 		return tcache_slot_find(cache, rounded);
 	struct bin *bin = &cache->bins[n];
@@ -256,6 +260,7 @@ malloc_traced(struct cache *cache, size_t size)
 		block = take_traced(cache, n, rounded);
 	if (block != NULL) {
 		bool below = activate_cached(cache, block, size);
+		lock_assert_held(&block->arena->lock);
 		emit_alloc(block);
 		if (!below)
 			counts_report_own(arena, cache);
@@ -443,6 +448,7 @@ tcache_free_traced(struct block *block)
 {
 	struct cache *cache = tcache_for(block);
 
+	lock_assert_held(&block->arena->lock);
 	if (!cache->traced || block->pending.uses != NULL ||
 	    !put_into(cache, block))
 		return false;

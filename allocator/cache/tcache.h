@@ -558,7 +558,7 @@ bool tcache_free_in(const struct cache *cache, struct block *block);
 
 /* Under the arena's lock: free a block into the calling thread's cache, if that
  * is traced, and emit the free to the history. False: not done. */
-bool tcache_free_traced(struct block *block);
+bool tcache_free_traced(struct block *block) HOLDS(block->arena->lock);
 
 /* Remove the latest block of a size from the slots; NULL: there is none. The
  * cache is entered, or used under the arena's lock. */

@@ -61,6 +61,7 @@ drop_fences(struct stream_heap *heap, unsigned i, unsigned n)
 {
 	struct fence *first = &heap->fences[i];
 
+	ASSERT(i + n <= heap->fence_count);
 	for (unsigned k = 0; k < n; k++)
 		event_release(heap->stream->context, first[k].event);
 	heap->fence_count -= n;
@@ -75,6 +76,7 @@ drop_closest(struct stream_heap *heap)
 	const struct fence *fences = heap->fences;
 	unsigned closest = 1;
 
+	ASSERT(heap->fence_count > 2);
 	for (unsigned i = 2; i + 1 < heap->fence_count; i++)
 		if (fences[i + 1].at - fences[i - 1].at <
 		    fences[closest + 1].at - fences[closest - 1].at)
@@ -97,6 +99,7 @@ record_fence(struct stream_heap *heap, uint64_t tick)
 	struct capture_guard guard;
 	struct fence new;
 
+	ASSERT(heap->fence_count <= FENCES);
 	if (latest_fence(heap) > tick) {
 		heap->unfenced_bytes = 0;
 		return true;
@@ -124,6 +127,7 @@ poll_fences(struct stream_heap *heap)
 	struct capture_guard guard;
 	unsigned met = 0;
 
+	ASSERT(heap->fence_count <= FENCES);
 	if (heap->fence_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
 	while (met < heap->fence_count &&
@@ -182,6 +186,7 @@ forget_late(struct stream_heap *heap)
 {
 	struct capture_guard guard;
 
+	ASSERT(delay_is_known(&heap->stream->delay));
 	if (capture_enter(NULL, &guard) != WEIR_OK)
 		return;
 	delay_idle(heap->stream);
@@ -195,6 +200,7 @@ fences_see_late(struct stream_heap *heap)
 	struct questions questions = { .context = NULL };
 	uint64_t late = 0;
 
+	lock_assert_held(&heap->arena->lock);
 	if (!delay_is_known(&heap->stream->delay))
 		return 0;
 	if (capture_enter(NULL, &guard) == WEIR_OK) {
@@ -216,12 +222,14 @@ fences_see_delay(struct arena *arena)
 {
 	uint64_t latest = 0;
 
+	lock_assert_held(&arena->lock);
 	if (arena->stats.num_gpu_waits == 0)
 		return;
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
 		uint64_t late = fences_see_late(heap);
 		uint64_t waited = delay_take_waited(&heap->stream->delay);
 		int64_t felt = delay_take_felt(&heap->stream->delay);
@@ -257,6 +265,7 @@ fences_ask_all(struct arena *arena)
 {
 	struct questions questions = { .context = NULL };
 
+	lock_assert_held(&arena->lock);
 	status_mute();
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
 	     l = l->next) {
@@ -284,6 +293,7 @@ fence_if_due(struct stream_heap *heap)
 	uint64_t latest =
 	    heap->freed_at > heap->served_at ? heap->freed_at : heap->served_at;
 
+	ASSERT(heap != heap->arena->any_heap);
 	if (heap->unfenced_bytes < FENCES_LEAST ||
 	    heap->unfenced_bytes < held / FENCE_SHARE)
 		return;
@@ -299,6 +309,7 @@ fences_upkeep_due(struct stream_heap *mine)
 {
 	struct stream_heap *other = mine->arena->unfenced;
 
+	lock_assert_held(&mine->arena->lock);
 	mine->arena->unfenced = NULL;
 	if (mine != mine->arena->any_heap)
 		fence_if_due(mine);
@@ -313,9 +324,12 @@ fences_poll(struct stream_heap *mine)
 	struct questions questions = { .context = NULL };
 	unsigned n = 0;
 
-	if (mine == arena->any_heap)
+	if (mine == arena->any_heap) {
+		lock_assert_held(&arena->lock);
 		arena_begin_several(arena);
+	}
 	status_mute();
+	lock_assert_held(&arena->lock);
 	fences_see_delay(arena);
 	poll_fences(mine);
 	for (struct stream_heap *heap = heap_first_freed(arena);
@@ -391,10 +405,12 @@ join_captured(const struct view *view, const struct stream_heap *other)
  */
 static bool
 follow_end(struct stream_heap *mine, struct stream_heap *gone)
+    HOLDS(mine->arena->lock)
 {
 	struct fence end = { .event = gone->end_event, .at = order_now() };
 	unsigned left = BLOCKS_AT_ONCE;
 
+	ASSERT(gone != mine && gone->arena == mine->arena);
 	if (end.event == NULL || !wait_for(mine, gone, &end))
 		return false;
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
@@ -402,7 +418,9 @@ follow_end(struct stream_heap *mine, struct stream_heap *gone)
 		for (; free->count > 0 && left > 0; left--) {
 			struct block *block = block_of_node(tree_last(free));
 			struct span span = { block, block };
-			block_put(block_adopt(&span, mine), BLOCK_FREE);
+			block = block_adopt(&span, mine);
+			lock_assert_held(&block->arena->lock);
+			block_put(block, BLOCK_FREE);
 		}
 	}
 	return true;
@@ -411,6 +429,7 @@ follow_end(struct stream_heap *mine, struct stream_heap *gone)
 /* Order `mine` after all present work of another stream. */
 static bool
 follow_all(const struct view *view, struct stream_heap *other)
+    HOLDS(view->mine->arena->lock)
 {
 	if (view->capture != 0)
 		return join_captured(view, other);
@@ -427,6 +446,7 @@ fences_see_busy(struct view *view)
 	const struct use *use =
 	    use_first_open(&mine->arena->waiting, mine->stream);
 
+	lock_assert_held(&view->mine->arena->lock);
 	view->busy_since = mine->fence_count > 0 ? mine->fences[0].at : 0;
 	if (use != NULL &&
 	    (view->busy_since == 0 || use->tick < view->busy_since))
@@ -501,6 +521,7 @@ fences_forecast(const struct view *view, const struct stream_heap *other,
 {
 	unsigned i = fence_from(view, other, tick);
 
+	ASSERT(other->arena == view->mine->arena);
 	if (i == fences_of(other, view))
 		return false;
 	*out = forecast_of(
@@ -526,6 +547,7 @@ fences_allow(const struct view *view, const struct stream_heap *other,
 {
 	unsigned i = fence_from(view, other, tick);
 
+	ASSERT(other->arena == view->mine->arena);
 	return i < fences_of(other, view) && may_wait(view, other, i, waits);
 }
 
@@ -533,6 +555,8 @@ bool
 fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
     enum waits waits)
 {
+	lock_assert_held(&view->mine->arena->lock);
+	ASSERT(other->arena == view->mine->arena);
 	if (tick <= view_ask(view, other))
 		return true;
 	unsigned i = fence_from(view, other, tick);
@@ -547,6 +571,8 @@ fences_follow_next(const struct view *view, struct stream_heap *other,
 {
 	uint64_t until = view_ask(view, other);
 
+	lock_assert_held(&view->mine->arena->lock);
+	ASSERT(other->arena == view->mine->arena);
 	if (until < *followed_until)
 		until = *followed_until;
 	if (other->freed_at <= until)

@@ -12,7 +12,7 @@
 /* Account for bytes that a stream has freed, or allocates by a large request,
  * for fences_upkeep(). */
 static inline void
-fences_note(struct stream_heap *heap, size_t bytes)
+fences_note(struct stream_heap *heap, size_t bytes) HOLDS(heap->arena->lock)
 {
 	heap->unfenced_bytes += bytes;
 	if (heap->unfenced_bytes >= FENCES_LEAST &&
@@ -22,6 +22,7 @@ fences_note(struct stream_heap *heap, size_t bytes)
 
 static inline void
 fences_note_request(struct stream_heap *mine, size_t bytes)
+    HOLDS(mine->arena->lock)
 {
 	if (mine->arena->streams <= 1)
 		return;
@@ -31,9 +32,9 @@ fences_note_request(struct stream_heap *mine, size_t bytes)
 
 /* Fence the streams for which it is due, of a request's stream and the one that
  * freed latest: fence.c, Note [Fences]. */
-void fences_upkeep_due(struct stream_heap *mine);
+void fences_upkeep_due(struct stream_heap *mine) HOLDS(mine->arena->lock);
 static inline void
-fences_upkeep(struct stream_heap *mine)
+fences_upkeep(struct stream_heap *mine) HOLDS(mine->arena->lock)
 {
 	if (mine->arena->streams > 1 &&
 	    (mine->unfenced_bytes >= FENCES_LEAST ||
@@ -43,22 +44,22 @@ fences_upkeep(struct stream_heap *mine)
 
 /* Poll how far the streams have come, and fence those that are not done, for
  * the next request. */
-void fences_poll(struct stream_heap *mine);
+void fences_poll(struct stream_heap *mine) HOLDS(mine->arena->lock);
 
 /* Account for weir's waits that are over: how long they took, and how late the
  * latest stream is: streams/delay.h, Note [Measured delay]. */
-void fences_see_delay(struct arena *arena);
+void fences_see_delay(struct arena *arena) HOLDS(arena->lock);
 
 /* How late the heap's stream is, in ns; 0 if it has nothing left to do. */
-uint64_t fences_see_late(struct stream_heap *heap);
+uint64_t fences_see_late(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Ask each stream that may have uncompleted frees whether it has nothing left
  * to do, and if so raise its completed tick. */
-void fences_ask_all(struct arena *arena);
+void fences_ask_all(struct arena *arena) HOLDS(arena->lock);
 
 /* Find since when the view's stream has been busy: since the record of its
  * oldest fence or use that is not met. */
-void fences_see_busy(struct view *view);
+void fences_see_busy(struct view *view) HOLDS(view->mine->arena->lock);
 
 /* The cost of a wait of the view's stream for all work up to a tick of another
  * stream, after fences_see_busy(). `is_use`: the wait is for a use, else for
@@ -80,7 +81,7 @@ bool fences_allow(const struct view *view, const struct stream_heap *other,
 /* Order the view's stream after all frees of `other` up to a tick, by a wait on
  * the device if it is not so already. False: no allowed wait does that. */
 bool fences_follow(const struct view *view, struct stream_heap *other,
-    uint64_t tick, enum waits waits);
+    uint64_t tick, enum waits waits) HOLDS(view->mine->arena->lock);
 
 /*
  * Order the view's stream after the next fence of `other` beyond the tick
@@ -90,6 +91,6 @@ bool fences_follow(const struct view *view, struct stream_heap *other,
  * could come again.
  */
 bool fences_follow_next(const struct view *view, struct stream_heap *other,
-    uint64_t *followed_until);
+    uint64_t *followed_until) HOLDS(view->mine->arena->lock);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* Free a block whose free tick is set already. */
 static inline void
-block_free_since(struct block *block)
+block_free_since(struct block *block) HOLDS(block->arena->lock)
 {
 	struct stream_heap *owner = block->pool->owner;
 	struct stream_heap *home = owner;
@@ -23,17 +23,20 @@ block_free_since(struct block *block)
 	}
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
+	lock_assert_held(&home->arena->lock);
 	fences_note(home, block->size);
 	if (block->arena->several)
 		block_set_epoch(block);
 	block_put_free(block);
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 }
 
 /* Free a block with the stream's present position as its free tick. */
 static inline void
-block_free(struct block *block)
+block_free(struct block *block) HOLDS(block->arena->lock)
 {
+	lock_assert_held(&block->pool->owner->arena->lock);
 	block->freed_at = heap_position(block->pool->owner).tick;
 	block_free_since(block);
 }

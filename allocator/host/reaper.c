@@ -35,6 +35,8 @@ static const uint64_t idle_ns = 20 * 1000 * 1000;
 static const uint64_t seldom_ns = 500 * 1000 * 1000;
 static const uint64_t for_ever = UINT64_MAX;
 
+/* Not a ranked lock, because a condition belongs to it. No other lock is
+ * acquired under it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_t thread;
@@ -64,6 +66,7 @@ grow_reserve(struct arena *arena, const struct options *options)
 	    round_up(arena->reserve_bytes - held, arena->granularity);
 	if (arena->traits.can_map)
 		missing = min_size(missing, RESERVE_STEP);
+	lock_assert_held(&pool->owner->arena->lock);
 	enum weir_status status = pool_prepare(pool, options, missing);
 	while (status == WEIR_ENOMEM && missing > arena->granularity) {
 		missing = round_up(missing / 2, arena->granularity);

@@ -53,13 +53,14 @@ size_t guard_zone;
 /* ---- The lock ---------------------------------------------------------- */
 
 void
-arena_leave_for_driver(struct arena *arena) UNCHECKED
+arena_leave_for_driver(struct arena *arena)
 {
+	ASSERT(arena->jobs > 0);
 	lock_leave(&arena->lock);
 }
 
 void
-arena_enter_from_driver(struct arena *arena) UNCHECKED
+arena_enter_from_driver(struct arena *arena)
 {
 	lock_enter(&arena->lock);
 }
@@ -82,6 +83,7 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	struct stream_heap *heap = meta_alloc(sizeof(*heap));
 	char name[STREAM_PHRASE];
 
+	lock_assert_held(&arena->lock);
 	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for the pools of %s",
@@ -101,8 +103,10 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 		stream->heap = heap;
 	/* The stream may have ended since it was found; a later poll records
 	 * the event of its end. */
-	if (atomic_load(&stream->ended))
+	if (atomic_load(&stream->ended)) {
+		lock_assert_held(&heap->arena->lock);
 		heap_end(heap);
+	}
 	*out = heap;
 	return WEIR_OK;
 }
@@ -125,6 +129,8 @@ heap_peek(const struct arena *arena, const struct stream *stream)
 void
 fences_drop(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(heap->fence_count <= FENCES);
 	for (unsigned i = 0; i < heap->fence_count; i++)
 		event_release(heap->stream->context, heap->fences[i].event);
 	heap->fence_count = 0;
@@ -133,6 +139,7 @@ fences_drop(struct stream_heap *heap)
 void
 fences_forget(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
 	heap->fence_count = 0;
 	heap->end_event = NULL;
 }
@@ -142,6 +149,8 @@ heap_drop(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(heap != arena->any_heap);
 	if (heap->blocks > 0 || heap->pins > 0 || heap->caches > 0)
 		return;
 	fences_drop(heap);
@@ -167,6 +176,7 @@ heap_drop(struct stream_heap *heap)
 enum weir_status
 arena_set_up(struct arena *arena, struct arena *main)
 {
+	ASSERT(main != NULL);
 	arena->main = main;
 	arena->in_use = true;
 	arena->owners = 1;

@@ -26,8 +26,8 @@ arena_next(const struct arena *arena)
 }
 
 /* Make the heap of a stream that has none. WEIR_EHOSTMEM. */
-enum weir_status heap_make(
-    struct arena *arena, struct stream *stream, struct stream_heap **out);
+enum weir_status heap_make(struct arena *arena, struct stream *stream,
+    struct stream_heap **out) HOLDS(arena->lock);
 
 /* The heap of a stream, or NULL if it has none. */
 struct stream_heap *heap_peek(
@@ -128,8 +128,8 @@ arena_granule(const struct arena *arena, enum pool_kind kind)
  * raises arena->jobs before and ends with arena_job_done(), both under the
  * lock, so that segments and blocks outlast the job even if the context goes.
  */
-void arena_leave_for_driver(struct arena *arena);
-void arena_enter_from_driver(struct arena *arena);
+void arena_leave_for_driver(struct arena *arena) LEAVES(arena->lock);
+void arena_enter_from_driver(struct arena *arena) ENTERS(arena->lock);
 
 /* Bytes held, and those that jobs are allocating. */
 size_t arena_held(const struct arena *arena);
@@ -154,7 +154,7 @@ heap_of_freed_link(const struct arena *arena, const struct list *link)
 }
 
 static inline struct stream_heap *
-heap_first_freed(const struct arena *arena)
+heap_first_freed(const struct arena *arena) HOLDS(arena->lock)
 {
 	return heap_of_freed_link(arena, arena->having_freed.next);
 }
@@ -167,7 +167,7 @@ heap_next_freed(const struct stream_heap *heap)
 
 /* Enter a heap that has freed a block into arena->having_freed. */
 static inline void
-heap_note_freed(struct stream_heap *heap)
+heap_note_freed(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	struct arena *arena = heap->arena;
 	struct list *at = &arena->having_freed;
@@ -180,7 +180,7 @@ heap_note_freed(struct stream_heap *heap)
 
 /* Enter a heap that has freed or pending blocks into arena->having_freed. */
 static inline void
-heap_insert_freed(struct stream_heap *heap)
+heap_insert_freed(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	if (__builtin_expect(list_empty(&heap->freed_link), 0))
 		heap_note_freed(heap);
@@ -188,9 +188,10 @@ heap_insert_freed(struct stream_heap *heap)
 
 /* Append a block to its pool's freed blocks. */
 static inline void
-heap_add_freed(struct block *block)
+heap_add_freed(struct block *block) HOLDS(block->arena->lock)
 {
 	list_push_back(&block->pool->freed, &block->pending.link);
+	lock_assert_held(&block->pool->owner->arena->lock);
 	heap_insert_freed(block->pool->owner);
 }
 
@@ -198,6 +199,7 @@ heap_add_freed(struct block *block)
  * that gets its memory must be ordered after the heap's stream too. */
 static inline void
 heap_add_pending(struct stream_heap *heap, uint64_t tick)
+    HOLDS(heap->arena->lock)
 {
 	if (heap->freed_at < tick)
 		heap->freed_at = tick;
@@ -228,7 +230,7 @@ heap_has_freed(const struct stream_heap *heap)
 
 /* Remove a heap that has no freed blocks any more from arena->having_freed. */
 static inline void
-heap_remove_freed(struct stream_heap *heap)
+heap_remove_freed(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	if (!heap_has_freed(heap))
 		list_remove(&heap->freed_link);
@@ -238,31 +240,31 @@ heap_remove_freed(struct stream_heap *heap)
  * done. heap_remove_ended(): it has no free or cached blocks any more, or is
  * dropped. */
 static inline void
-heap_end(struct stream_heap *heap)
+heap_end(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	heap->ended = true;
 	list_push_back(&heap->arena->ended, &heap->ended_link);
 	heap->arena->ending++;
 }
 static inline void
-heap_complete(struct stream_heap *heap)
+heap_complete(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	heap->completed = true;
 	list_remove(&heap->ended_link);
 	list_push_back(&heap->arena->emptied, &heap->ended_link);
 }
 static inline void
-heap_remove_ended(struct stream_heap *heap)
+heap_remove_ended(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	list_remove(&heap->ended_link);
 	heap->arena->ending--;
 }
 
 /* Drop a heap that has no block, no pin and no cache. */
-void heap_drop(struct stream_heap *heap);
+void heap_drop(struct stream_heap *heap) HOLDS(heap->arena->lock);
 /* Do so if the heap's stream has ended and its work is done. */
 static inline void
-heap_drop_if_done(struct stream_heap *heap)
+heap_drop_if_done(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	if (__builtin_expect(heap->completed, 0))
 		heap_drop(heap);
@@ -273,8 +275,8 @@ heap_drop_if_done(struct stream_heap *heap)
 enum weir_status arena_set_up(struct arena *arena, struct arena *main);
 
 /* Drop a heap's fences. The second is for a context that is gone. */
-void fences_drop(struct stream_heap *heap);
-void fences_forget(struct stream_heap *heap);
+void fences_drop(struct stream_heap *heap) HOLDS(heap->arena->lock);
+void fences_forget(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Bytes of a guard zone (observe/guard.h); 0: none. Set before the first block
  * is made. */

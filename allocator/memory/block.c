@@ -72,6 +72,8 @@ block_make_room(struct arena *arena, CUdeviceptr addr)
 {
 	enum weir_status status = lookup_prepare(addr);
 
+	lock_assert_held(&arena->lock);
+	ASSERT(addr % FINE_GRANULE == 0);
 	return status == WEIR_OK && arena->spare == NULL ? make_slab(arena) :
 							   status;
 }
@@ -82,6 +84,9 @@ block_new(struct arena *arena, CUdeviceptr addr, struct block **out)
 	struct leaf *leaf;
 	struct block *block;
 	enum weir_status status = block_spare(arena, addr, &leaf, &block);
+
+	lock_assert_held(&arena->lock);
+	ASSERT(addr % FINE_GRANULE == 0);
 	if (status != WEIR_OK)
 		return status;
 	block->addr = addr;
@@ -103,6 +108,10 @@ block_delete(struct block *block)
 {
 	struct arena *arena = block->arena;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block->pending.uses == NULL && list_empty(&block->pending.link));
+	ASSERT(block->idle == NULL);
+	ASSERT(block->requested == 0 && block->stack == 0);
 	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
 	block->next = arena->spare;
@@ -114,8 +123,12 @@ block_prepare(struct arena *arena, CUdeviceptr addr)
 {
 	struct block *block;
 	enum weir_status status = block_new(arena, addr, &block);
-	if (status == WEIR_OK)
+
+	lock_assert_held(&arena->lock);
+	if (status == WEIR_OK) {
+		lock_assert_held(&block->arena->lock);
 		block_delete(block);
+	}
 	return status;
 }
 
@@ -126,6 +139,12 @@ block_split(struct block *block, size_t size, struct block *rest)
 	struct pool *pool = block->pool;
 	enum block_state state = block_state(block);
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) != BLOCK_ACTIVE);
+	ASSERT(block_state(block) != BLOCK_PENDING);
+	ASSERT(block->run == RUN_NONE && block->idle == NULL);
+	ASSERT(size > 0 && size < block->size);
+	ASSERT(rest->segment == NULL && rest->addr == block->addr + size);
 	rest->size = block->size - size;
 	block_set_state(rest, state);
 	rest->segment = block->segment;
@@ -140,8 +159,10 @@ block_split(struct block *block, size_t size, struct block *rest)
 	block->next = rest;
 	block->size = size;
 	pool->owner->blocks++;
-	if (block_state_is_held(state))
+	if (block_state_is_held(state)) {
+		lock_assert_held(&rest->arena->lock);
 		start_name(rest);
+	}
 }
 
 /* Blocks and bytes of inactive_split, which expandable segments do not have. */
@@ -185,6 +206,7 @@ count_inactive(struct pool *pool, struct inactive before, struct inactive after)
 
 	if (blocks == 0 && bytes == 0)
 		return;
+	lock_assert_held(&pool->owner->arena->lock);
 	stats_change(pool, STAT3_inactive_split, blocks);
 	stats_change(pool, STAT3_inactive_split_bytes, bytes);
 }
@@ -195,6 +217,9 @@ block_count_front(const struct block *front, const struct block *rest)
 	struct inactive before = { 1, (int64_t)(front->size + rest->size) };
 	struct inactive after = { 1, (int64_t)rest->size };
 
+	lock_assert_held(&rest->arena->lock);
+	ASSERT(front->next == rest && rest->prev == front);
+	ASSERT(block_state(rest) == BLOCK_FREE);
 	if (front->prev == NULL && rest->next == NULL)
 		before =
 		    (struct inactive){ 0 }; /* the whole segment was free */
@@ -208,9 +233,13 @@ block_list_run(struct block *head)
 {
 	const struct pool *pool = head->pool;
 
+	lock_assert_held(&head->arena->lock);
+	ASSERT(block_is_in_run(head) && !block_is_complete(head));
 	for (struct block *b = head; block_is_of_runs(b, pool); b = b->next)
-		if (b->pool == pool && list_empty(&b->pending.link))
+		if (b->pool == pool && list_empty(&b->pending.link)) {
+			lock_assert_held(&b->arena->lock);
 			heap_add_freed(b);
+		}
 }
 
 /* Recompute the run that a block is part of: the first block of its pool stands
@@ -223,6 +252,7 @@ refresh_run(struct block *block)
 	struct block *last = block;
 	size_t size = block->size;
 
+	ASSERT(block_is_in_run(block));
 	for (struct block *b = block->prev; block_is_of_runs(b, pool);
 	     b = b->prev) {
 		size += b->size;
@@ -243,8 +273,10 @@ refresh_run(struct block *block)
 	}
 	if (head->run == size)
 		return;
-	if (__builtin_expect(pool->unlisted, 0))
+	if (__builtin_expect(pool->unlisted, 0)) {
+		lock_assert_held(&head->arena->lock);
 		block_list_run(head);
+	}
 	if (head->run > 0)
 		tree_remove(&pool->free, &head->node);
 	head->run = size;
@@ -268,6 +300,10 @@ refresh_runs_of(struct block *block)
 void
 block_take(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_FREE ||
+	    block_state(block) == BLOCK_UNMAPPED);
+	ASSERT(block_state(block) != BLOCK_FREE || block->run != RUN_NONE);
 	if (block_state(block) != BLOCK_FREE) {
 		tree_remove(&block->pool->unmapped, &block->node);
 		return;
@@ -309,8 +345,9 @@ mergeable(const struct block *neighbour, const struct block *block)
 
 /* Delete a block that its neighbour has absorbed. It is in no tree. */
 static inline QUICK void
-delete_absorbed(struct block *gone)
+delete_absorbed(struct block *gone) HOLDS(gone->arena->lock)
 {
+	ASSERT(gone->pool->owner->blocks > 0);
 	gone->pool->owner->blocks--;
 	if (!list_empty(&gone->pending.link))
 		list_remove(&gone->pending.link);
@@ -320,13 +357,17 @@ delete_absorbed(struct block *gone)
 /* Absorb the next neighbour. If both free ticks are equal, the epoch of the
  * block at the lower address stays; so in absorb_prev(). */
 static inline QUICK void
-absorb_next(struct block *block, bool held)
+absorb_next(struct block *block, bool held) HOLDS(block->arena->lock)
 {
 	struct block *gone = block->next;
 	struct block *next = gone->next;
 
-	if (held)
+	ASSERT(gone != NULL && gone->addr == block->addr + block->size);
+	ASSERT(gone->segment == block->segment);
+	if (held) {
+		lock_assert_held(&gone->arena->lock);
 		start_unname(gone);
+	}
 	block->size += gone->size;
 	block->next = next;
 	if (next != NULL)
@@ -337,16 +378,19 @@ absorb_next(struct block *block, bool held)
 	}
 	if (gone->idle != NULL)
 		idle_absorb(block, gone);
+	lock_assert_held(&gone->arena->lock);
 	delete_absorbed(gone);
 }
 
 /* Absorb the previous neighbour. Both are held. */
 static inline QUICK void
-absorb_prev(struct block *block)
+absorb_prev(struct block *block) HOLDS(block->arena->lock)
 {
 	struct block *gone = block->prev;
 	struct block *prev = gone->prev;
 
+	ASSERT(gone != NULL && block->addr == gone->addr + gone->size);
+	ASSERT(gone->segment == block->segment);
 	start_unname(block);
 	block->addr = gone->addr;
 	start_rename(block);
@@ -358,6 +402,7 @@ absorb_prev(struct block *block)
 	}
 	if (gone->idle != NULL)
 		idle_absorb(block, gone);
+	lock_assert_held(&gone->arena->lock);
 	delete_absorbed(gone);
 }
 
@@ -373,6 +418,10 @@ block_put_unmapped(struct block *block)
 {
 	struct tree *tree = &unmapped_pool(block)->unmapped;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block->segment->expandable);
+	ASSERT(block->run == RUN_NONE && block->idle == NULL);
+	ASSERT(block->pending.uses == NULL);
 	block_move(block, unmapped_pool(block));
 	if (block_is_held(block))
 		start_unname(block);
@@ -415,11 +464,12 @@ stays(struct putting *p, struct block *neighbour)
 }
 
 static void
-put_with_next(struct putting *p)
+put_with_next(struct putting *p) HOLDS(p->block->arena->lock)
 {
 	struct block *next = p->block->next;
 
 	if (stays(p, next)) {
+		lock_assert_held(&next->arena->lock);
 		absorb_prev(next);
 		p->block = next;
 		p->placed = true;
@@ -429,11 +479,12 @@ put_with_next(struct putting *p)
 }
 
 static void
-put_with_prev(struct putting *p)
+put_with_prev(struct putting *p) HOLDS(p->block->arena->lock)
 {
 	struct block *prev = p->block->prev;
 
 	if (stays(p, prev)) {
+		lock_assert_held(&prev->arena->lock);
 		absorb_next(prev, true);
 		p->block = prev;
 		p->placed = true;
@@ -450,10 +501,14 @@ put_beside(struct block *block)
 	struct putting p = { .block = block };
 
 	block->run = 0;
-	while (mergeable(p.block->next, p.block))
+	while (mergeable(p.block->next, p.block)) {
+		lock_assert_held(&p.block->arena->lock);
 		put_with_next(&p);
-	while (mergeable(p.block->prev, p.block))
+	}
+	while (mergeable(p.block->prev, p.block)) {
+		lock_assert_held(&p.block->arena->lock);
 		put_with_prev(&p);
+	}
 	refresh_run(p.block);
 	return p.block;
 }
@@ -479,18 +534,23 @@ joins(const struct block *neighbour, const struct block *block)
  * place. */
 static inline QUICK struct block *
 put_simply(struct block *block, struct block *prev, struct block *next)
+    HOLDS(block->arena->lock)
 {
 	struct tree *tree = &block->pool->free;
 	struct block *whole = prev != NULL ? prev : next;
 
+	ASSERT(prev == NULL || prev == block->prev);
+	ASSERT(next == NULL || next == block->next);
 	if (whole == NULL) {
 		block->run = block->size;
 		tree_insert(tree, &block->node);
 		return block;
 	}
 	if (prev == NULL) {
+		lock_assert_held(&next->arena->lock);
 		absorb_prev(next);
 	} else {
+		lock_assert_held(&prev->arena->lock);
 		absorb_next(prev, true);
 		if (next != NULL) {
 			tree_remove(tree, &next->node);
@@ -511,6 +571,7 @@ put_complete(struct block *block, struct block *prev, struct block *next)
 		prev = NULL;
 	if (next != NULL && !joins(next, block))
 		next = NULL;
+	lock_assert_held(&block->arena->lock);
 	block = put_simply(block, prev, next);
 	if (block_is_in_run(block->prev) || block_is_in_run(block->next))
 		refresh_runs_of(block);
@@ -525,6 +586,10 @@ block_put_free(struct block *block)
 	bool expandable = block->segment->expandable;
 	struct inactive before = { 0 };
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block->size > 0);
+	ASSERT(block->run == RUN_NONE && block->idle == NULL);
+	ASSERT(block->pending.uses == NULL);
 	if (!expandable)
 		before = inactive_around(block);
 	if (!block_is_held(block))
@@ -554,6 +619,8 @@ block_promote(struct block *block)
 {
 	struct stream_heap *any = block->arena->any_heap;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_is_in_run(block) && !block_is_complete(block));
 	if (!block->segment->expandable) {
 		block_take(block);
 		block_move(block, &any->pool[block->pool->kind]);
@@ -574,9 +641,14 @@ block_promote(struct block *block)
 void
 block_move_to(struct block *block, struct pool *pool)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(pool != block->pool && pool->owner->arena == block->arena);
+	ASSERT(block->pool->owner->blocks > 0);
 	if (block_is_held(block) && !block->arena->uncounted) {
 		int64_t size = (int64_t)block->size;
+		lock_assert_held(&block->pool->owner->arena->lock);
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
+		lock_assert_held(&pool->owner->arena->lock);
 		stats_change_stream(pool, STAT3_reserved_bytes, size);
 	}
 	block->pool->owner->blocks--;
@@ -592,6 +664,11 @@ block_commit(struct block *block, enum block_state state)
 	bool was_held = block_is_held(block);
 	int64_t size = (int64_t)block->size;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(state == BLOCK_FREE || state == BLOCK_UNMAPPED);
+	ASSERT(block_state(block) == BLOCK_MAPPING ||
+	    block_state(block) == BLOCK_UNMAPPING ||
+	    block_state(block) == BLOCK_VACATED);
 	/* Its stream may have ended meanwhile. First move the block to the pool
 	 * that it belongs to by now, then count there the memory that it got or
 	 * lost. */
@@ -600,16 +677,20 @@ block_commit(struct block *block, enum block_state state)
 	struct pool *pool = block->pool;
 	block = block_put(block, state);
 	if (block_is_held(block) != was_held) {
+		lock_assert_held(&pool->owner->arena->lock);
 		stats_change(
 		    pool, STAT3_reserved_bytes, was_held ? -size : size);
 		emit_range(block, addr, (size_t)size, !was_held);
 	}
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 }
 
 void
 block_set_vacated(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_UNMAPPING);
 	start_unname(block);
 	block_set_state(block, BLOCK_VACATED);
 	emit_range(block, block->addr, block->size, false);
@@ -620,10 +701,13 @@ block_join(struct block *first, const struct block *last)
 {
 	CUdeviceptr end = last->addr + last->size;
 
+	lock_assert_held(&first->arena->lock);
+	ASSERT(first->segment == last->segment && first->addr <= last->addr);
 	block_take(first);
 	while (first->addr + first->size < end) {
 		struct block *next = first->next;
 		bool held = block_is_held(next);
+		lock_assert_held(&next->arena->lock);
 		block_take(next);
 		block_move(next, first->pool);
 		absorb_next(first, held);
@@ -638,8 +722,14 @@ struct block *
 block_adopt(const struct span *span, struct stream_heap *heap)
 {
 	struct stream_heap *owner = span->first->pool->owner;
-	struct block *block = block_join(span->first, span->last);
 
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(block_state(span->first) == BLOCK_FREE);
+	ASSERT(span->first->segment == span->last->segment);
+	ASSERT(heap->arena == span->first->arena);
+	lock_assert_held(&span->first->arena->lock);
+	struct block *block = block_join(span->first, span->last);
+	lock_assert_held(&block->arena->lock);
 	block_move(block, &heap->pool[block->pool->kind]);
 	/* An event that was recorded on the heap's stream before does not cover
 	 * the work that the memory was ordered after until now, so the block
@@ -650,6 +740,7 @@ block_adopt(const struct span *span, struct stream_heap *heap)
 		block_set_epoch(block);
 		heap->freed_at = block->freed_at;
 	}
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 	return block;
 }

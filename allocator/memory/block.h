@@ -11,23 +11,25 @@
  * calls on it cannot fail. WEIR_EHOSTMEM. Records of blocks are reused for
  * blocks only. block_delete() is for a block without uses, in no list, with
  * ->requested and ->stack 0. */
-enum weir_status block_new(
-    struct arena *arena, CUdeviceptr addr, struct block **out);
-void block_delete(struct block *block);
+enum weir_status block_new(struct arena *arena, CUdeviceptr addr,
+    struct block **out) HOLDS(arena->lock);
+void block_delete(struct block *block) HOLDS(block->arena->lock);
 
 /* Make sure that the next block_new(), if it is for `addr`, cannot fail.
  * WEIR_EHOSTMEM. */
-enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr);
+enum weir_status block_prepare(struct arena *arena, CUdeviceptr addr)
+    HOLDS(arena->lock);
 
 /* Allocate a place in the address table for a start at `addr`, and an unused
  * record. WEIR_EHOSTMEM. */
-enum weir_status block_make_room(struct arena *arena, CUdeviceptr addr);
+enum weir_status block_make_room(struct arena *arena, CUdeviceptr addr)
+    HOLDS(arena->lock);
 
 /* As block_new(), but the caller sets all fields that block_delete() does not
  * leave 0. Also gets the leaf of its start. */
 static inline QUICK enum weir_status
 block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
-    struct block **out)
+    struct block **out) HOLDS(arena->lock)
 {
 	CUdeviceptr place = lookup_place(addr);
 
@@ -59,42 +61,45 @@ block_link_after(struct block *prev, struct block *block)
  * (from block_new() for its address) becomes the part after it, with the state,
  * pool and segment of the block. Neither is put into a tree.
  */
-void block_split(struct block *block, size_t size, struct block *rest);
+void block_split(struct block *block, size_t size, struct block *rest)
+    HOLDS(block->arena->lock);
 
 /*
  * Put a block that is in no tree into its pool as FREE or UNMAPPED, merged with
  * neighbours of that state and pool, which must be in their trees. Returns the
  * merged block.
  */
-struct block *block_put_free(struct block *block);
-struct block *block_put_unmapped(struct block *block);
+struct block *block_put_free(struct block *block) HOLDS(block->arena->lock);
+struct block *block_put_unmapped(struct block *block) HOLDS(block->arena->lock);
 static inline struct block *
-block_put(struct block *block, enum block_state state)
+block_put(struct block *block, enum block_state state) HOLDS(block->arena->lock)
 {
 	return state == BLOCK_FREE ? block_put_free(block) :
 				     block_put_unmapped(block);
 }
 
 /* Remove a FREE or UNMAPPED block from its pool's tree. */
-void block_take(struct block *block);
+void block_take(struct block *block) HOLDS(block->arena->lock);
 
 /* List the blocks of a run that its pool's list of freed blocks lacks. */
-void block_list_run(struct block *head);
+void block_list_run(struct block *head) HOLDS(head->arena->lock);
 
 /* Move a FREE block of a stream's heap, which is complete, to the heap of
  * WEIR_STREAM_ANY. */
-void block_promote(struct block *block);
+void block_promote(struct block *block) HOLDS(block->arena->lock);
 
 /* Count in inactive_split that `front` has been cut off the FREE block `rest`,
  * in a driver segment. */
-void block_count_front(const struct block *front, const struct block *rest);
+void block_count_front(const struct block *front, const struct block *rest)
+    HOLDS(rest->arena->lock);
 
 /* Put a block that was MAPPING, UNMAPPING or VACATED into the pool that it
  * belongs to by now, and count the memory that it got or lost. */
-void block_commit(struct block *block, enum block_state state);
+void block_commit(struct block *block, enum block_state state)
+    HOLDS(block->arena->lock);
 
 /* Make an UNMAPPING block VACATED: its memory is mapped elsewhere. */
-void block_set_vacated(struct block *block);
+void block_set_vacated(struct block *block) HOLDS(block->arena->lock);
 
 static inline enum block_state
 block_state(const struct block *block)
@@ -133,9 +138,10 @@ block_set_pool(struct block *block, struct pool *pool)
 
 /* Change the pool of a block that is in no tree, and the statistics of both
  * streams. */
-void block_move_to(struct block *block, struct pool *pool);
+void block_move_to(struct block *block, struct pool *pool)
+    HOLDS(block->arena->lock);
 static inline void
-block_move(struct block *block, struct pool *pool)
+block_move(struct block *block, struct pool *pool) HOLDS(block->arena->lock)
 {
 	if (block->pool != pool)
 		block_move_to(block, pool);
@@ -143,11 +149,13 @@ block_move(struct block *block, struct pool *pool)
 
 /* Join neighbours of one state, FREE or UNMAPPED, and of any pools, into one
  * block of the first one's pool, which is in no tree. */
-struct block *block_join(struct block *first, const struct block *last);
+struct block *block_join(struct block *first, const struct block *last)
+    HOLDS(first->arena->lock);
 
 /* Join a span that `heap` may use into one FREE block of the heap, which is in
  * no tree. From now on the order of the heap's stream protects it. */
-struct block *block_adopt(const struct span *span, struct stream_heap *heap);
+struct block *block_adopt(const struct span *span, struct stream_heap *heap)
+    HOLDS(heap->arena->lock);
 
 /* The pool that a block goes to when it is free. */
 static inline struct pool *

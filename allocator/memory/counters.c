@@ -55,12 +55,16 @@ stats_count_in_totals(const struct pool *pool, uint64_t size,
 void
 stats_free_pending(struct pool *pool, uint64_t size)
 {
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(size > 0);
 	stats_count(pool, size, 0, tally_freed);
 }
 
 void
 stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
 {
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(size >= requested);
 	stats_count(pool, size, requested, tally_inactive);
 }
 
@@ -68,6 +72,8 @@ void
 stats_move(
     struct pool *from, struct pool *to, uint64_t size, uint64_t requested)
 {
+	lock_assert_held(&from->owner->arena->lock);
+	ASSERT(from != to && from->owner->arena == to->owner->arena);
 	tally_in(&from->owner->tally, from, size, requested, tally_free);
 	tally_in(&to->owner->tally, to, size, requested, tally_malloc);
 }
@@ -99,6 +105,7 @@ stats_flow(struct pool *pool, const struct sums *out, const struct sums *in)
 	struct arena *arena = pool->owner->arena;
 	struct totals *totals = arena->totals;
 
+	lock_assert_held(&pool->owner->arena->lock);
 	flow_in(&arena->tally, pool, out, in);
 	flow_in(&pool->owner->tally, pool, out, in);
 	if (totals == NULL)
@@ -123,6 +130,7 @@ stats_note_arena_peaks(struct arena *arena)
 {
 	struct totals *totals = arena->totals;
 
+	lock_assert_held(&arena->lock);
 	stats_note_peaks(&arena->tally);
 	if (totals == NULL)
 		return;
@@ -185,6 +193,8 @@ stats_change1(struct arena *arena, enum stat1 which, int delta)
 {
 	struct totals *totals = arena->totals;
 
+	lock_assert_held(&arena->lock);
+	ASSERT(delta == 1 || delta == -1);
 	change1(stat1_at(&arena->stats, which), delta);
 	if (totals == NULL)
 		return;
@@ -218,6 +228,7 @@ stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
 	struct weir_stats *all = &heap->arena->stats;
 	struct weir_stats *own = &heap->stats;
 
+	lock_assert_held(&heap->arena->lock);
 	switch (by) {
 #define COUNT_SERVED(name, word)                                               \
 	case SERVED_##name:                                                    \

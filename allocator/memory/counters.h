@@ -91,14 +91,15 @@ stats_change3(struct weir_stat3 *stat, enum pool_kind kind, int64_t delta)
  * tallied. */
 static inline void
 stats_change_stream(struct pool *pool, enum stat3 which, int64_t delta)
+    HOLDS(pool->owner->arena->lock)
 {
 	stats_change3(stats_at(&pool->owner->stats, which), pool->kind, delta);
 }
 
 /* Change a statistic of the arena and its device, but of no stream. */
 static inline void
-stats_change_arena(
-    struct arena *arena, enum pool_kind kind, enum stat3 which, int64_t delta)
+stats_change_arena(struct arena *arena, enum pool_kind kind, enum stat3 which,
+    int64_t delta) HOLDS(arena->lock)
 {
 	stats_change3(stats_at(&arena->stats, which), kind, delta);
 	if (arena->totals != NULL)
@@ -108,6 +109,7 @@ stats_change_arena(
 /* Change a statistic of a pool's stream and of its arena. */
 static inline void
 stats_change(struct pool *pool, enum stat3 which, int64_t delta)
+    HOLDS(pool->owner->arena->lock)
 {
 	stats_change_arena(pool->owner->arena, pool->kind, which, delta);
 	stats_change_stream(pool, which, delta);
@@ -115,10 +117,10 @@ stats_change(struct pool *pool, enum stat3 which, int64_t delta)
 
 /* Count a block by `count` for a pool's stream, its arena and its device. */
 void stats_count_in_totals(const struct pool *pool, uint64_t size,
-    uint64_t requested, tally_count count);
+    uint64_t requested, tally_count count) HOLDS(pool->owner->arena->lock);
 static inline QUICK void
 stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
-    tally_count count)
+    tally_count count) HOLDS(pool->owner->arena->lock)
 {
 	struct stream_heap *owner = pool->owner;
 	struct arena *arena = owner->arena;
@@ -134,39 +136,46 @@ stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
  * stats_inactive() once it is complete. */
 static inline QUICK void
 stats_malloc(const struct pool *pool, uint64_t size, uint64_t requested)
+    HOLDS(pool->owner->arena->lock)
 {
 	stats_count(pool, size, requested, tally_malloc);
 }
 static inline QUICK void
 stats_free(const struct pool *pool, uint64_t size, uint64_t requested)
+    HOLDS(pool->owner->arena->lock)
 {
 	stats_count(pool, size, requested, tally_free);
 }
-void stats_free_pending(struct pool *pool, uint64_t size);
-void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested);
+void stats_free_pending(struct pool *pool, uint64_t size)
+    HOLDS(pool->owner->arena->lock);
+void stats_inactive(struct pool *pool, uint64_t size, uint64_t requested)
+    HOLDS(pool->owner->arena->lock);
 
 /* Count the sums that a cache has counted. This does not look at peaks: caches
  * report one after the other, and only the sum of all was ever true. */
-void stats_flow(
-    struct pool *pool, const struct sums *out, const struct sums *in);
+void stats_flow(struct pool *pool, const struct sums *out,
+    const struct sums *in) HOLDS(pool->owner->arena->lock);
 void stats_note_peaks(struct tally *tally);
 /* Note the peaks of an arena, and of its device. */
-void stats_note_arena_peaks(struct arena *arena);
+void stats_note_arena_peaks(struct arena *arena) HOLDS(arena->lock);
 
 /* Move the counts of a live block to another stream. */
-void stats_move(
-    struct pool *from, struct pool *to, uint64_t size, uint64_t requested);
+void stats_move(struct pool *from, struct pool *to, uint64_t size,
+    uint64_t requested) HOLDS(from->owner->arena->lock);
 
 /* Statistics of the type struct weir_stat, of an arena and its device. */
 enum stat1 { STAT1_oversize_allocations, STAT1_oversize_segments };
-void stats_change1(struct arena *arena, enum stat1 which, int delta);
+void stats_change1(struct arena *arena, enum stat1 which, int delta)
+    HOLDS(arena->lock);
 
 /* Count a block that is allocated now. */
 static inline QUICK void
 stats_hand_out(const struct options *options, struct block *block)
+    HOLDS(block->arena->lock)
 {
 	struct pool *pool = block->pool;
 
+	lock_assert_held(&pool->owner->arena->lock);
 	stats_malloc(pool, block->size, block->requested);
 	block->oversize = block->size >= options->max_split_size;
 	if (block->oversize) {
@@ -177,7 +186,7 @@ stats_hand_out(const struct options *options, struct block *block)
 
 /* Uncount an oversize block that is freed now. */
 static inline void
-stats_take_back(struct block *block)
+stats_take_back(struct block *block) HOLDS(block->arena->lock)
 {
 	if (!block->oversize)
 		return;
@@ -191,6 +200,7 @@ stats_move_live(struct block *block, struct pool *to)
 {
 	struct pool *from = block->pool;
 
+	lock_assert_held(&from->owner->arena->lock);
 	stats_move(from, to, block->size, block->requested);
 	if (block->oversize) {
 		stats_sub(&from->owner->stats.oversize_allocations, 1);
@@ -200,7 +210,8 @@ stats_move_live(struct block *block, struct pool *to)
 
 /* Count a request of a heap for some bytes by the way in which it was served,
  * except SERVED_own. */
-void stats_served(struct stream_heap *heap, enum served_by by, size_t bytes);
+void stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
+    HOLDS(heap->arena->lock);
 
 /* Add plain counters, or make them 0. */
 void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);

@@ -16,18 +16,24 @@
  * other arenas too, all of them also take the lock of the totals.
  */
 struct history_ring *
-emit_ring_enter(struct arena *arena) UNCHECKED
+emit_ring_enter(struct arena *arena)
 {
-	if (arena->totals != NULL)
+	lock_assert_held(&arena->lock);
+	if (arena->totals != NULL) {
 		lock_enter(&arena->totals->lock);
+		lock_hand_over(&arena->totals->lock);
+	}
 	return &arena->main->history;
 }
 
 void
-emit_ring_leave(struct arena *arena) UNCHECKED
+emit_ring_leave(struct arena *arena)
 {
-	if (arena->totals != NULL)
+	lock_assert_held(&arena->lock);
+	if (arena->totals != NULL) {
+		lock_take_over(&arena->totals->lock);
 		lock_leave(&arena->totals->lock);
+	}
 }
 
 /* Does this arena emit events? An arena that does not count for the device's
@@ -90,6 +96,7 @@ add_event(const struct arena *arena, struct history_ring *ring,
 
 static void
 emit_event(struct arena *arena, enum trace_action action, struct subject of)
+    HOLDS(arena->lock)
 {
 	if (!is_emitting(arena))
 		return;
@@ -148,6 +155,7 @@ emit_block(const struct block *block, enum whose whose,
 
 	if (!is_emitting(arena))
 		return history_stack();
+	lock_assert_held(&arena->lock);
 	struct history_ring *ring = emit_ring_enter(arena);
 	struct history_stamp stamp = history_stamp();
 	uint32_t stack = stamp.by.stack;
@@ -167,6 +175,8 @@ emit_block(const struct block *block, enum whose whose,
 void
 emit_alloc_slow(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	block->stack = emit_block(block, CALLS, TRACE_alloc, TRACE_alloc);
 	served_here.has_event = false;
 }
@@ -174,6 +184,7 @@ emit_alloc_slow(struct block *block)
 void
 emit_free_requested_slow(const struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
 	emit_block(block, EITHERS, TRACE_free_requested, TRACE_free_requested);
 }
 
@@ -181,6 +192,7 @@ void
 emit_free_completed_slow(struct block *block)
 {
 	/* A PENDING block is completed later, in another caller's call. */
+	lock_assert_held(&block->arena->lock);
 	bool late = block_state(block) == BLOCK_PENDING;
 
 	emit_block(block, late ? ALLOCATIONS : EITHERS, TRACE_free_completed,
@@ -191,6 +203,7 @@ emit_free_completed_slow(struct block *block)
 void
 emit_freed_slow(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
 	emit_block(block, EITHERS, TRACE_free_requested, TRACE_free_completed);
 	block->stack = 0;
 }
@@ -205,6 +218,9 @@ emit_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
 		.stream = (uint64_t)(uintptr_t)segment->stream,
 		.stack = stack != 0 ? stack : segment->stack };
 
+	lock_assert_held(&segment->arena->lock);
+	ASSERT(addr >= segment->addr &&
+	    addr - segment->addr <= segment->size - size);
 	emit_event(segment->arena, action, of);
 }
 
@@ -217,6 +233,7 @@ emit_oom_slow(struct arena *arena, const struct stream *stream,
 		.stream = handle_of_stream(stream),
 		.stack = history_stack() };
 
+	lock_assert_held(&arena->lock);
 	emit_event(arena, TRACE_oom, of);
 }
 
@@ -226,6 +243,7 @@ emit_snapshot(struct arena *arena)
 	struct subject of = { .size = tally_now(&arena->tally, PART_ALL,
 				  TALLIED_active_bytes) };
 
+	lock_assert_held(&arena->lock);
 	if (history_on())
 		emit_event(arena, TRACE_snapshot, of);
 }

@@ -12,23 +12,24 @@
 /* ---- Under the arena's lock -------------------------------------------- */
 
 /* The slow paths of the inline functions below. */
-void emit_alloc_slow(struct block *block);
-void emit_free_requested_slow(const struct block *block);
-void emit_free_completed_slow(struct block *block);
-void emit_freed_slow(struct block *block);
+void emit_alloc_slow(struct block *block) HOLDS(block->arena->lock);
+void emit_free_requested_slow(const struct block *block)
+    HOLDS(block->arena->lock);
+void emit_free_completed_slow(struct block *block) HOLDS(block->arena->lock);
+void emit_freed_slow(struct block *block) HOLDS(block->arena->lock);
 void emit_memory(const struct segment *segment, CUdeviceptr addr, size_t size,
-    enum trace_action action);
+    enum trace_action action) HOLDS(segment->arena->lock);
 void emit_oom_slow(struct arena *arena, const struct stream *stream,
-    size_t free_bytes, size_t rounded);
-void emit_snapshot(struct arena *arena);
+    size_t free_bytes, size_t rounded) HOLDS(arena->lock);
+void emit_snapshot(struct arena *arena) HOLDS(arena->lock);
 
 /* Enter and leave the history of an arena's device, under the arena's lock. */
-struct history_ring *emit_ring_enter(struct arena *arena);
-void emit_ring_leave(struct arena *arena);
+struct history_ring *emit_ring_enter(struct arena *arena) HOLDS(arena->lock);
+void emit_ring_leave(struct arena *arena) HOLDS(arena->lock);
 
 /* Emit that a block was allocated. */
 static inline void
-emit_alloc(struct block *block)
+emit_alloc(struct block *block) HOLDS(block->arena->lock)
 {
 	if (history_on())
 		emit_alloc_slow(block);
@@ -36,7 +37,7 @@ emit_alloc(struct block *block)
 
 /* Emit that its caller has freed it. */
 static inline void
-emit_free_requested(const struct block *block)
+emit_free_requested(const struct block *block) HOLDS(block->arena->lock)
 {
 	if (history_on())
 		emit_free_requested_slow(block);
@@ -44,7 +45,7 @@ emit_free_requested(const struct block *block)
 
 /* Emit that its memory can be used again. */
 static inline void
-emit_free_completed(struct block *block)
+emit_free_completed(struct block *block) HOLDS(block->arena->lock)
 {
 	if (history_on())
 		emit_free_completed_slow(block);
@@ -52,7 +53,7 @@ emit_free_completed(struct block *block)
 
 /* Emit both at once. */
 static inline void
-emit_freed(struct block *block)
+emit_freed(struct block *block) HOLDS(block->arena->lock)
 {
 	if (history_on())
 		emit_freed_slow(block);
@@ -61,17 +62,20 @@ emit_freed(struct block *block)
 /* Emit that memory was mapped at addresses that are now part of `block`, or
  * unmapped there. */
 static inline void
-emit_range(
-    const struct block *block, CUdeviceptr addr, size_t size, bool mapped)
+emit_range(const struct block *block, CUdeviceptr addr, size_t size,
+    bool mapped) HOLDS(block->arena->lock)
 {
-	if (history_on())
+	if (history_on()) {
+		lock_assert_held(&block->segment->arena->lock);
 		emit_memory(block->segment, addr, size,
 		    mapped ? TRACE_segment_map : TRACE_segment_unmap);
+	}
 }
 
 /* Emit that a driver segment was allocated, or is about to be freed. */
 static inline void
 emit_segment(const struct segment *segment, bool come)
+    HOLDS(segment->arena->lock)
 {
 	if (history_on())
 		emit_memory(segment, segment->addr, segment->size,
@@ -81,7 +85,7 @@ emit_segment(const struct segment *segment, bool come)
 /* Emit that a request has failed. */
 static inline void
 emit_oom(struct arena *arena, const struct stream *stream, size_t free_bytes,
-    size_t rounded)
+    size_t rounded) HOLDS(arena->lock)
 {
 	if (history_on())
 		emit_oom_slow(arena, stream, free_bytes, rounded);

@@ -55,6 +55,7 @@ forget_segment(struct segment *segment)
 		b->requested = 0;
 		b->stack = 0;
 		b->idle = NULL;
+		lock_assert_held(&b->arena->lock);
 		block_delete(b);
 	}
 	list_remove(&segment->link);
@@ -70,6 +71,7 @@ forget_segment(struct segment *segment)
 void
 arena_forget_contents(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	waiting_forget(&arena->waiting);
 	pins_forget(arena);
 	arena->keep_event = NULL;
@@ -79,6 +81,7 @@ arena_forget_contents(struct arena *arena)
 	     l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
 		fences_forget(heap);
 		idle_forget(heap);
 	}
@@ -106,6 +109,8 @@ arena_forget_contents(struct arena *arena)
 void
 arena_job_done(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
+	ASSERT(arena->jobs > 0);
 	if (--arena->jobs == 0 && arena->forgotten)
 		arena_forget_contents(arena);
 }

@@ -7,9 +7,9 @@
 #include "allocator/memory/types.h"
 
 /* Forget all memory of an arena that has no job under way. */
-void arena_forget_contents(struct arena *arena);
+void arena_forget_contents(struct arena *arena) HOLDS(arena->lock);
 
 /* End a job that released the lock (memory/arena.h). Under the lock. */
-void arena_job_done(struct arena *arena);
+void arena_job_done(struct arena *arena) HOLDS(arena->lock);
 
 #endif

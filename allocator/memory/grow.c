@@ -18,6 +18,10 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 	struct arena *arena = pool->owner->arena;
 	struct driver_guard guard;
 	enum weir_status status = driver_enter(arena->context, &guard);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(rounded > 0 && rounded % FINE_GRANULE == 0);
+	ASSERT(view->mine->arena == pool->owner->arena);
 	if (status != WEIR_OK)
 		return status;
 	bool exact = how == GROW_EXACT;
@@ -34,6 +38,7 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 		status =
 		    segment_grow_driver(pool, options, rounded, exact, need);
 	driver_leave(&guard);
+	lock_assert_held(&arena->lock);
 	arena_job_done(arena);
 	return status;
 }
@@ -46,6 +51,9 @@ pool_prepare(struct pool *pool, const struct options *options, size_t size)
 	struct view view;
 	size_t need;
 	enum weir_status status = driver_enter(arena->context, &guard);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(size > 0);
 	if (status != WEIR_OK)
 		return status;
 	view_begin(&view, pool->owner);
@@ -54,6 +62,7 @@ pool_prepare(struct pool *pool, const struct options *options, size_t size)
 	    map_new(&view, pool, options, size, &need) :
 	    segment_grow_driver(pool, options, size, false, &need);
 	driver_leave(&guard);
+	lock_assert_held(&arena->lock);
 	arena_job_done(arena);
 	return status;
 }

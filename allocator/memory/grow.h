@@ -26,11 +26,11 @@ enum grow_how {
  */
 enum weir_status pool_grow(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
-    size_t *need);
+    size_t *need) HOLDS(pool->owner->arena->lock);
 
 /* Get new memory of `size` bytes into a pool before any request needs it.
  * Releases the lock in between. Fails as pool_grow(). */
-enum weir_status pool_prepare(
-    struct pool *pool, const struct options *options, size_t size);
+enum weir_status pool_prepare(struct pool *pool, const struct options *options,
+    size_t size) HOLDS(pool->owner->arena->lock);
 
 #endif

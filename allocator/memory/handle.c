@@ -50,6 +50,7 @@ handle_first_within(
 {
 	struct handle *handle = handle_ceil(segment, addr);
 
+	ASSERT(segment->expandable);
 	while (handle != NULL && handle->addr + handle->size <= addr + size) {
 		if (handle->pins == 0)
 			return handle;
@@ -87,6 +88,7 @@ handles_within(const struct segment *segment, CUdeviceptr addr, size_t size,
 	struct handle *first = handle_ceil(segment, addr);
 	struct handle *last = handle_floor(segment, addr + size - 1);
 
+	ASSERT(segment->expandable);
 	if (last != NULL && last->addr + last->size > addr + size)
 		last = handle_of_node(tree_prev(&last->node));
 	if (first == NULL || last == NULL || last->addr < first->addr)
@@ -157,6 +159,7 @@ handle_size(const struct arena *arena, const struct options *options,
 	size_t usual = request / HANDLES_OF_REQUEST;
 	size_t most = options->handle_max;
 
+	ASSERT(missing > 0);
 	most = min_size(most, usual > HANDLE_USUAL ? usual : HANDLE_USUAL);
 	if (arena->traits.is_page_locked)
 		most = min_size(most, HOST_HANDLE_MAX);
@@ -197,6 +200,7 @@ handle_create(struct handle *handle, const struct arena *arena)
 	CUmemGenericAllocationHandle id;
 	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
 
+	ASSERT(handle->size > 0 && handle->size % arena->granularity == 0);
 	/* The node of the device may be full, or not be open to the process,
 	 * as in a container, and another one may be. */
 	if (code != CUDA_SUCCESS && arena->traits.is_page_locked) {
@@ -218,6 +222,7 @@ handle_map(struct handle *handle)
 	CUresult code =
 	    driver_peek()->cuMemMap(handle->to, handle->size, 0, handle->id, 0);
 
+	ASSERT(!handle->mapped && handle->id != 0);
 	handle->mapped = code == CUDA_SUCCESS;
 	return driver_status(code, "cuMemMap(%#llx, %zu bytes)",
 	    (unsigned long long)handle->to, handle->size);
@@ -226,6 +231,7 @@ handle_map(struct handle *handle)
 void
 handle_unmap(struct handle *handle)
 {
+	ASSERT(handle->size > 0);
 	if (handle->mapped &&
 	    driver_peek()->cuMemUnmap(handle->to, handle->size) == CUDA_SUCCESS)
 		handle->mapped = false;
@@ -249,6 +255,7 @@ handle_drop_hold(CUmemGenericAllocationHandle id)
 void
 addresses_drop_mapping(CUdeviceptr addr, size_t size)
 {
+	ASSERT(size > 0);
 	if (driver_peek()->cuMemUnmap(addr, size) != CUDA_SUCCESS)
 		driver_peek()->cuMemUnmap(addr, size);
 }
@@ -256,6 +263,7 @@ addresses_drop_mapping(CUdeviceptr addr, size_t size)
 void
 addresses_drop(CUdeviceptr addr, size_t size)
 {
+	ASSERT(size > 0);
 	if (driver_peek()->cuMemAddressFree(addr, size) != CUDA_SUCCESS)
 		driver_peek()->cuMemAddressFree(addr, size);
 }
@@ -265,6 +273,7 @@ handles_release_again(struct arena *arena)
 {
 	struct handle *handle = arena->unreleased;
 
+	lock_assert_held(&arena->lock);
 	arena->unreleased = NULL;
 	while (handle != NULL) {
 		struct handle *next = handle->next;
@@ -373,12 +382,14 @@ open_mapped(
 enum weir_status
 handles_open(int device, CUdeviceptr addr, size_t size)
 {
+	ASSERT(size > 0);
 	return open_mapped(device, NULL, addr, size);
 }
 
 enum weir_status
 handles_open_in(const struct arena *arena, CUdeviceptr addr, size_t size)
 {
+	ASSERT(size > 0);
 	return arena->traits.is_page_locked ?
 	    open_host(addr, size) :
 	    open_mapped(arena->device, arena, addr, size);
@@ -394,6 +405,7 @@ handles_set_peer(CUdeviceptr addr, size_t size, int peer, bool allow)
 	};
 	CUresult code = driver_peek()->cuMemSetAccess(addr, size, &access, 1);
 
+	ASSERT(peer >= 0 && size > 0);
 	/* Nobody would try again to withdraw it. */
 	if (code != CUDA_SUCCESS && !allow)
 		code = driver_peek()->cuMemSetAccess(addr, size, &access, 1);
@@ -508,6 +520,10 @@ weir_peer_access(int device, int peer)
 void
 handle_insert(struct segment *segment, struct handle *handle)
 {
+	lock_assert_held(&segment->arena->lock);
+	ASSERT(segment->expandable && handle->size > 0);
+	ASSERT(handle->to >= segment->addr &&
+	    handle->to - segment->addr <= segment->size - handle->size);
 	handle->segment = segment;
 	handle->addr = handle->to;
 	handle->idle.place = handle->to;
@@ -520,6 +536,10 @@ handle_insert(struct segment *segment, struct handle *handle)
 void
 handle_remove(struct handle *handle)
 {
+	lock_assert_held(&handle->segment->arena->lock);
+	ASSERT(handle->segment != NULL &&
+	    handle->segment->mapped_bytes >= handle->size);
+	ASSERT(handle->idle.block == NULL);
 	tree_remove(&handle->segment->handles, &handle->node);
 	handle->segment->mapped_bytes -= handle->size;
 	handle->segment = NULL;
@@ -531,8 +551,12 @@ handles_take(struct segment *segment, CUdeviceptr addr, size_t size)
 	struct handle *taken = NULL;
 	struct handle *handle;
 
+	lock_assert_held(&segment->arena->lock);
+	ASSERT(addr >= segment->addr &&
+	    addr + size <= segment->addr + segment->size);
 	while ((handle = handle_ceil(segment, addr)) != NULL &&
 	    handle->addr < addr + size) {
+		lock_assert_held(&handle->segment->arena->lock);
 		handle_remove(handle);
 		handle->to = handle->addr;
 		handle->next = taken;

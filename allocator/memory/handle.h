@@ -55,7 +55,7 @@ void addresses_drop(CUdeviceptr addr, size_t size);
 
 /* Release the handles in arena->unreleased again; under the lock. If the
  * context is gone, they are dropped. */
-void handles_release_again(struct arena *arena);
+void handles_release_again(struct arena *arena) HOLDS(arena->lock);
 /* Make mapped memory of a device readable and writable by it and its peers. */
 enum weir_status handles_open(int device, CUdeviceptr addr, size_t size);
 /* Do so with memory of an arena, which may have more users. Page-locked memory
@@ -72,13 +72,14 @@ void handles_follow_peers(
     enum weir_status (*follow)(int device, int peer, bool allow));
 
 /* Enter a handle at `to` into a segment, or remove it from its segment. */
-void handle_insert(struct segment *segment, struct handle *handle);
-void handle_remove(struct handle *handle);
+void handle_insert(struct segment *segment, struct handle *handle)
+    HOLDS(segment->arena->lock);
+void handle_remove(struct handle *handle) HOLDS(handle->segment->arena->lock);
 
 /* Remove the handles that tile a range from their segment; returns them through
  * ->next. */
-struct handle *handles_take(
-    struct segment *segment, CUdeviceptr addr, size_t size);
+struct handle *handles_take(struct segment *segment, CUdeviceptr addr,
+    size_t size) HOLDS(segment->arena->lock);
 
 /* Find the largest range of whole, unpinned handles within [addr, addr + size).
  * Returns its size, or 0. */

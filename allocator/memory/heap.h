@@ -7,10 +7,11 @@
 #include "allocator/memory/types.h"
 
 /* Get the heap of a stream in an arena, made if need be. WEIR_EHOSTMEM. */
-enum weir_status heap_get_rare(
-    struct arena *arena, struct stream *stream, struct stream_heap **out);
+enum weir_status heap_get_rare(struct arena *arena, struct stream *stream,
+    struct stream_heap **out) HOLDS(arena->lock);
 static inline enum weir_status
 heap_get(struct arena *arena, struct stream *stream, struct stream_heap **out)
+    HOLDS(arena->lock)
 {
 	if (arena != arena->main || stream->heap == NULL)
 		return heap_get_rare(arena, stream, out);

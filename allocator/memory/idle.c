@@ -33,6 +33,8 @@ enter_index(struct block *block, struct idle *idle)
 {
 	struct idle_index *index = index_of(block);
 
+	ASSERT(idle->block == NULL && block->idle == NULL);
+	ASSERT(block_state(block) == BLOCK_FREE);
 	idle->since = block->freed_at;
 	idle->block = block;
 	block->idle = idle;
@@ -47,6 +49,7 @@ leave_index(struct block *block)
 	struct idle_index *index = index_of(block);
 	struct idle *idle = block->idle;
 
+	ASSERT(idle != NULL && idle->block == block);
 	tree_remove(&index->tree, &idle->node);
 	index->since_sum -= idle->since;
 	idle->block = NULL;
@@ -59,6 +62,8 @@ idle_put(struct block *block)
 {
 	struct idle *idle = block->idle;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_is_in_run(block));
 	if (idle == NULL) {
 		idle = find_place(block);
 		if (idle != NULL)
@@ -74,12 +79,15 @@ idle_put(struct block *block)
 void
 idle_take(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
 	leave_index(block);
 }
 
 void
 idle_cut_past(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block->idle != NULL);
 	leave_index(block);
 	if (block->size >= idle_least(block->segment))
 		idle_put(block);
@@ -90,6 +98,7 @@ idle_is_right(const struct block *block)
 {
 	const struct segment *segment = block->segment;
 
+	ASSERT(block_is_in_run(block));
 	if (!segment->expandable)
 		return segment->pins == 0 && block->size == segment->size;
 	const struct handle *handle = handle_of_idle(block->idle);
@@ -102,6 +111,8 @@ idle_absorb(struct block *block, struct block *gone)
 {
 	struct idle *idle = gone->idle;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(idle != NULL && idle->block == gone);
 	if (block->idle != NULL || !block->segment->expandable) {
 		leave_index(gone);
 		return;
@@ -116,15 +127,20 @@ idle_unpin(const struct segment *segment, CUdeviceptr addr, size_t size)
 {
 	CUdeviceptr end = addr + size;
 
+	lock_assert_held(&segment->arena->lock);
 	for (struct block *b = lookup_floor(addr);
 	     b != NULL && b->segment == segment && b->addr < end; b = b->next)
-		if (block_is_in_run(b) && b->idle == NULL)
+		if (block_is_in_run(b) && b->idle == NULL) {
+			lock_assert_held(&b->arena->lock);
 			idle_put(b);
+		}
 }
 
 void
 idle_put_off(struct block *block, uint64_t tick)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_is_in_run(block));
 	block->freed_at = tick;
 	block->pool->owner->freed_at = tick;
 	if (block->idle != NULL)
@@ -136,12 +152,14 @@ idle_first(struct stream_heap *heap)
 {
 	struct tree_node *first;
 
+	lock_assert_held(&heap->arena->lock);
 	while ((first = tree_first(&heap->idle.tree)) != NULL) {
 		struct idle *idle = idle_of_node(first);
 		struct block *block = idle->block;
 		if (idle->since == block->freed_at && idle_is_right(block))
 			return block;
 		leave_index(block);
+		lock_assert_held(&block->arena->lock);
 		idle_put(block);
 	}
 	return NULL;
@@ -150,6 +168,7 @@ idle_first(struct stream_heap *heap)
 void
 idle_forget(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
 	heap->idle.tree.root = NULL;
 	heap->idle.tree.count = 0;
 	heap->idle.since_sum = 0;

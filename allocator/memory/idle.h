@@ -39,9 +39,9 @@ idle_least(const struct segment *segment)
 
 /* Enter a FREE block of its pool, if it is idle; or note that its free tick has
  * risen. */
-void idle_put(struct block *block);
+void idle_put(struct block *block) HOLDS(block->arena->lock);
 static inline QUICK void
-idle_put_large(struct block *block, bool expandable)
+idle_put_large(struct block *block, bool expandable) HOLDS(block->arena->lock)
 {
 	struct idle *idle = block->idle;
 
@@ -58,12 +58,12 @@ idle_put_large(struct block *block, bool expandable)
 }
 
 /* Remove a block that is in the index. */
-void idle_take(struct block *block);
+void idle_take(struct block *block) HOLDS(block->arena->lock);
 
 /* The front of a block that is in the index was cut off. */
-void idle_cut_past(struct block *block);
+void idle_cut_past(struct block *block) HOLDS(block->arena->lock);
 static inline void
-idle_cut(struct block *block)
+idle_cut(struct block *block) HOLDS(block->arena->lock)
 {
 	if (block->addr >= block->idle->end)
 		idle_cut_past(block);
@@ -73,21 +73,23 @@ idle_cut(struct block *block)
 bool idle_is_right(const struct block *block);
 
 /* A block absorbs a neighbour that is in the index. */
-void idle_absorb(struct block *block, struct block *gone);
+void idle_absorb(struct block *block, struct block *gone)
+    HOLDS(block->arena->lock);
 
 /* A block was pinned or unpinned, or had its pins counted again: enter the FREE
  * blocks over a range that are idle by now. */
-void idle_unpin(const struct segment *segment, CUdeviceptr addr, size_t size);
+void idle_unpin(const struct segment *segment, CUdeviceptr addr, size_t size)
+    HOLDS(segment->arena->lock);
 
 /* Give a FREE block a later free tick. */
-void idle_put_off(struct block *block, uint64_t tick);
+void idle_put_off(struct block *block, uint64_t tick) HOLDS(block->arena->lock);
 
 /* The block of a heap that has been free for the longest time; NULL: none is
  * idle. */
-struct block *idle_first(struct stream_heap *heap);
+struct block *idle_first(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Empty the index of a heap whose memory is gone. */
-void idle_forget(struct stream_heap *heap);
+void idle_forget(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 static inline struct idle *
 idle_of_node(struct tree_node *node)

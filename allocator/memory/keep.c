@@ -18,6 +18,7 @@ arena_keep(struct arena *arena)
 void
 arena_unkeep(struct arena *arena)
 {
+	ASSERT(arena != NULL);
 	lock_enter(&arena->lock);
 	arena->kept--;
 	lock_leave(&arena->lock);
@@ -75,6 +76,7 @@ arena_poll_keeps(struct arena *arena)
 {
 	struct driver_guard guard;
 
+	lock_assert_held(&arena->lock);
 	if (arena->keeps_ending == 0)
 		return;
 	if (arena->keep_event == NULL)
@@ -90,11 +92,12 @@ arena_poll_keeps(struct arena *arena)
 }
 
 void
-arena_wait_keeps(struct arena *arena) UNCHECKED
+arena_wait_keeps(struct arena *arena)
 {
 	uint64_t ended = arena->keeps_ended;
 	unsigned ending = arena->keeps_ending;
 
+	lock_assert_held(&arena->lock);
 	if (ending == 0)
 		return;
 	arena->stats.num_host_waits++;

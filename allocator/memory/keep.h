@@ -14,8 +14,8 @@ void arena_unkeep(struct arena *arena);
  * caller holds no lock. */
 void arena_unkeep_later(struct arena *arena);
 /* Poll whether that work is done. Under the lock, from reclaim_poll(). */
-void arena_poll_keeps(struct arena *arena);
+void arena_poll_keeps(struct arena *arena) HOLDS(arena->lock);
 /* Wait for that work, with the lock released. */
-void arena_wait_keeps(struct arena *arena);
+void arena_wait_keeps(struct arena *arena) HOLDS(arena->lock);
 
 #endif

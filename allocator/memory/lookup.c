@@ -100,6 +100,7 @@ lookup_prepare(CUdeviceptr addr)
 {
 	CUdeviceptr place = lookup_place(addr);
 
+	ASSERT(addr % FINE_GRANULE == 0);
 	if (addr >= LOOKUP_FINE || place >> TABLE_SHIFT >= ROOT_ENTRIES)
 		return status_set(WEIR_ENOTSUP, "address %#llx: above %d bits",
 		    (unsigned long long)addr,
@@ -150,6 +151,7 @@ lookup_set(CUdeviceptr addr, struct block *block)
 	CUdeviceptr place = lookup_place(addr);
 	struct leaf *leaf = lookup_leaf(place);
 
+	ASSERT(addr % FINE_GRANULE == 0);
 	if (leaf !=
 	    NULL) /* otherwise it removes an address that was never prepared */
 		lookup_set_in_leaf(leaf, place, block, false);

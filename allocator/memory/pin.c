@@ -11,6 +11,8 @@
  */
 #include "allocator/memory/pin.h"
 
+#include "allocator/memory/block.h"
+
 #include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "base/meta.h"
@@ -36,6 +38,7 @@ count_pin(const struct pin *pin, int delta)
 	CUdeviceptr end = pin->addr + pin->size;
 	struct handle *handle;
 
+	ASSERT(delta == 1 || delta == -1);
 	segment->pins += (unsigned)delta;
 	if (!segment->expandable)
 		return;
@@ -53,6 +56,8 @@ pin_block(const struct block *block)
 	struct arena *arena = block->arena;
 	struct pin *pin = find_pin(arena, block->addr);
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	if (pin == NULL) {
 		pin = meta_zalloc(sizeof(*pin));
 		if (pin == NULL)
@@ -76,8 +81,10 @@ pin_drop(struct arena *arena, CUdeviceptr addr)
 {
 	struct pin *pin = find_pin(arena, addr);
 
+	lock_assert_held(&arena->lock);
 	if (pin != NULL && --pin->times == 0) {
 		count_pin(pin, -1);
+		lock_assert_held(&pin->segment->arena->lock);
 		idle_unpin(pin->segment, pin->addr, pin->size);
 		tree_remove(&arena->pins, &pin->node);
 		meta_free(pin, sizeof(*pin));
@@ -90,6 +97,7 @@ pins_forget(struct arena *arena)
 {
 	struct tree_node *node;
 
+	lock_assert_held(&arena->lock);
 	while ((node = tree_first(&arena->pins)) != NULL) {
 		tree_remove(&arena->pins, node);
 		meta_free(

@@ -17,12 +17,12 @@ struct pin {
 };
 
 /* Pin a live block once more. WEIR_EHOSTMEM. */
-enum weir_status pin_block(const struct block *block);
+enum weir_status pin_block(const struct block *block) HOLDS(block->arena->lock);
 
 /* Unpin the range that begins at an address, once; false: there is no pin. */
-bool pin_drop(struct arena *arena, CUdeviceptr addr);
+bool pin_drop(struct arena *arena, CUdeviceptr addr) HOLDS(arena->lock);
 
 /* Forget all pins, because their memory is gone. */
-void pins_forget(struct arena *arena);
+void pins_forget(struct arena *arena) HOLDS(arena->lock);
 
 #endif

@@ -18,6 +18,7 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 {
 	const struct options *options = options_peek();
 
+	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked || options == NULL)
 		return;
 	arena->stats.pin_delay_ns += ns;
@@ -28,6 +29,7 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 void
 pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 {
+	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked || bytes == 0)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;
@@ -48,6 +50,7 @@ pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 void
 pin_time_gave(struct arena *arena, uint64_t began_ns)
 {
+	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;

@@ -22,10 +22,10 @@ uint64_t pin_time_now(const struct arena *arena);
 /* Account for calls since `began`, under the arena's lock: that pinned `bytes`,
  * with which `held` are held; that gave memory back; or that only mapped
  * memory elsewhere. */
-void pin_time_took(
-    struct arena *arena, uint64_t began_ns, size_t bytes, size_t held);
-void pin_time_gave(struct arena *arena, uint64_t began_ns);
-void pin_time_moved(struct arena *arena, uint64_t ns);
+void pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes,
+    size_t held) HOLDS(arena->lock);
+void pin_time_gave(struct arena *arena, uint64_t began_ns) HOLDS(arena->lock);
+void pin_time_moved(struct arena *arena, uint64_t ns) HOLDS(arena->lock);
 
 /* The time that it takes to pin so many bytes, as far as is known. */
 uint64_t pin_time_for(const struct arena *arena, size_t bytes);

@@ -88,6 +88,8 @@ struct block *
 pool_find(struct pool *pool, const struct options *options, size_t rounded,
     bool plain)
 {
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(rounded > 0 && rounded % FINE_GRANULE == 0);
 	return best_fit(pool, options, rounded, plain);
 }
 
@@ -117,8 +119,10 @@ left_of(const struct block *block)
 }
 
 static void
-put_left(struct block *block, const struct left *left)
+put_left(struct block *block, const struct left *left) HOLDS(block->arena->lock)
 {
+	ASSERT(block_state(block) != BLOCK_ACTIVE);
+	ASSERT(left->pool->owner->arena == block->arena);
 	block_move(block, left->pool);
 	block->freed_at = left->freed_at;
 	block->epoch = left->epoch;
@@ -129,18 +133,22 @@ put_left(struct block *block, const struct left *left)
  * the rest behind it, if there is any. */
 static enum weir_status
 make_parts(const struct span *span, CUdeviceptr from, CUdeviceptr end,
-    struct block **block, struct block **rest)
+    struct block **block, struct block **rest) HOLDS(span->first->arena->lock)
 {
 	struct arena *arena = span->first->arena;
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(from >= span->first->addr && from < end);
+	lock_assert_held(&arena->lock);
 	if (end < span->last->addr + span->last->size)
 		status = block_new(arena, end, rest);
 	if (status != WEIR_OK || from == span->first->addr)
 		return status;
 	status = block_new(arena, from, block);
-	if (status != WEIR_OK && *rest != NULL)
+	if (status != WEIR_OK && *rest != NULL) {
+		lock_assert_held(&(*rest)->arena->lock);
 		block_delete(*rest);
+	}
 	return status;
 }
 
@@ -153,9 +161,13 @@ pool_cut_span(struct span span, CUdeviceptr from, struct pool *pool,
 	struct block *block = NULL;
 	struct block *rest = NULL;
 
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(span.first->segment == span.last->segment);
+	ASSERT(from >= span.first->addr && size >= rounded);
 	while (
 	    cut && span.last != span.first && span.last->addr >= from + rounded)
 		span.last = span.last->prev;
+	lock_assert_held(&span.first->arena->lock);
 	enum weir_status status = make_parts(
 	    &span, from, cut ? from + rounded : from + size, &block, &rest);
 	if (status != WEIR_OK)
@@ -163,51 +175,65 @@ pool_cut_span(struct span span, CUdeviceptr from, struct pool *pool,
 	struct left front = left_of(span.first);
 	struct left back = left_of(span.last);
 	struct block *whole = block_join(span.first, span.last);
-	if (block != NULL)
+	if (block != NULL) {
+		lock_assert_held(&whole->arena->lock);
 		block_split(whole, from - whole->addr, block);
-	else
+	} else
 		block = whole;
-	if (rest != NULL)
+	if (rest != NULL) {
+		lock_assert_held(&block->arena->lock);
 		block_split(block, rounded, rest);
+	}
 	block_set_state(block, BLOCK_ACTIVE);
-	if (block != whole)
+	if (block != whole) {
+		lock_assert_held(&whole->arena->lock);
 		put_left(whole, &front);
-	if (rest != NULL)
+	}
+	if (rest != NULL) {
+		lock_assert_held(&rest->arena->lock);
 		put_left(rest, &back);
+	}
+	lock_assert_held(&block->arena->lock);
 	block_move(block, pool);
 	*out = block;
 	return WEIR_OK;
 }
 
 static void
-activate(struct block *block)
+activate(struct block *block) HOLDS(block->arena->lock)
 {
+	ASSERT(block_state(block) == BLOCK_FREE);
 	block_take(block);
 	block_set_state(block, BLOCK_ACTIVE);
 }
 
 /* Make the front of a free block ACTIVE and put the rest back. */
 static enum weir_status
-activate_front(struct block *block, size_t size)
+activate_front(struct block *block, size_t size) HOLDS(block->arena->lock)
 {
 	struct block *rest;
 	enum weir_status status =
 	    block_new(block->arena, block->addr + size, &rest);
+
+	ASSERT(block_is_in_run(block) && size > 0 && size < block->size);
 	if (status != WEIR_OK)
 		return status;
 	block_take(block);
 	block_split(block, size, rest);
 	block_set_state(block, BLOCK_ACTIVE);
+	lock_assert_held(&rest->arena->lock);
 	block_put_free(rest);
 	return WEIR_OK;
 }
 
 static enum weir_status
-cut_whole_run(
-    struct block **block, const struct options *options, size_t rounded)
+cut_whole_run(struct block **block, const struct options *options,
+    size_t rounded) HOLDS((*block)->arena->lock)
 {
 	struct span run = block_run(*block);
 
+	ASSERT(rounded > 0);
+	lock_assert_held(&(*block)->pool->owner->arena->lock);
 	return pool_cut_span(
 	    run, run.first->addr, (*block)->pool, options, rounded, block);
 }
@@ -220,10 +246,15 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 
 	if (head->run != head->size &&
 	    (head->size < rounded || block_is_in_run(head->prev) ||
-		!splits(head, head->run, options, rounded)))
+		!splits(head, head->run, options, rounded))) {
+		lock_assert_held(&(*block)->arena->lock);
 		return cut_whole_run(block, options, rounded);
-	if (head->size > rounded && splits(head, head->run, options, rounded))
+	}
+	if (head->size > rounded && splits(head, head->run, options, rounded)) {
+		lock_assert_held(&head->arena->lock);
 		return activate_front(head, rounded);
+	}
+	lock_assert_held(&head->arena->lock);
 	activate(head);
 	return WEIR_OK;
 }
@@ -238,6 +269,9 @@ cut_front(struct block **block, size_t size)
 	struct block *front;
 	struct leaf *leaf;
 	CUdeviceptr addr = rest->addr;
+
+	ASSERT(block_is_in_run(rest) && size > 0 && size < rest->size);
+	lock_assert_held(&rest->arena->lock);
 	enum weir_status status =
 	    block_spare(rest->arena, addr + size, &leaf, &front);
 	if (status != WEIR_OK)
@@ -254,6 +288,7 @@ cut_front(struct block **block, size_t size)
 	front->next = rest;
 	block_link_after(rest->prev, front);
 	block_set_state(front, BLOCK_ACTIVE);
+	lock_assert_held(&front->arena->lock);
 	start_rename(front);
 	rest->prev = front;
 	rest->addr = addr + size;
@@ -284,10 +319,12 @@ cut_head(struct block **block, const struct options *options, size_t rounded,
 {
 	struct block *head = *block;
 
+	ASSERT(block_is_in_run(head) && head->run >= rounded);
 	if (head->run != head->size || (plain && is_in_others(head)))
 		return cut_run(block, options, rounded);
 	if (splits(head, head->size, options, rounded))
 		return cut_front(block, rounded);
+	lock_assert_held(&head->arena->lock);
 	activate(head);
 	return WEIR_OK;
 }
@@ -306,6 +343,8 @@ pool_take(struct pool *pool, const struct options *options, size_t rounded,
 	enum weir_status status =
 	    block != NULL ? cut_head(&block, options, rounded, plain) : WEIR_OK;
 
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(rounded > 0 && rounded % FINE_GRANULE == 0);
 	*out = status == WEIR_OK ? block : NULL;
 	return status;
 }

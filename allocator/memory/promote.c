@@ -34,6 +34,7 @@ next_unlisted(const struct pool *pool)
 	struct tree_node *next =
 	    above != NULL ? tree_prev(above) : tree_last(&pool->free);
 
+	ASSERT(pool->unlisted);
 	return next != NULL ? block_of_node(next) : NULL;
 }
 
@@ -43,6 +44,7 @@ list_some(struct pool *pool, size_t *left)
 {
 	struct block *head;
 
+	ASSERT(pool->owner != pool->owner->arena->any_heap);
 	while (pool->unlisted && *left > 0) {
 		head = next_unlisted(pool);
 		pool->unlisted = head != NULL;
@@ -50,14 +52,16 @@ list_some(struct pool *pool, size_t *left)
 			break;
 		pool->listed_run = head->run;
 		pool->listed_addr = head->addr;
+		lock_assert_held(&head->arena->lock);
 		block_list_run(head);
 		--*left;
 	}
 }
 
 static void
-begin_listing(struct stream_heap *heap, size_t *left)
+begin_listing(struct stream_heap *heap, size_t *left) HOLDS(heap->arena->lock)
 {
+	ASSERT(heap != heap->arena->any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
 		if (pool->free.count == 0)
@@ -76,6 +80,7 @@ arena_begin_several(struct arena *arena)
 {
 	size_t left = BLOCKS_AT_ONCE;
 
+	lock_assert_held(&arena->lock);
 	if (arena->several)
 		return;
 	arena->several = true;
@@ -83,8 +88,10 @@ arena_begin_several(struct arena *arena)
 	     l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap != arena->any_heap)
+		if (heap != arena->any_heap) {
+			lock_assert_held(&heap->arena->lock);
 			begin_listing(heap, &left);
+		}
 	}
 }
 
@@ -94,10 +101,12 @@ arena_begin_several(struct arena *arena)
 static void
 promote_freed(struct pool *pool, size_t *left)
 {
+	ASSERT(pool->owner != pool->owner->arena->any_heap);
 	while (!list_empty(&pool->freed) && *left > 0) {
 		struct block *block = block_of_pending(pool->freed.next);
 		if (block->freed_at > pool->owner->completed_at)
 			break;
+		lock_assert_held(&block->arena->lock);
 		block_promote(block);
 		--*left;
 	}
@@ -106,7 +115,9 @@ promote_freed(struct pool *pool, size_t *left)
 /* List and move blocks, the large ones first. */
 static void
 promote_heap(struct stream_heap *heap, bool promotes, size_t *left)
+    HOLDS(heap->arena->lock)
 {
+	ASSERT(heap != heap->arena->any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
 		if (pool->unlisted)
@@ -121,15 +132,20 @@ promote_heap(struct stream_heap *heap, bool promotes, size_t *left)
 void
 heap_empty_some(struct stream_heap *heap, size_t *left)
 {
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(heap != heap->arena->any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct tree *free = &heap->pool[kind].free;
-		for (; free->count > 0 && *left > 0; --*left)
-			block_promote(block_of_node(tree_last(free)));
+		for (; free->count > 0 && *left > 0; --*left) {
+			struct block *block = block_of_node(tree_last(free));
+			lock_assert_held(&block->arena->lock);
+			block_promote(block);
+		}
 	}
 }
 
 static void
-promote_portion(struct arena *arena, size_t left)
+promote_portion(struct arena *arena, size_t left) HOLDS(arena->lock)
 {
 	bool promotes = arena_promotes(arena);
 	struct stream_heap *next;
@@ -137,6 +153,7 @@ promote_portion(struct arena *arena, size_t left)
 	for (struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = next) {
 		next = heap_next_freed(p);
+		lock_assert_held(&p->arena->lock);
 		promote_heap(p, promotes, &left);
 	}
 	arena->behind = left == 0;
@@ -145,11 +162,13 @@ promote_portion(struct arena *arena, size_t left)
 void
 arena_promote(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	promote_portion(arena, BLOCKS_AT_ONCE);
 }
 
 void
 arena_promote_all(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	promote_portion(arena, SIZE_MAX);
 }

@@ -18,15 +18,16 @@ arena_promotes(const struct arena *arena)
 
 /* From now on a second stream, or device-scope requests, may use the arena's
  * memory. */
-void arena_begin_several(struct arena *arena);
+void arena_begin_several(struct arena *arena) HOLDS(arena->lock);
 
 /* Move a portion of the blocks that are complete, mostly all of them, or sets
  * arena->behind; move all of them. */
-void arena_promote(struct arena *arena);
-void arena_promote_all(struct arena *arena);
+void arena_promote(struct arena *arena) HOLDS(arena->lock);
+void arena_promote_all(struct arena *arena) HOLDS(arena->lock);
 
 /* Move free blocks of a heap whose stream has ended and is done, the largest
  * runs first, until *left blocks are moved, which *left is lowered by. */
-void heap_empty_some(struct stream_heap *heap, size_t *left);
+void heap_empty_some(struct stream_heap *heap, size_t *left)
+    HOLDS(heap->arena->lock);
 
 #endif

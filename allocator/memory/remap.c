@@ -46,10 +46,12 @@ prepare_remap(struct remap_plan *plan)
 	struct part *last = plan_last_part(plan);
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(plan->part_count > 0 && plan->rest == NULL);
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct donor *donor = &plan->donors[i];
 		if (donor_chosen(donor) == 0)
 			continue;
+		lock_assert_held(&donor->span.first->arena->lock);
 		status = cut_prepare(donor->span.first, donor->span.last,
 		    donor->from, donor_chosen(donor), &donor->cut);
 		if (status != WEIR_OK)
@@ -64,6 +66,7 @@ prepare_remap(struct remap_plan *plan)
 		if (status != WEIR_OK)
 			return status;
 	}
+	lock_assert_held(&arena->lock);
 	if (last->size < last->block->size)
 		status = block_new(
 		    arena, last->block->addr + last->size, &plan->rest);
@@ -73,7 +76,7 @@ prepare_remap(struct remap_plan *plan)
 }
 
 static void
-drop_prepared(struct remap_plan *plan)
+drop_prepared(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
 	struct waiting *waiting = &plan->pool->owner->arena->waiting;
 
@@ -85,31 +88,39 @@ drop_prepared(struct remap_plan *plan)
 			use_clear(waiting, &donor->span.first->pending);
 		cut_drop(&donor->cut);
 	}
-	if (plan->rest != NULL)
+	if (plan->rest != NULL) {
+		lock_assert_held(&plan->rest->arena->lock);
 		block_delete(plan->rest);
+	}
 	plan->rest = NULL;
 }
 
 /* Make the blocks of the plan MAPPING and UNMAPPING. */
 static void
-hide_blocks(struct remap_plan *plan)
+hide_blocks(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
+	ASSERT(plan->part_count > 0 && plan->part_count <= PARTS_MAX);
 	for (size_t i = 0; i < plan->part_count; i++) {
 		struct part *part = &plan->parts[i];
+		lock_assert_held(&part->block->arena->lock);
 		block_take(part->block);
 		if (part == plan_last_part(plan) && plan->rest != NULL)
 			block_split(part->block, part->size, plan->rest);
 		block_set_state(part->block, BLOCK_MAPPING);
 		part->block->segment->busy++;
 	}
-	if (plan->rest != NULL)
+	if (plan->rest != NULL) {
+		lock_assert_held(&plan->rest->arena->lock);
 		block_put(plan->rest, BLOCK_UNMAPPED);
+	}
 	plan->rest = NULL;
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct donor *donor = &plan->donors[i];
 		if (donor_chosen(donor) == 0)
 			continue;
+		lock_assert_held(&plan->pool->owner->arena->lock);
 		donor->block = block_adopt(&donor->span, plan->pool->owner);
+		lock_assert_held(&donor->block->arena->lock);
 		donor->block = cut_make(donor->block, donor->from,
 		    donor_chosen(donor), &donor->cut);
 		donor->block->segment->busy++;
@@ -188,6 +199,7 @@ show_again(struct remap_plan *plan)
 			continue;
 		use_clear(&block->arena->waiting, &block->pending);
 		block->segment->busy--;
+		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_FREE);
 	}
 	for (size_t i = 0; i < plan->part_count; i++) {
@@ -200,6 +212,7 @@ show_again(struct remap_plan *plan)
 			continue;
 		}
 		block->segment->busy--;
+		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_UNMAPPED);
 	}
 	for (struct handle *h = plan->moved; h != NULL; h = h->next)
@@ -209,10 +222,12 @@ show_again(struct remap_plan *plan)
 /* Make the block over a donor's chosen handles VACATED: its memory was
  * moved. */
 static void
-leave_donor(struct block *block)
+leave_donor(struct block *block) HOLDS(block->arena->lock)
 {
 	struct arena *arena = block->arena;
 
+	ASSERT(block_state(block) == BLOCK_UNMAPPING);
+	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
 	block_set_vacated(block);
 	if (!arena->traits.has_streams) { /* no work can be queued on it */
@@ -227,6 +242,7 @@ leave_donor(struct block *block)
  * the share of the new bytes, is the cost of new memory. */
 static void
 pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
+    HOLDS(arena->lock)
 {
 	double bytes = (double)(plan->moved_bytes + plan->fresh_bytes);
 
@@ -247,25 +263,31 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 }
 
 static void
-commit_remap(struct remap_plan *plan)
+commit_remap(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
 	struct arena *arena = plan->pool->owner->arena;
 	struct segment *segment = plan->segment;
 	uint64_t tick = plan->moved != NULL ? order_tick() : 0;
 
+	ASSERT(plan->rest == NULL);
 	if (tick > 0)
 		plan->pool->owner->freed_at = tick;
 	for (size_t i = 0; i < plan->donor_count; i++)
-		if (donor_chosen(&plan->donors[i]) > 0)
+		if (donor_chosen(&plan->donors[i]) > 0) {
+			lock_assert_held(&plan->donors[i].block->arena->lock);
 			leave_donor(plan->donors[i].block);
+		}
 	for (struct handle *h = plan->moved; h != NULL; h = h->next) {
+		lock_assert_held(&h->segment->arena->lock);
 		handle_remove(h);
+		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
 		plan->moved_handles++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = plan->fresh; h != NULL; h = h->next) {
+		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
 		arena->stats.num_map_calls++;
 		arena->stats.num_device_alloc++;
@@ -278,24 +300,39 @@ commit_remap(struct remap_plan *plan)
 		block->freed_at = tick;
 		/* New memory is complete. As long as the device has one stream,
 		 * complete blocks need not be kept apart. */
-		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena))
+		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena)) {
+			lock_assert_held(&block->arena->lock);
 			block_move(block, plan->pool);
+		}
 		block_set_epoch(block);
 		segment->busy--;
+		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_FREE);
 	}
 }
 
+/* Map with the lock released; also returns when that began. */
 static enum weir_status
-map_hidden(struct remap_plan *plan)
+map_unlocked(struct remap_plan *plan, struct arena *arena, uint64_t *began_ns)
+    HOLDS(arena->lock)
 {
-	struct arena *arena = plan->pool->owner->arena;
-
-	hide_blocks(plan);
 	arena_leave_for_driver(arena);
-	const uint64_t began_ns = pin_time_now(arena);
+	*began_ns = pin_time_now(arena);
 	enum weir_status status = map_all(plan);
 	arena_enter_from_driver(arena);
+	return status;
+}
+
+static enum weir_status
+map_hidden(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
+{
+	struct arena *arena = plan->pool->owner->arena;
+	uint64_t began_ns;
+
+	ASSERT(arena->jobs > 0);
+	hide_blocks(plan);
+	lock_assert_held(&arena->lock);
+	enum weir_status status = map_unlocked(plan, arena, &began_ns);
 	if (status != WEIR_OK) {
 		show_again(plan);
 		return status;
@@ -308,15 +345,18 @@ map_hidden(struct remap_plan *plan)
 /* Choose the handles for the row. */
 static enum weir_status
 choose_all(struct remap_plan *plan, enum grow_how how, size_t *need)
+    HOLDS(plan->pool->owner->arena->lock)
 {
 	struct arena *arena = plan->pool->owner->arena;
 	enum weir_status status = plan_handles(plan, how);
 
+	ASSERT(plan->part_count > 0);
 	if (status != WEIR_OK)
 		return status;
 	/* Choose no new handles that the limit refuses anyway. */
 	size_t bytes = plan_open_bytes(plan);
 	*need = bytes;
+	lock_assert_held(&arena->lock);
 	status = arena_promise(arena, bytes, need);
 	if (status != WEIR_OK)
 		return status;
@@ -327,13 +367,16 @@ choose_all(struct remap_plan *plan, enum grow_how how, size_t *need)
 /* Choose the handles for the row, and map them. */
 static enum weir_status
 fill_row(struct remap_plan *plan, enum grow_how how, size_t *need)
+    HOLDS(plan->pool->owner->arena->lock)
 {
 	struct arena *arena = plan->pool->owner->arena;
 	enum weir_status status = choose_all(plan, how, need);
 
+	ASSERT(plan->missing > 0);
 	if (status != WEIR_OK)
 		return status;
 	*need = plan->fresh_bytes;
+	lock_assert_held(&arena->lock);
 	status = arena_promise(arena, plan->fresh_bytes, need);
 	if (status != WEIR_OK)
 		return status;
@@ -348,6 +391,7 @@ fill_row(struct remap_plan *plan, enum grow_how how, size_t *need)
 
 static enum weir_status
 map_somewhere(struct remap_plan *plan, enum grow_how how, size_t *need)
+    HOLDS(plan->pool->owner->arena->lock)
 {
 	enum weir_status status = plan_row(plan);
 	if (status != WEIR_OK)
@@ -359,8 +403,10 @@ map_somewhere(struct remap_plan *plan, enum grow_how how, size_t *need)
 	status = fill_row(plan, how, need);
 	plan_drop(plan);
 	/* If GROW_MOVED fails, the next step grows at these addresses. */
-	if (status != WEIR_OK && how != GROW_MOVED)
+	if (status != WEIR_OK && how != GROW_MOVED) {
+		lock_assert_held(&plan->segment->arena->lock);
 		segment_unreserve_if_empty(plan->segment);
+	}
 	return status;
 }
 
@@ -374,11 +420,13 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 		.rounded = rounded };
 	struct remap_plan bare = plan;
 
+	lock_assert_held(&pool->owner->arena->lock);
 	*need = round_up(rounded, pool->owner->arena->granularity);
 	if (rounded > pool->owner->arena->total_bytes)
 		return status_set(WEIR_ENOMEM,
 		    "%zu bytes are more than device %d has", rounded,
 		    pool->owner->arena->device);
+	lock_assert_held(&plan.pool->owner->arena->lock);
 	enum weir_status status = map_somewhere(&plan, how, need);
 	if (status != WEIR_ENOMEM || how != GROW_EXACT ||
 	    plan.missing >= rounded)
@@ -388,6 +436,7 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	size_t least = *need;
 	bare.bare = true;
 	view_renew(view); /* the lock may have been released */
+	lock_assert_held(&bare.pool->owner->arena->lock);
 	status = map_somewhere(&bare, how, need);
 	*need = min_size(*need, least);
 	return status;
@@ -403,5 +452,7 @@ map_new(struct view *view, struct pool *pool, const struct options *options,
 		.rounded = size,
 		.bare = true };
 
+	lock_assert_held(&pool->owner->arena->lock);
+	lock_assert_held(&plan.pool->owner->arena->lock);
 	return map_somewhere(&plan, GROW_NEW, need);
 }

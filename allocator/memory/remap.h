@@ -9,10 +9,11 @@
 /* As pool_grow(), for an expandable segment. */
 enum weir_status map_for(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
-    size_t *need);
+    size_t *need) HOLDS(pool->owner->arena->lock);
 
 /* As pool_prepare(), for an expandable segment. */
 enum weir_status map_new(struct view *view, struct pool *pool,
-    const struct options *options, size_t size, size_t *need);
+    const struct options *options, size_t size, size_t *need)
+    HOLDS(pool->owner->arena->lock);
 
 #endif

@@ -33,6 +33,7 @@ missing_in(const struct block *block, size_t have, size_t rounded)
 {
 	size_t granularity = block->arena->granularity;
 
+	ASSERT(rounded > 0);
 	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
 		return 0;
 	size_t want = round_up(rounded - have, granularity);
@@ -50,6 +51,7 @@ measure_row(
 	size_t have = 0;
 	size_t parts = 0;
 
+	ASSERT(block_state(unmapped) == BLOCK_UNMAPPED);
 	while (
 	    in_run(plan, block->prev) && block_state(block->prev) == BLOCK_FREE)
 		block = block->prev;
@@ -132,6 +134,8 @@ find_run(struct remap_plan *plan)
 enum weir_status
 plan_row(struct remap_plan *plan)
 {
+	lock_assert_held(&plan->pool->owner->arena->lock);
+	ASSERT(plan->rounded > 0);
 	if (!find_run(plan)) {
 		enum weir_status status =
 		    segment_reserve(plan->pool, plan->rounded);
@@ -151,6 +155,7 @@ find_parts(struct remap_plan *plan)
 {
 	size_t have = 0;
 
+	ASSERT(plan->start != NULL);
 	for (struct block *b = plan->start; have < plan->rounded; b = b->next) {
 		size_t missing = missing_in(b, have, plan->rounded);
 		if (missing > 0)
@@ -291,6 +296,8 @@ static void
 place_handle(struct remap_plan *plan, struct part *part, struct handle *handle,
     struct handle **list)
 {
+	ASSERT(part->filled + handle->size <= part->size);
+	ASSERT(handle->segment == NULL || handle->pins == 0);
 	handle->to = part->block->addr + part->filled;
 	handle->next = *list;
 	*list = handle;
@@ -368,6 +375,7 @@ plan_fresh(struct remap_plan *plan)
 {
 	struct part *part;
 
+	ASSERT(plan->part_count > 0);
 	while ((part = open_part(plan)) != NULL) {
 		struct handle *handle = meta_zalloc(sizeof(*handle));
 		if (handle == NULL)
@@ -417,6 +425,7 @@ enum weir_status
 plan_handles(struct remap_plan *plan, enum grow_how how)
 {
 	/* Not every handle fits. */
+	lock_assert_held(&plan->pool->owner->arena->lock);
 	enum weir_status status =
 	    choose_moved(plan, how, times(plan->missing, ENOUGH_TIMES));
 

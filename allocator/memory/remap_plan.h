@@ -63,14 +63,16 @@ struct remap_plan {
  *
  * @return WEIR_ENOMEM, WEIR_EHOSTMEM or WEIR_EDRIVER: there is no row
  */
-enum weir_status plan_row(struct remap_plan *plan);
+enum weir_status plan_row(struct remap_plan *plan)
+    HOLDS(plan->pool->owner->arena->lock);
 
 /*
  * Choose handles to move to the row. plan_drop() follows, also after a failure.
  *
  * @return WEIR_ENOMEM: GROW_MOVED, and not enough can be moved; WEIR_EHOSTMEM
  */
-enum weir_status plan_handles(struct remap_plan *plan, enum grow_how how);
+enum weir_status plan_handles(struct remap_plan *plan, enum grow_how how)
+    HOLDS(plan->pool->owner->arena->lock);
 
 /* The bytes of the row for which no handle is chosen yet. */
 size_t plan_open_bytes(const struct remap_plan *plan);

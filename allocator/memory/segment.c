@@ -41,14 +41,18 @@
  * is in no tree. */
 static enum weir_status
 segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
-    struct segment **out)
+    struct segment **out) HOLDS(pool->owner->arena->lock)
 {
 	struct arena *arena = pool->owner->arena;
 	struct block *block;
 	struct segment *segment = meta_zalloc(sizeof(*segment));
+
+	ASSERT(size > 0 && size % WEIR_GRANULE == 0);
+	ASSERT(addr % WEIR_GRANULE == 0);
 	if (segment == NULL)
 		return status_set(
 		    WEIR_EHOSTMEM, "no host memory for a segment");
+	lock_assert_held(&arena->lock);
 	enum weir_status status = block_new(arena, addr, &block);
 	if (status != WEIR_OK) {
 		meta_free(segment, sizeof(*segment));
@@ -82,10 +86,13 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 /* Delete a segment that is one block, in no tree and not in the address
  * table. */
 static void
-segment_delete(struct segment *segment)
+segment_delete(struct segment *segment) HOLDS(segment->first->arena->lock)
 {
 	struct stream_heap *owner = segment->first->pool->owner;
 
+	ASSERT(segment->first->next == NULL);
+	ASSERT(segment->busy == 0 && segment->pins == 0);
+	ASSERT(segment->handles.count == 0);
 	owner->blocks--;
 	block_delete(segment->first);
 	list_remove(&segment->link);
@@ -107,6 +114,7 @@ reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 	size_t wish = arena->total_bytes + arena->total_bytes / 8;
 	CUresult code;
 
+	ASSERT(rounded > 0);
 	if (pool->kind != POOL_LARGE)
 		wish /= 8;
 	wish = round_up(wish > least ? wish : least, arena->granularity);
@@ -130,6 +138,9 @@ segment_reserve(struct pool *pool, size_t rounded)
 	CUdeviceptr addr;
 	size_t size;
 	enum weir_status status = reserve(pool, rounded, &addr, &size);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(pool->owner == pool->owner->arena->any_heap || rounded > 0);
 	if (status != WEIR_OK)
 		return status;
 	status = segment_new(pool, addr, size, true, &segment);
@@ -137,6 +148,7 @@ segment_reserve(struct pool *pool, size_t rounded)
 		addresses_drop(addr, size);
 		return status;
 	}
+	lock_assert_held(&segment->first->arena->lock);
 	block_put(segment->first, BLOCK_UNMAPPED);
 	return WEIR_OK;
 }
@@ -147,18 +159,22 @@ segment_unreserve_if_empty(struct segment *segment)
 	struct block *block = segment->first;
 	struct block *last = block;
 
+	lock_assert_held(&segment->arena->lock);
+	ASSERT(block->prev == NULL);
 	if (!segment->expandable || segment->mapped_bytes > 0 ||
 	    segment->busy > 0)
 		return;
 	/* Its unmapped addresses may be several blocks. */
 	while (last->next != NULL)
 		last = last->next;
+	lock_assert_held(&block->arena->lock);
 	block = block_join(block, last);
 	if (driver_peek()->cuMemAddressFree(segment->addr, segment->size) !=
 	    CUDA_SUCCESS) {
 		block_put(block, BLOCK_UNMAPPED);
 		return;
 	}
+	lock_assert_held(&segment->first->arena->lock);
 	segment_delete(segment);
 }
 
@@ -168,7 +184,9 @@ segment_unreserve_if_empty(struct segment *segment)
  * streams. */
 static void
 count_driver_segment(const struct segment *segment, int sign)
+    HOLDS(segment->arena->lock)
 {
+	ASSERT(!segment->expandable && (sign == 1 || sign == -1));
 	stats_change_arena(segment->arena, segment->kind, STAT3_segment, sign);
 	if (segment->oversize)
 		stats_change1(segment->arena, STAT1_oversize_segments, sign);
@@ -177,9 +195,11 @@ count_driver_segment(const struct segment *segment, int sign)
 /* Allocate memory from the arena's source, with the lock released. */
 static enum weir_status
 allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
+    HOLDS(arena->lock)
 {
 	struct source source = arena->source;
 
+	ASSERT(size > 0 && arena->jobs > 0);
 	arena_leave_for_driver(arena);
 	const uint64_t began_ns = pin_time_now(arena);
 	enum weir_status status =
@@ -205,9 +225,11 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 
 static bool
 free_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
+    HOLDS(arena->lock)
 {
 	struct source source = arena->source;
 
+	ASSERT(size > 0 && arena->jobs > 0);
 	arena_leave_for_driver(arena);
 	const uint64_t began_ns = pin_time_now(arena);
 	bool given = source.give(source.closure, arena->device, addr, size);
@@ -223,6 +245,7 @@ segment_size_for(
 	const struct weir_stat3 *reserved = &arena->stats.reserved_bytes;
 	enum pool_kind kind = arena_kind(arena, rounded);
 
+	ASSERT(rounded > 0);
 	if ((arena_flags(arena) & ARENA_NO_SPLIT) != 0)
 		return rounded;
 	if (arena->traits.has_rounding)
@@ -236,13 +259,15 @@ segment_size_for(
 
 static enum weir_status
 grow_by_segment(struct pool *pool, const struct options *options,
-    size_t rounded, size_t size, size_t *need)
+    size_t rounded, size_t size, size_t *need) HOLDS(pool->owner->arena->lock)
 {
 	struct arena *arena = pool->owner->arena;
 	struct segment *segment;
 	CUdeviceptr addr;
 
+	ASSERT(size >= rounded);
 	*need = size;
+	lock_assert_held(&arena->lock);
 	enum weir_status status = arena_promise(arena, size, need);
 	if (status != WEIR_OK)
 		return status;
@@ -262,13 +287,16 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
 	arena->stats.num_device_alloc++;
 	served_here.served.grown_bytes += size;
+	lock_assert_held(&segment->arena->lock);
 	count_driver_segment(segment, 1);
 	emit_segment(segment, true);
+	lock_assert_held(&segment->first->arena->lock);
 	block_put(segment->first, BLOCK_FREE);
 	arena_promised(arena, size);
 	return WEIR_OK;
 
 drop_segment:
+	lock_assert_held(&segment->first->arena->lock);
 	segment_delete(segment);
 drop_memory:
 	free_to_source(arena, addr, size);
@@ -287,6 +315,7 @@ segment_grow_driver(struct pool *pool, const struct options *options,
 	enum weir_status status =
 	    grow_by_segment(pool, options, rounded, size, need);
 
+	lock_assert_held(&pool->owner->arena->lock);
 	if (status != WEIR_ENOMEM || !exact || least >= size ||
 	    !arena->traits.has_rounding ||
 	    (arena_flags(arena) & ARENA_NO_SPLIT) != 0)
@@ -314,6 +343,7 @@ segment_releasable(const struct span *span)
 	const struct segment *segment = span->first->segment;
 	CUdeviceptr start;
 
+	ASSERT(span->first->segment == span->last->segment);
 	if (segment->expandable)
 		return handles_within(
 		    segment, span->first->addr, span_size(span), &start);
@@ -328,6 +358,9 @@ enum weir_status
 cut_prepare(const struct block *first, const struct block *last,
     CUdeviceptr start, size_t size, struct cut *cut)
 {
+	lock_assert_held(&first->arena->lock);
+	ASSERT(start >= first->addr && size > 0);
+	ASSERT(start + size <= last->addr + last->size);
 	*cut = (struct cut){ 0 };
 	if (start > first->addr &&
 	    block_new(first->arena, start, &cut->middle) != WEIR_OK)
@@ -343,10 +376,14 @@ cut_prepare(const struct block *first, const struct block *last,
 void
 cut_drop(struct cut *cut)
 {
-	if (cut->middle != NULL)
+	if (cut->middle != NULL) {
+		lock_assert_held(&cut->middle->arena->lock);
 		block_delete(cut->middle);
-	if (cut->after != NULL)
+	}
+	if (cut->after != NULL) {
+		lock_assert_held(&cut->after->arena->lock);
 		block_delete(cut->after);
+	}
 	*cut = (struct cut){ 0 };
 }
 
@@ -355,16 +392,26 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 {
 	struct block *middle = block;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(start >= block->addr && size > 0);
+	ASSERT(start + size <= block->addr + block->size);
+	ASSERT((cut->middle != NULL) == (start > block->addr));
+	ASSERT(
+	    (cut->after != NULL) == (start + size < block->addr + block->size));
 	if (cut->middle != NULL) {
 		block_split(block, start - block->addr, cut->middle);
 		middle = cut->middle;
 	}
-	if (cut->after != NULL)
+	if (cut->after != NULL) {
+		lock_assert_held(&middle->arena->lock);
 		block_split(middle, size, cut->after);
+	}
 	block_set_state(middle,
 	    BLOCK_UNMAPPING); /* so that the other parts do not merge with it */
-	if (cut->after != NULL)
+	if (cut->after != NULL) {
+		lock_assert_held(&cut->after->arena->lock);
 		block_put(cut->after, BLOCK_FREE);
+	}
 	if (cut->middle != NULL)
 		block_put(block, BLOCK_FREE);
 	*cut = (struct cut){ 0 };
@@ -374,30 +421,37 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 /* ---- Back to the driver ------------------------------------------------ */
 
 static size_t
-release_driver(const struct span *span)
+release_driver(const struct span *span) HOLDS(span->first->arena->lock)
 {
 	struct segment *segment = span->first->segment;
 	struct arena *arena = segment->arena;
 	size_t size = segment->size;
 
+	ASSERT(!span->first->segment->expandable);
 	if (segment_releasable(span) != size)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
 	block_set_state(block, BLOCK_UNMAPPING);
 	/* From its free on, another thread may get these addresses. */
 	lookup_set(block->addr, NULL);
+	lock_assert_held(&segment->arena->lock);
 	emit_segment(segment, false);
+	lock_assert_held(&arena->lock);
 	if (!free_to_source(arena, segment->addr, size)) {
 		lookup_set(block->addr, block);
 		emit_segment(segment, true);
+		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
+	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
 	arena->stats.num_device_free++;
 	count_driver_segment(segment, -1);
 	struct stream_heap *owner = block->pool->owner;
+	lock_assert_held(&segment->first->arena->lock);
 	segment_delete(segment);
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 	return size;
 }
@@ -416,9 +470,23 @@ unmap_for_good(struct handle *handles, CUdeviceptr addr, size_t size)
 	return driver_peek()->cuMemUnmap(addr, size) == CUDA_SUCCESS;
 }
 
+/* Do so with the arena's lock released. */
+static bool
+unmap_unlocked(struct arena *arena, struct handle *handles, CUdeviceptr addr,
+    size_t size) HOLDS(arena->lock)
+{
+	arena_leave_for_driver(arena);
+	const uint64_t began_ns = pin_time_now(arena);
+	bool released = unmap_for_good(handles, addr, size);
+	arena_enter_from_driver(arena);
+	pin_time_gave(arena, began_ns);
+	return released;
+}
+
 /* Free the handles of a released range, or put them back. */
 static void
 settle_handles(struct segment *segment, struct handle *handles, bool released)
+    HOLDS(segment->arena->lock)
 {
 	struct handle *next;
 
@@ -435,6 +503,7 @@ settle_handles(struct segment *segment, struct handle *handles, bool released)
 
 static size_t
 release_expandable(const struct span *span, size_t want)
+    HOLDS(span->first->arena->lock)
 {
 	struct segment *segment = span->first->segment;
 	struct arena *arena = segment->arena;
@@ -443,6 +512,7 @@ release_expandable(const struct span *span, size_t want)
 	size_t size =
 	    handles_within(segment, span->first->addr, span_size(span), &start);
 
+	ASSERT(want > 0);
 	if (size == 0)
 		return 0;
 	if (size > want) {
@@ -454,14 +524,13 @@ release_expandable(const struct span *span, size_t want)
 	if (cut_prepare(span->first, span->last, start, size, &cut) != WEIR_OK)
 		return 0;
 	struct block *block = block_join(span->first, span->last);
+	lock_assert_held(&block->arena->lock);
 	block = cut_make(block, start, size, &cut);
 	segment->busy++;
+	lock_assert_held(&segment->arena->lock);
+	lock_assert_held(&arena->lock);
 	struct handle *handles = handles_take(segment, start, size);
-	arena_leave_for_driver(arena);
-	const uint64_t began_ns = pin_time_now(arena);
-	bool released = unmap_for_good(handles, start, size);
-	arena_enter_from_driver(arena);
-	pin_time_gave(arena, began_ns);
+	bool released = unmap_unlocked(arena, handles, start, size);
 	settle_handles(segment, handles, released);
 	segment->busy--;
 	if (!released) {
@@ -481,6 +550,8 @@ segment_release(const struct span *span, size_t want)
 	struct driver_guard guard;
 	size_t released = 0;
 
+	lock_assert_held(&span->first->arena->lock);
+	ASSERT(want > 0 && block_state(span->first) == BLOCK_FREE);
 	status_mute();
 	arena->jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
@@ -489,6 +560,7 @@ segment_release(const struct span *span, size_t want)
 		    release_driver(span);
 		driver_leave(&guard);
 	}
+	lock_assert_held(&arena->lock);
 	arena_job_done(arena);
 	status_unmute();
 	return released;
@@ -499,7 +571,7 @@ segment_release(const struct span *span, size_t want)
 /* Unmap the VACATED blocks of a list. Blocks that the driver refuses to unmap
  * go back to arena->vacated. */
 static void
-unmap_vacated(struct arena *arena, struct list *unmapping)
+unmap_vacated(struct arena *arena, struct list *unmapping) HOLDS(arena->lock)
 {
 	struct list refused;
 	struct list done;
@@ -529,7 +601,9 @@ unmap_vacated(struct arena *arena, struct list *unmapping)
 		list_remove(&block->pending.link);
 		arena->stats.num_unmap_calls++;
 		segment->busy--;
+		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_UNMAPPED);
+		lock_assert_held(&segment->arena->lock);
 		segment_unreserve_if_empty(segment);
 	}
 }
@@ -540,6 +614,7 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 	struct driver_guard guard;
 	struct list unmapping;
 
+	lock_assert_held(&arena->lock);
 	list_init(&unmapping);
 	for (size_t n = 0; n < max && !list_empty(&arena->vacated); n++) {
 		struct list *link = arena->vacated.next;
@@ -569,13 +644,16 @@ segment_unreserve(struct arena *arena)
 	struct driver_guard guard;
 	struct list *next;
 
+	lock_assert_held(&arena->lock);
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		for (struct list *l = arena->ranges.next; l != &arena->ranges;
 		     l = next) {
 			next = l->next;
-			segment_unreserve_if_empty(
-			    CONTAINER_OF(l, struct segment, range_link));
+			struct segment *segment =
+			    CONTAINER_OF(l, struct segment, range_link);
+			lock_assert_held(&segment->arena->lock);
+			segment_unreserve_if_empty(segment);
 		}
 		handles_release_again(arena);
 		driver_leave(&guard);

@@ -34,7 +34,8 @@
  * the usual size cannot be had and `exact` is set, try one that just fits.
  * *need as for pool_grow(). */
 enum weir_status segment_grow_driver(struct pool *pool,
-    const struct options *options, size_t rounded, bool exact, size_t *need);
+    const struct options *options, size_t rounded, bool exact, size_t *need)
+    HOLDS(pool->owner->arena->lock);
 
 /*
  * Give memory of a span back to the driver: at least `want` bytes if the span
@@ -43,14 +44,15 @@ enum weir_status segment_grow_driver(struct pool *pool,
  *
  * @return bytes given back; 0 also if the driver refuses
  */
-size_t segment_release(const struct span *span, size_t want);
+size_t segment_release(const struct span *span, size_t want)
+    HOLDS(span->first->arena->lock);
 
 /* Unmap at most `max` blocks of arena->vacated. Releases the lock in
  * between. */
-void segment_unmap_vacated(struct arena *arena, size_t max);
+void segment_unmap_vacated(struct arena *arena, size_t max) HOLDS(arena->lock);
 
 /* Free the addresses of segments without mapped memory. */
-void segment_unreserve(struct arena *arena);
+void segment_unreserve(struct arena *arena) HOLDS(arena->lock);
 
 /* The arena that has a segment over an address, or NULL. Takes that arena's
  * lock. */
@@ -72,20 +74,23 @@ struct cut {
 /* Make the records to cut [start, start + size) out of the blocks from `first`
  * to `last`. WEIR_EHOSTMEM. */
 enum weir_status cut_prepare(const struct block *first,
-    const struct block *last, CUdeviceptr start, size_t size, struct cut *cut);
+    const struct block *last, CUdeviceptr start, size_t size, struct cut *cut)
+    HOLDS(first->arena->lock);
 void cut_drop(struct cut *cut);
 
 /* Cut a free block that is in no tree. The parts around the middle become FREE;
  * returns the middle, which is UNMAPPING. */
-struct block *cut_make(
-    struct block *block, CUdeviceptr start, size_t size, struct cut *cut);
+struct block *cut_make(struct block *block, CUdeviceptr start, size_t size,
+    struct cut *cut) HOLDS(block->arena->lock);
 
 /* Reserve a new expandable segment for the pool, all unmapped. WEIR_ENOMEM,
  * WEIR_EHOSTMEM, WEIR_EDRIVER. */
-enum weir_status segment_reserve(struct pool *pool, size_t rounded);
+enum weir_status segment_reserve(struct pool *pool, size_t rounded)
+    HOLDS(pool->owner->arena->lock);
 
 /* Free the addresses of a segment without mapped memory. If the driver refuses,
  * the segment stays and can grow again. */
-void segment_unreserve_if_empty(struct segment *segment);
+void segment_unreserve_if_empty(struct segment *segment)
+    HOLDS(segment->arena->lock);
 
 #endif

@@ -258,6 +258,7 @@ spans_find(struct span_search *search)
 {
 	const struct arena *arena = search->mine->arena;
 
+	ASSERT(search != NULL);
 	search->listed_left = arena->kept > 0 ? SIZE_MAX :
 	    search->largest > 0               ? SPANS_ASKED / 2 :
 						SPANS_ASKED;
@@ -265,6 +266,7 @@ spans_find(struct span_search *search)
 	search_heap(search, search->mine);
 	if (search->mine != arena->any_heap)
 		search_heap(search, arena->any_heap);
+	lock_assert_held(&arena->lock);
 	for (const struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = heap_next_freed(p))
 		if (p != search->mine)

@@ -9,7 +9,7 @@
 
 /* The leaf of a place, or NULL. */
 static inline struct leaf *
-start_leaf(struct arena *arena, CUdeviceptr place)
+start_leaf(struct arena *arena, CUdeviceptr place) HOLDS(arena->lock)
 {
 	struct nearby *nearby = &arena->starts;
 
@@ -20,7 +20,7 @@ start_leaf(struct arena *arena, CUdeviceptr place)
 
 /* Enter the start of a block, where no block started before. */
 static inline void
-start_name(struct block *block)
+start_name(struct block *block) HOLDS(block->arena->lock)
 {
 	CUdeviceptr place = lookup_place(block->addr);
 
@@ -30,7 +30,7 @@ start_name(struct block *block)
 
 /* Enter the start of a block, where another block started before. */
 static inline void
-start_rename(struct block *block)
+start_rename(struct block *block) HOLDS(block->arena->lock)
 {
 	CUdeviceptr place = lookup_place(block->addr);
 
@@ -39,7 +39,7 @@ start_rename(struct block *block)
 
 /* Remove the start of a block. */
 static inline void
-start_unname(const struct block *block)
+start_unname(const struct block *block) HOLDS(block->arena->lock)
 {
 	CUdeviceptr place = lookup_place(block->addr);
 

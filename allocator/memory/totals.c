@@ -101,6 +101,25 @@ device_has_uncounted(const struct arena *arena)
 
 /* ---- Bytes of the device ----------------------------------------------- */
 
+/* Hold the lock of the totals, of an arena that has any. */
+static inline void
+enter_totals(struct totals *totals)
+{
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	lock_hand_over(&totals->lock);
+}
+
+static inline void
+leave_totals(struct totals *totals)
+{
+	if (totals == NULL)
+		return;
+	lock_take_over(&totals->lock);
+	lock_leave(&totals->lock);
+}
+
 static size_t
 held_bytes(const struct arena *arena)
 {
@@ -112,15 +131,13 @@ held_bytes(const struct arena *arena)
 }
 
 size_t
-device_held(const struct arena *arena) UNCHECKED
+device_held(const struct arena *arena)
 {
 	struct totals *totals = arena->totals;
 
-	if (totals != NULL)
-		lock_enter(&totals->lock);
+	enter_totals(totals);
 	size_t bytes = held_bytes(arena);
-	if (totals != NULL)
-		lock_leave(&totals->lock);
+	leave_totals(totals);
 	return bytes;
 }
 
@@ -178,21 +195,20 @@ device_left(const struct arena *arena)
 }
 
 enum weir_status
-arena_promise(struct arena *arena, size_t size, size_t *need) UNCHECKED
+arena_promise(struct arena *arena, size_t size, size_t *need)
 {
 	struct totals *totals = arena->totals;
 	size_t limit = device_limit(arena);
 
-	if (totals != NULL)
-		lock_enter(&totals->lock);
+	lock_assert_held(&arena->lock);
+	enter_totals(totals);
 	size_t bytes = held_bytes(arena);
 	bool fits = bytes <= limit && size <= limit - bytes;
 	if (fits)
 		arena->promised += size;
 	if (fits && totals != NULL)
 		totals->promised += size;
-	if (totals != NULL)
-		lock_leave(&totals->lock);
+	leave_totals(totals);
 	if (fits)
 		return WEIR_OK;
 	*need = bytes + size - limit;
@@ -209,6 +225,8 @@ arena_promised(struct arena *arena, size_t size)
 {
 	struct totals *totals = arena->totals;
 
+	lock_assert_held(&arena->lock);
+	ASSERT(arena->promised >= size);
 	arena->promised -= size;
 	if (totals == NULL)
 		return;

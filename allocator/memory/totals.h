@@ -10,8 +10,9 @@
  * as held until arena_promised(), which the caller calls once it has them or
  * the driver has refused. WEIR_ENOMEM if they would exceed the limit; *need is
  * then the number of bytes missing under it. */
-enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need);
-void arena_promised(struct arena *arena, size_t size);
+enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need)
+    HOLDS(arena->lock);
+void arena_promised(struct arena *arena, size_t size) HOLDS(arena->lock);
 
 /* Begin the totals of the device, or of its page-locked host memory.
  * WEIR_EHOSTMEM. Under the lock of the device's own arena. */

@@ -43,9 +43,8 @@
  * Starts and sizes are multiples of WEIR_GRANULE; in pools of the kind
  * POOL_FINE, of the arena's granule.
  *
- * arena->lock guards every field that is not marked constant, and every
- * function of the allocator is called under it unless its comment says
- * otherwise.
+ * arena->lock guards every field that is not marked constant. A function that
+ * is called under it says HOLDS(), with its path from an argument to the lock.
  */
 #ifndef ALLOCATOR_MEMORY_TYPES_H
 #define ALLOCATOR_MEMORY_TYPES_H
@@ -58,6 +57,7 @@
 #include "allocator/memory/traits.h"
 #include "allocator/memory/tuning.h"
 #include "allocator/policy/policy.h"
+#include "base/assert.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/tree.h"

@@ -24,6 +24,7 @@ heap_position_captured(struct stream_heap *heap)
 {
 	struct position place = order_position(heap->stream);
 
+	lock_assert_held(&heap->arena->lock);
 	if (place.capture != 0 && place.capture != heap->seen_in) {
 		heap->seen_in = place.capture;
 		heap->freed_before = heap->freed_at;
@@ -61,6 +62,7 @@ is_captured(struct stream *stream)
 void
 view_begin(struct view *view, struct stream_heap *mine)
 {
+	ASSERT(mine != NULL);
 	view->mine = mine;
 	view->ordered = false;
 	view->capture = 0;
@@ -79,12 +81,15 @@ view_can_wait(struct view *view)
 {
 	struct stream_heap *mine = view->mine;
 
+	lock_assert_held(&view->mine->arena->lock);
 	view->capture = 0;
 	view->ordered = false;
 	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
 		return false;
-	if (mine->arena->kept > 0)
+	if (mine->arena->kept > 0) {
+		lock_assert_held(&mine->arena->lock);
 		view->capture = heap_position(mine).capture;
+	}
 	view->ordered = view->capture != 0 || !is_captured(mine->stream);
 	return view->ordered;
 }
@@ -94,6 +99,7 @@ view_ask(const struct view *view, const struct stream_heap *heap)
 {
 	uint64_t until = heap->completed_at;
 
+	ASSERT(heap->arena == view->mine->arena);
 	if (heap == view->mine)
 		return UINT64_MAX;
 	if (view->ordered && heap_order_covers(heap, view->capture)) {
@@ -110,6 +116,7 @@ view_put_behind(
 {
 	unsigned i = (unsigned)(heap->index % VIEW_KEPT);
 
+	ASSERT(heap->arena == view->mine->arena);
 	view->asked |= 1u << i;
 	view->kept[i].heap = heap;
 	view->kept[i].until = tick;

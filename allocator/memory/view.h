@@ -15,7 +15,7 @@ void view_renew(struct view *view);
 
 /* May the request use the order of its stream, and can the stream be made to
  * wait? Sets `ordered` and `capture`. */
-bool view_can_wait(struct view *view);
+bool view_can_wait(struct view *view) HOLDS(view->mine->arena->lock);
 
 /* Note that the request's stream has just been ordered after the frees in
  * `heap` up to a tick. */
@@ -44,9 +44,10 @@ block_is_usable(struct view *view, const struct block *block)
 }
 
 /* The position of the heap's stream, for a free or a request in a capture. */
-struct position heap_position_captured(struct stream_heap *heap);
+struct position heap_position_captured(struct stream_heap *heap)
+    HOLDS(heap->arena->lock);
 static inline struct position
-heap_position(struct stream_heap *heap)
+heap_position(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	if (heap->arena->waiting.in_captures)
 		return heap_position_captured(heap);

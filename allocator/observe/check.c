@@ -455,7 +455,7 @@ check_totals(struct check *check, const struct weir_stats *kept,
 /* Check the blocks and pools of one heap. */
 static void
 check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
-
+    HOLDS(heap->arena->lock)
 {
 	struct counted t = { 0 };
 	size_t in_heap = 0;
@@ -527,9 +527,12 @@ arena_check(struct arena *arena, struct check *check)
 	check_pins(check, arena);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next)
-		check_heap(
-		    check, arena, CONTAINER_OF(l, struct stream_heap, link));
+	     l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
+		check_heap(check, arena, heap);
+	}
 }
 
 static void

@@ -94,6 +94,10 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 	size_t rounded = arena_class(arena, options, size);
 	struct block *between = NULL;
 	struct block *after = NULL;
+
+	ASSERT(guard_zone > 0 && front->size > 2 * guard_zone);
+	ASSERT(block_state(front) == BLOCK_ACTIVE);
+	lock_assert_held(&arena->lock);
 	enum weir_status status =
 	    block_new(arena, front->addr + guard_zone, &between);
 
@@ -103,15 +107,20 @@ guard_cut(const struct options *options, size_t size, struct block **block)
 		status = block_new(
 		    arena, front->addr + guard_zone + rounded, &after);
 	if (status != WEIR_OK) {
-		if (between != NULL)
+		if (between != NULL) {
+			lock_assert_held(&between->arena->lock);
 			block_delete(between);
+		}
+		lock_assert_held(&front->arena->lock);
 		block_free(front);
 		return status;
 	}
+	lock_assert_held(&front->arena->lock);
+	lock_assert_held(&between->arena->lock);
+	block_set_state(front, BLOCK_GUARD);
 	block_split(front, guard_zone, between);
 	block_split(between, rounded, after);
-	block_set_state(front, BLOCK_GUARD);
-	block_set_state(after, BLOCK_GUARD);
+	block_set_state(between, BLOCK_ACTIVE);
 	between->guarded = GUARD_CUT;
 	between->serial = atomic_fetch_add(&next_serial, 1);
 	*block = between;
@@ -128,6 +137,7 @@ is_guarded(const struct block *block)
 static struct zones
 zones_of(const struct block *block)
 {
+	ASSERT(block->prev != NULL && block->next != NULL);
 	return (struct zones){
 		.addr = block->addr,
 		.requested = block->requested,
@@ -142,15 +152,17 @@ zones_of(const struct block *block)
 
 /* The guarded block at an address, with its arena's lock; or NULL. */
 static struct block *
-lock_guarded(CUdeviceptr addr) UNCHECKED
+lock_guarded(CUdeviceptr addr)
 {
 	struct block *block = lookup_exact(addr);
 
 	if (block == NULL)
 		return NULL;
 	lock_enter(&block->arena->lock);
-	if (block->addr == addr && is_guarded(block))
+	if (block->addr == addr && is_guarded(block)) {
+		lock_hand_over(&block->arena->lock);
 		return block;
+	}
 	lock_leave(&block->arena->lock);
 	return NULL;
 }
@@ -158,13 +170,14 @@ lock_guarded(CUdeviceptr addr) UNCHECKED
 /* Change a block from `from` to `to`. False if it is no longer the block that
  * was looked at, or no longer `from`. */
 static bool
-change_guard(const struct zones *zones, enum block_guard from,
-    enum block_guard to) UNCHECKED
+change_guard(
+    const struct zones *zones, enum block_guard from, enum block_guard to)
 {
 	struct block *block = lock_guarded(zones->addr);
 
 	if (block == NULL)
 		return false;
+	lock_take_over(&block->arena->lock);
 	bool same = block->serial == zones->serial && block->guarded == from;
 	if (same)
 		block->guarded = to;
@@ -456,13 +469,14 @@ put_streams(const struct visit *visit)
  * leave_block(). False: it is no guarded block, or the context cannot be
  * entered. */
 static bool
-enter_block(const void *ptr, struct visit *visit) UNCHECKED
+enter_block(const void *ptr, struct visit *visit)
 {
 	const struct block *block = lock_guarded((CUdeviceptr)(uintptr_t)ptr);
 
 	if (block == NULL)
 		return false;
 	visit->arena = block->arena;
+	lock_take_over(&visit->arena->lock);
 	visit->zones = zones_of(block);
 	visit->filled = block->guarded == GUARD_FILLED;
 	note_streams(visit, block);
@@ -502,7 +516,7 @@ wait_elsewhere(const struct visit *visit)
 }
 
 void
-guard_fill(const void *ptr) UNCHECKED
+guard_fill(const void *ptr)
 {
 	struct visit v;
 
@@ -515,7 +529,7 @@ guard_fill(const void *ptr) UNCHECKED
 }
 
 void
-guard_look(const void *ptr, bool poison) UNCHECKED
+guard_look(const void *ptr, bool poison)
 {
 	struct visit v;
 

@@ -11,6 +11,7 @@
 #include "allocator/observe/agent.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/live_stats.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -60,12 +61,12 @@ begin_anywhere(const struct options *asked)
 void
 startup_begin(const struct options *options)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_STARTUP);
 
 	if (auto_snapshot_has_begun() || os_forked())
 		return;
-	pthread_mutex_lock(&mutex);
+	lock_enter(&lock);
 	if (!auto_snapshot_has_begun())
 		begin_anywhere(options);
-	pthread_mutex_unlock(&mutex);
+	lock_leave(&lock);
 }

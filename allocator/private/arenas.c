@@ -175,12 +175,15 @@ retire_arena(struct arena *arena)
 	struct totals *totals = arena->totals;
 	struct list *next;
 
+	ASSERT(arena->owners == 0 && arena != arena->main);
 	for (struct list *l = arena->heaps.next; l != &arena->heaps; l = next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		next = l->next;
-		if (heap != arena->any_heap)
+		if (heap != arena->any_heap) {
+			lock_assert_held(&heap->arena->lock);
 			heap_drop(heap);
+		}
 	}
 	if (totals != NULL) {
 		lock_enter(&totals->lock);

@@ -134,7 +134,7 @@ note_blocks(struct checkpoint *checkpoint, const struct arena *arena)
 }
 
 static enum weir_status
-copy_runs(struct arena *arena, struct checkpoint *checkpoint)
+copy_runs(struct arena *arena, struct checkpoint *checkpoint) HOLDS(arena->lock)
 {
 	size_t n;
 	enum weir_status status;
@@ -229,6 +229,7 @@ order_after_owner(const struct was *was, struct block *now)
 	if (block_state(now) == BLOCK_ACTIVE)
 		owner->freed_at = order_tick();
 	view_begin(&view, was->heap);
+	lock_assert_held(&view.mine->arena->lock);
 	if (was->heap != arena->any_heap && view_can_wait(&view) &&
 	    view.capture == 0 &&
 	    fences_follow(&view, owner, owner->freed_at, WAITS_ANY))
@@ -333,7 +334,7 @@ begins_run(const struct job *job, size_t i)
  * run. Find the starts of runs now: once everything is freed and merged, the
  * block over an address starts far below it, and the lookup takes long. */
 static enum weir_status
-prepare_blocks(struct job *job)
+prepare_blocks(struct job *job) HOLDS(job->arena->lock)
 {
 	for (size_t i = 0; i < job->n; i++)
 		job->blocks[i].begins = begins_run(job, i);
@@ -356,13 +357,16 @@ prepare_blocks(struct job *job)
 }
 
 static void
-drop_blocks(struct job *job)
+drop_blocks(struct job *job) HOLDS(job->arena->lock)
 {
 	for (size_t i = 0; i < job->n; i++)
-		if (job->blocks[i].spare != NULL)
+		if (job->blocks[i].spare != NULL) {
+			lock_assert_held(&job->blocks[i].spare->arena->lock);
 			block_delete(job->blocks[i].spare);
+		}
 	while (job->after != NULL) {
 		struct block *next = job->after->next;
+		lock_assert_held(&job->after->arena->lock);
 		block_delete(job->after);
 		job->after = next;
 	}
@@ -371,7 +375,7 @@ drop_blocks(struct job *job)
 /* Find the heap of each stream and hold it until drop_heap(): a restoration may
  * free the last block of a stream that has ended. */
 static enum weir_status
-prepare_heap(struct job *job)
+prepare_heap(struct job *job) HOLDS(job->arena->lock)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -392,15 +396,17 @@ drop_heap(struct job *job)
 		if (heap == NULL)
 			continue;
 		heap->pins--;
+		lock_assert_held(&heap->arena->lock);
 		heap_drop_if_done(heap);
 	}
 }
 
 static enum weir_status
-prepare_restore(struct job *job)
+prepare_restore(struct job *job) HOLDS(job->arena->lock)
 {
 	struct arena *arena = job->arena;
 
+	lock_assert_held(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	reclaim_refresh(arena);
 	enum weir_status status = check_calm(arena);
@@ -432,38 +438,49 @@ free_live(struct job *job)
 			if (block_state(b) == BLOCK_ACTIVE)
 				job->restored.freed[n++] = b->addr;
 	}
-	for (size_t i = 0; i < n; i++)
-		release_block(lookup_exact(job->restored.freed[i]));
+	for (size_t i = 0; i < n; i++) {
+		struct block *block = lookup_exact(job->restored.freed[i]);
+		lock_assert_held(&block->arena->lock);
+		release_block(block);
+	}
 }
 
 /* Join the free blocks under a run to one block that begins and ends with the
  * run and is in no tree. Free the memory before and after it. */
 static struct block *
 join_run(struct job *job, const struct was *first, const struct was *last)
+    HOLDS(job->arena->lock)
 {
 	struct span span = { .first = block_over(job->arena, first->addr),
 		.last = block_over(job->arena, last->addr + last->size - 1) };
 	CUdeviceptr end = last->addr + last->size;
 	struct block *after = job->after;
-	struct block *block = block_join(span.first, span.last);
 
+	ASSERT(first->begins && first->addr <= last->addr);
+	lock_assert_held(&span.first->arena->lock);
+	struct block *block = block_join(span.first, span.last);
 	if (block->addr < first->addr) {
 		struct block *before = block;
 		block = first->spare;
+		lock_assert_held(&before->arena->lock);
 		block_split(before, first->addr - before->addr, block);
 		block_set_state(block, BLOCK_UNMAPPING);
 		block_put(before, BLOCK_FREE);
 	} else {
 		block_set_state(block, BLOCK_UNMAPPING);
+		lock_assert_held(&first->spare->arena->lock);
 		block_delete(first->spare);
 	}
 	job->after = after->next;
 	after->addr = end;
 	after->next = NULL;
 	if (block->addr + block->size > end) {
+		lock_assert_held(&block->arena->lock);
 		block_split(block, end - block->addr, after);
+		lock_assert_held(&after->arena->lock);
 		block_put(after, BLOCK_FREE);
 	} else {
+		lock_assert_held(&after->arena->lock);
 		block_delete(after);
 	}
 	return block;
@@ -472,9 +489,11 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 /* Cut one block of a run as it was; returns the rest of the run. */
 static struct block *
 cut_one(struct job *job, struct was *was, struct block *block)
+    HOLDS(block->arena->lock)
 {
 	struct block *rest = NULL;
 
+	ASSERT(block->addr == was->addr && block->size >= was->size);
 	if (block->size > was->size) {
 		rest = was[1].spare;
 		block_split(block, was->size, rest);
@@ -494,15 +513,19 @@ static void
 restore_free(struct job *job, size_t first, size_t last)
 {
 	for (size_t i = first; i <= last; i++)
-		if (!job->blocks[i].live)
-			block_free(lookup_exact(job->blocks[i].addr));
+		if (!job->blocks[i].live) {
+			struct block *block = lookup_exact(job->blocks[i].addr);
+			lock_assert_held(&block->arena->lock);
+			block_free(block);
+		}
 }
 
 static void
-commit_restore(struct job *job)
+commit_restore(struct job *job) HOLDS(job->arena->lock)
 {
 	size_t last;
 
+	ASSERT(job->n == 0 || job->blocks[0].begins);
 	free_live(job);
 	job->restored.n_live = 0;
 	for (size_t i = 0; i < job->n; i = last + 1) {
@@ -511,8 +534,10 @@ commit_restore(struct job *job)
 			last++;
 		struct block *block =
 		    join_run(job, &job->blocks[i], &job->blocks[last]);
-		for (size_t k = i; k <= last; k++)
+		for (size_t k = i; k <= last; k++) {
+			lock_assert_held(&block->arena->lock);
 			block = cut_one(job, &job->blocks[k], block);
+		}
 		restore_free(job, i, last);
 	}
 }
@@ -537,6 +562,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	    checkpoint->generation != arena->generation)
 		status = status_set(
 		    WEIR_EINVAL, "checkpoint: it is not of this pool");
+	lock_assert_held(&job.arena->lock);
 	if (status == WEIR_OK)
 		status = prepare_restore(&job);
 	if (status == WEIR_OK)

@@ -85,6 +85,7 @@ insert_route(struct route *route)
 {
 	struct tree *tree = &trees[route->match.kind];
 
+	ASSERT(route->arena != NULL);
 	if (tree->count == 0)
 		tree_init(tree, TREE_KEY(struct route, node, key, id));
 	tree_insert(tree, &route->node);

@@ -14,7 +14,7 @@
 #include "base/os.h"
 
 static enum weir_status
-poll_again(struct request *r)
+poll_again(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
 	fences_poll(r->heap);
@@ -25,8 +25,9 @@ poll_again(struct request *r)
 /* Let other threads have the arena for a moment. False: the device was reset,
  * and its streams must not be asked any more. */
 static bool
-make_way(struct arena *arena)
+make_way(struct arena *arena) HOLDS(arena->lock)
 {
+	ASSERT(arena->jobs > 0);
 	arena_leave_for_driver(arena);
 	os_relax();
 	arena_enter_from_driver(arena);
@@ -41,6 +42,7 @@ pay(struct request *r, uint64_t begin, uint64_t waits)
 {
 	struct arena *arena = r->heap->arena;
 
+	ASSERT(waits > 0);
 	arena->moves_paid_ns = policy_pay(arena->moves_paid_ns, begin,
 	    policy_brief_ns() * waits, r->options->delay_percent);
 }
@@ -55,7 +57,9 @@ brief_wait(struct request *r)
 	uint64_t then = 0;
 	uint64_t now = begin;
 
+	ASSERT(r->got == NULL);
 	pay(r, begin, 1);
+	lock_assert_held(&arena->lock);
 	tcache_drain(arena);
 	enum weir_status status = poll_again(r);
 	arena->jobs++;

@@ -10,6 +10,6 @@
 /* Serve the request with memory that threads have cached or that becomes
  * complete while the host polls for policy_brief_ns(), and account for the
  * attempt. Releases the lock in between, so the device may be forgotten. */
-enum weir_status brief_wait(struct request *r);
+enum weir_status brief_wait(struct request *r) HOLDS(r->heap->arena->lock);
 
 #endif

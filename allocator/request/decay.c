@@ -40,6 +40,7 @@ old_tick(const struct decay *decay, uint64_t until_ns)
 {
 	uint64_t tick = 0;
 
+	ASSERT(decay->next < DECAY_STEPS);
 	for (unsigned i = 0; i < DECAY_STEPS; i++)
 		if (decay->at_ns[i] <= until_ns && decay->tick[i] > tick)
 			tick = decay->tick[i];
@@ -49,6 +50,7 @@ old_tick(const struct decay *decay, uint64_t until_ns)
 static void
 keep_tick(struct decay *decay, uint64_t now_ns)
 {
+	ASSERT(decay->next < DECAY_STEPS);
 	decay->at_ns[decay->next] = now_ns;
 	decay->tick[decay->next] = order_tick();
 	decay->next = (decay->next + 1) % DECAY_STEPS;
@@ -57,7 +59,7 @@ keep_tick(struct decay *decay, uint64_t now_ns)
 
 /* Give back a portion of the memory that is due. */
 static void
-shed_portion(struct arena *arena)
+shed_portion(struct arena *arena) HOLDS(arena->lock)
 {
 	struct decay *decay = &arena->decay;
 	bool all;
@@ -75,6 +77,7 @@ decay_run(struct arena *arena, const struct options *options)
 {
 	struct decay *decay = &arena->decay;
 
+	lock_assert_held(&arena->lock);
 	if (options->decay_ms == OPTION_OFF)
 		return;
 	uint64_t now_ns = os_time_ns();
@@ -103,6 +106,7 @@ decay_regret(struct arena *arena)
 {
 	struct decay *decay = &arena->decay;
 
+	lock_assert_held(&arena->lock);
 	if (decay->bytes == 0)
 		return;
 	decay->bytes = 0;

@@ -15,7 +15,8 @@ decay_is_due(const struct arena *arena)
 
 /* Give back memory that has not been used for long: Note [Decay]. May release
  * and retake the lock. */
-void decay_run(struct arena *arena, const struct options *options);
+void decay_run(struct arena *arena, const struct options *options)
+    HOLDS(arena->lock);
 /* Is there memory that is due and has not gone back yet? */
 static inline bool
 decay_is_under_way(const struct arena *arena)
@@ -25,6 +26,6 @@ decay_is_under_way(const struct arena *arena)
 
 /* Note that new memory is needed: memory that decayed was perhaps given back
  * too soon. */
-void decay_regret(struct arena *arena);
+void decay_regret(struct arena *arena) HOLDS(arena->lock);
 
 #endif

@@ -72,6 +72,8 @@ static inline QUICK void
 request_init(struct request *r, struct stream_heap *heap,
     const struct options *options, size_t size, size_t rounded)
 {
+	ASSERT(size > 0 && rounded >= size);
+	ASSERT(heap->arena->any_heap != NULL);
 	r->heap = heap;
 	r->options = options;
 	r->size = size;
@@ -109,18 +111,20 @@ refuse_forgotten(const struct arena *arena)
  * allocate the mapped memory first. Sets no status for a shortage, because
  * later steps may still serve the request. */
 static enum weir_status
-grow_pool(struct request *r, enum grow_how how)
+grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[r->kind];
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(r->got == NULL);
 	/* Do not search all memory for what there is not. */
 	if (!could_fit(r))
 		return WEIR_ENOMEM;
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status_mute();
+		lock_assert_held(&pool->owner->arena->lock);
 		status = pool_grow(
 		    &r->view, pool, r->options, r->rounded, how, &r->need);
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
@@ -136,10 +140,11 @@ grow_pool(struct request *r, enum grow_how how)
 
 /* Move memory together if that is enough. A shortage is no error here. */
 static enum weir_status
-remap(struct request *r)
+remap(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 
+	ASSERT(r->got == NULL);
 	if (arena->kept > 0)
 		return WEIR_OK;
 	if (wait_idle_bytes(arena, POOL_SMALL) +
@@ -163,8 +168,10 @@ note_live(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
-	if (arena->traits.is_bounded)
+	if (arena->traits.is_bounded) {
+		lock_assert_held(&arena->lock);
 		return reclaim_note_live(arena, r->rounded);
+	}
 	if (live < peak)
 		live = peak;
 	if (arena->most_live < live)
@@ -196,7 +203,7 @@ facts_of(const struct request *r)
 }
 
 static enum weir_status
-search_and_grow(struct request *r)
+search_and_grow(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = search_all(r);
 
@@ -207,7 +214,7 @@ search_and_grow(struct request *r)
 
 /* Try the size as asked for, without rounding it up. */
 static enum weir_status
-allocate_unrounded(struct request *r)
+allocate_unrounded(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	size_t least = arena_size(r->heap->arena, r->size);
 
@@ -219,10 +226,12 @@ allocate_unrounded(struct request *r)
 
 /* Step 7. */
 static enum weir_status
-wait_hard(struct request *r)
+wait_hard(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = WEIR_ENOMEM;
 
+	ASSERT(r->got == NULL);
+	lock_assert_held(&r->view.mine->arena->lock);
 	while (
 	    status == WEIR_ENOMEM && could_fit(r) && view_can_wait(&r->view)) {
 		status_mute();
@@ -245,16 +254,18 @@ may_fit_alone(const struct request *r)
 }
 
 static enum weir_status
-empty_caches(struct request *r)
+empty_caches(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 
+	ASSERT(r->got == NULL);
 	arena->tries++;
+	lock_assert_held(&arena->lock);
 	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
 }
 
 static enum weir_status
-search_refreshed(struct request *r)
+search_refreshed(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	reclaim_refresh(r->heap->arena);
 	return search_and_grow(r);
@@ -269,15 +280,17 @@ count_retry(struct request *r)
 }
 
 static enum weir_status
-shed_and_wait(struct request *r)
+shed_and_wait(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_ENOMEM;
 	bool waited = false;
 
+	ASSERT(r->got == NULL);
 	while (status == WEIR_ENOMEM) {
 		/* If too much is live, giving back all that is unused would not
 		 * help. */
+		lock_assert_held(&arena->lock);
 		if (!could_fit(r) || reclaim_shed(arena, r->need) == 0) {
 			if (!waited)
 				count_retry(r);
@@ -333,17 +346,21 @@ swap_within_bound(struct request *r)
 
 	if (whole && r->kind == POOL_SMALL)
 		return;
-	if (policy_may_pin(&facts, beyond, pin_time_for(arena, pinned)))
+	if (policy_may_pin(&facts, beyond, pin_time_for(arena, pinned))) {
+		lock_assert_held(&arena->lock);
 		reclaim_shed(arena, bytes);
+	}
 }
 
 /* Drain caches for the request: tcache.h, Note [What is in use stays]. */
 static bool
-drain(const struct request *r)
+drain(const struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	bool widely = r->has_pressure || r->kind == POOL_SMALL;
 
+	lock_assert_held(&r->heap->pool[r->kind].owner->arena->lock);
+	lock_assert_held(&arena->lock);
 	return r->options->prefer == PREFER_MEMORY ||
 		arena->traits.drains_caches ?
 	    tcache_drain(arena) :
@@ -364,6 +381,8 @@ allocate_complete(struct request *r)
 {
 	struct stream_heap *heap = r->heap;
 
+	ASSERT(is_device_scope(r));
+	lock_assert_held(&heap->arena->lock);
 	reclaim_poll_complete(heap->arena);
 	r->got = tcache_take_complete(heap, r->rounded);
 	return r->got == NULL && tcache_flush_complete(heap) ? search_free(r) :
@@ -372,9 +391,10 @@ allocate_complete(struct request *r)
 
 /* Find the facts by which waits and moves are decided. */
 static struct request_facts
-find_facts(struct request *r)
+find_facts(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	note_live(r);
+	lock_assert_held(&r->view.mine->arena->lock);
 	view_can_wait(&r->view);
 	fences_see_late(r->heap);
 	r->late_ns = delay_own(&r->heap->stream->delay);
@@ -385,8 +405,9 @@ find_facts(struct request *r)
 /* Serve the request at the place that it had the round before, after a poll or
  * behind a wait. */
 static enum weir_status
-insist_on_place(struct request *r)
+insist_on_place(struct request *r) HOLDS(r->heap->arena->lock)
 {
+	ASSERT(r->got == NULL);
 	ladder_poll(r->heap);
 	view_renew(&r->view);
 	enum weir_status status = search_place(r);
@@ -402,10 +423,11 @@ insist_on_place(struct request *r)
 /* Serve the request from the best run that its stream may use at once: blocks
  * of its own, of streams that it is ordered after, and complete ones. */
 static enum weir_status
-search_runs(struct request *r)
+search_runs(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	search_begin(r);
 	served_begin();
+	lock_assert_held(&r->view.mine->arena->lock);
 	if (view_can_wait(&r->view) && r->view.capture != 0)
 		return WEIR_OK;
 	enum weir_status status = search_place(r);
@@ -424,7 +446,7 @@ search_runs(struct request *r)
 /* Search all memory that may be used without a wait, as far as is known. Also
  * finds what later steps decide by. */
 static enum weir_status
-search_usable(struct request *r)
+search_usable(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct request_facts facts = find_facts(r);
 	r->has_pressure = policy_has_pressure(&facts);
@@ -434,13 +456,13 @@ search_usable(struct request *r)
 }
 
 static enum weir_status
-search_cached(struct request *r)
+search_cached(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	return drain(r) ? search_free(r) : WEIR_OK;
 }
 
 static enum weir_status
-search_polled(struct request *r)
+search_polled(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	if (!is_device_scope(r))
 		reclaim_poll(r->heap->arena, RECLAIM_SKIPS);
@@ -461,7 +483,7 @@ may_wait_at_all(const struct request *r)
 }
 
 static enum weir_status
-wait_within_limits(struct request *r)
+wait_within_limits(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	return wait_on_device(r, r->waits);
 }
@@ -481,7 +503,7 @@ may_wait_briefly(const struct request *r)
 }
 
 static enum weir_status
-wait_briefly(struct request *r)
+wait_briefly(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = brief_wait(r);
 
@@ -490,22 +512,26 @@ wait_briefly(struct request *r)
 }
 
 static enum weir_status
-grow_ahead(struct request *r)
+grow_ahead(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 
 	if (arena->traits.is_bounded)
 		swap_within_bound(r);
-	else
+	else {
+		lock_assert_held(&arena->lock);
 		reclaim_collect(arena, r->options);
+	}
+	lock_assert_held(&arena->lock);
 	decay_regret(arena);
 	return grow_pool(
 	    r, may_move(r, MOVES_PART, r->need) ? GROW_MIXED : GROW_NEW);
 }
 
 static enum weir_status
-grow_exactly(struct request *r)
+grow_exactly(struct request *r) HOLDS(r->heap->arena->lock)
 {
+	ASSERT(r->got == NULL);
 	return grow_pool(r, GROW_EXACT);
 }
 
@@ -554,7 +580,7 @@ static const struct step ladder[] = {
 /* Step 1: serve the request from complete memory. With several streams most
  * requests end here, so the other steps are not prepared before. */
 static inline QUICK enum weir_status
-climb_first(struct request *r)
+climb_first(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	served_try(SERVED_ready);
 	enum weir_status status = search_any(r);
@@ -567,15 +593,18 @@ climb_first(struct request *r)
 static __attribute__((noinline)) enum weir_status
 climb(struct request *r)
 {
+	ASSERT(r->got == NULL);
 	if (r->options->prefer !=
 	    PREFER_MEMORY) /* wait_best_fit() has done it */
 		served_begin();
 	if (is_of_stream(r)) {
+		lock_assert_held(&r->heap->arena->lock);
 		enum weir_status status = climb_first(r);
 		if (r->got != NULL ||
 		    (status != WEIR_OK && status != WEIR_ENOMEM))
 			return status;
 	}
+	lock_assert_held(&r->heap->arena->lock);
 	search_begin(r);
 	for (size_t i = 0; i < sizeof(ladder) / sizeof(ladder[0]); i++) {
 		const struct step *step = &ladder[i];
@@ -614,10 +643,13 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 	struct place place = { 0 };
 	struct request r;
 
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(size > 0);
 	request_init(&r, heap, options, size, rounded);
 	if (ladder_is_own_last(heap, options, r.kind)) {
 		if (options->prefer != PREFER_MEMORY)
 			place = note_place(&r);
+		lock_assert_held(&r.heap->arena->lock);
 		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
 							    search_runs(&r);
 		if (status == WEIR_OK && r.got == NULL)
@@ -634,6 +666,7 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 void
 ladder_upkeep(struct arena *arena, const struct options *options)
 {
+	lock_assert_held(&arena->lock);
 	if (options->reclaim_always) {
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
@@ -652,6 +685,7 @@ ladder_poll(struct stream_heap *heap)
 	struct arena *arena = heap->arena;
 
 	arena->polled = arena->served;
+	lock_assert_held(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	fences_poll(heap);
 }
@@ -662,11 +696,15 @@ ladder_allocate_idle(struct stream_heap *heap, const struct options *options,
 {
 	struct request r;
 
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(size > 0);
 	request_init(
 	    &r, heap, options, size, arena_class(heap->arena, options, size));
 	r.rounded = arena_size(heap->arena, size);
+	lock_assert_held(&r.heap->arena->lock);
 	search_begin(&r);
 	reclaim_poll(heap->arena, RECLAIM_SKIPS);
+	lock_assert_held(&r.view.mine->arena->lock);
 	view_can_wait(&r.view);
 	enum weir_status status = search_all(&r);
 	if (status == WEIR_OK && r.got == NULL)

@@ -15,15 +15,16 @@
  * it. `rounded` is its size class. */
 enum weir_status ladder_climb(struct stream_heap *heap,
     const struct options *options, size_t size, size_t rounded,
-    struct block **out);
+    struct block **out) HOLDS(heap->arena->lock);
 
 /* Do the upkeep that is due once in many requests. May release and retake the
  * lock. */
-void ladder_upkeep(struct arena *arena, const struct options *options);
+void ladder_upkeep(struct arena *arena, const struct options *options)
+    HOLDS(arena->lock);
 
 /* Poll which memory is complete by now, so that a large request finds all
  * memory that it may use. */
-void ladder_poll(struct stream_heap *heap);
+void ladder_poll(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Does a request look for the best fit among all usable runs, instead of in its
  * own pool first? Not if only one stream allocates, because there is no other
@@ -52,14 +53,16 @@ ladder_is_own_last(const struct stream_heap *heap,
  * WEIR_EDRIVER. May release and retake the lock. */
 static inline QUICK enum weir_status
 ladder_allocate(struct stream_heap *heap, const struct options *options,
-    size_t size, bool plain, struct block **out)
+    size_t size, bool plain, struct block **out) HOLDS(heap->arena->lock)
 {
 	struct arena *arena = heap->arena;
 	size_t rounded = arena_class(arena, options, size);
 	enum pool_kind kind = arena_kind(arena, rounded);
 
-	if (decay_is_due(arena) || options->reclaim_always)
+	if (decay_is_due(arena) || options->reclaim_always) {
+		lock_assert_held(&arena->lock);
 		ladder_upkeep(arena, options);
+	}
 	fences_upkeep(heap);
 	if (kind == POOL_LARGE)
 		fences_note_request(heap, rounded);
@@ -68,6 +71,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	    ladder_prefers_runs(heap, kind))
 		ladder_poll(heap);
 	if (!ladder_is_own_last(heap, options, kind)) {
+		lock_assert_held(&heap->pool[kind].owner->arena->lock);
 		enum weir_status status =
 		    pool_take(&heap->pool[kind], options, rounded, plain, out);
 		if (status != WEIR_OK || *out != NULL)
@@ -79,6 +83,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 /* Serve a request from free memory that may be used at once. Returns
  * WEIR_ENOMEM without setting the status. */
 enum weir_status ladder_allocate_idle(struct stream_heap *heap,
-    const struct options *options, size_t size, struct block **out);
+    const struct options *options, size_t size, struct block **out)
+    HOLDS(heap->arena->lock);
 
 #endif

@@ -36,6 +36,9 @@ price_wait(struct request *r)
 	enum weir_status status = WEIR_OK;
 	struct span span;
 
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
+	lock_assert_held(&r->view.mine->arena->lock);
 	if (r->heap == r->heap->arena->any_heap || !view_can_wait(&r->view) ||
 	    r->view.capture != 0)
 		return WEIR_OK;
@@ -56,6 +59,8 @@ price_wait(struct request *r)
 enum weir_status
 price_place(struct request *r, uint64_t longest_ns)
 {
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
 	r->prices = (struct wait_prices){ .any_ns = longest_ns };
 	r->is_good = is_worth;
 	r->level_ns = longest_ns;

@@ -9,10 +9,11 @@
 
 /* Serve the request from the row of blocks that needs the shortest wait, if
  * that wait is worth its price. */
-enum weir_status price_wait(struct request *r);
+enum weir_status price_wait(struct request *r) HOLDS(r->heap->arena->lock);
 
 /* Serve the request at the place that it had the round before, if no wait for
  * that takes longer. */
-enum weir_status price_place(struct request *r, uint64_t longest_ns);
+enum weir_status price_place(struct request *r, uint64_t longest_ns)
+    HOLDS(r->heap->arena->lock);
 
 #endif

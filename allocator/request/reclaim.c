@@ -46,9 +46,12 @@
 /* ---- Becoming free ----------------------------------------------------- */
 
 static void
-end_pending(struct block *block)
+end_pending(struct block *block) HOLDS(block->arena->lock)
 {
+	ASSERT(block_state(block) == BLOCK_PENDING);
+	ASSERT(block->pending.uses == NULL);
 	emit_free_completed(block);
+	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_inactive(block->pool, block->size, block->requested);
 }
 
@@ -57,9 +60,13 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 {
 	struct stream_heap *owner = block->pool->owner;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_PENDING);
+	ASSERT(pool->owner->arena == block->arena);
 	end_pending(block);
 	block_set_state(block, BLOCK_UNMAPPING); /* a held state, in no tree */
 	block_move(block, pool);
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 	stream_protect(pool->owner->stream);
 	block_free(block);
@@ -67,8 +74,9 @@ reclaim_pending_to(struct block *block, struct pool *pool)
 
 /* Complete a heap: its stream has ended, and all the stream's work is done. */
 static void
-complete_heap(struct stream_heap *heap)
+complete_heap(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
+	ASSERT(heap->ended && !heap->completed);
 	heap_complete(heap);
 	heap->completed_at = order_tick();
 	fences_drop(heap);
@@ -87,6 +95,7 @@ empty_completed(struct arena *arena, size_t left)
 	while (!list_empty(&arena->emptied) && left > 0) {
 		struct stream_heap *heap = CONTAINER_OF(
 		    arena->emptied.next, struct stream_heap, ended_link);
+		lock_assert_held(&heap->arena->lock);
 		depot_empty_some(heap, &left);
 		heap_empty_some(heap, &left);
 		any = true;
@@ -106,6 +115,7 @@ fence_end(struct stream_heap *heap, struct stream *stream)
 {
 	struct driver_guard guard;
 
+	ASSERT(heap->ended);
 	status_mute();
 	if (driver_enter(stream->context, &guard) == WEIR_OK) {
 		/* If this fails now, a poll tries to record it again. */
@@ -118,6 +128,8 @@ fence_end(struct stream_heap *heap, struct stream *stream)
 void
 reclaim_end_later(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(!heap->ended);
 	if (heap->ended)
 		return;
 	heap_end(heap);
@@ -127,6 +139,8 @@ reclaim_end_later(struct stream_heap *heap)
 void
 reclaim_end(struct stream_heap *heap)
 {
+	lock_assert_held(&heap->arena->lock);
+	ASSERT(heap != heap->arena->any_heap);
 	if (heap->ended)
 		return;
 	reclaim_end_later(heap);
@@ -139,6 +153,7 @@ end_has_completed(struct stream_heap *heap)
 	struct driver_guard guard;
 	CUresult code;
 
+	ASSERT(heap->ended && !heap->completed);
 	if (heap->end_event == NULL)
 		fence_end(heap, heap->arena->any);
 	if (heap->end_event == NULL ||
@@ -159,6 +174,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
 		if (end_has_completed(heap)) {
+			lock_assert_held(&heap->arena->lock);
 			complete_heap(heap);
 			continue;
 		}
@@ -183,6 +199,7 @@ free_done(struct arena *arena, struct list *done, bool keep)
 			list_push_back(&arena->vacated, &block->pending.link);
 			continue;
 		}
+		lock_assert_held(&block->arena->lock);
 		end_pending(block);
 		if (arena->waiting.in_captures)
 			block_free(block);
@@ -195,7 +212,7 @@ free_done(struct arena *arena, struct list *done, bool keep)
 }
 
 static bool
-poll_arena(struct arena *arena, unsigned skips, bool keep)
+poll_arena(struct arena *arena, unsigned skips, bool keep) HOLDS(arena->lock)
 {
 	struct list done;
 	bool any = poll_ended(arena, ENDS_ASKED);
@@ -209,12 +226,14 @@ poll_arena(struct arena *arena, unsigned skips, bool keep)
 bool
 reclaim_poll(struct arena *arena, unsigned skips)
 {
+	lock_assert_held(&arena->lock);
 	return poll_arena(arena, skips, false);
 }
 
 void
 reclaim_poll_complete(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	poll_arena(arena, RECLAIM_SKIPS, true);
 }
 
@@ -223,6 +242,7 @@ reclaim_glance(struct arena *arena)
 {
 	struct list done;
 
+	lock_assert_held(&arena->lock);
 	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
 	waiting_glance(&arena->waiting, &done);
@@ -233,6 +253,7 @@ reclaim_glance(struct arena *arena)
 void
 reclaim_refresh(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	fences_ask_all(arena);
 	arena_promote(arena);
 }
@@ -269,6 +290,7 @@ row_around(struct block *block, uint64_t latest)
 {
 	struct span span = { block, block };
 
+	ASSERT(block_is_in_run(block));
 	while (is_old(span.first->prev, latest))
 		span.first = span.first->prev;
 	while (is_old(span.last->next, latest))
@@ -288,14 +310,16 @@ is_promoted(const struct arena *arena)
 /* The longest unused block of the index with a free tick up to `latest` whose
  * work is done, or NULL. */
 static struct block *
-oldest_idle(struct arena *arena, uint64_t latest)
+oldest_idle(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 {
+	lock_assert_held(&arena->any_heap->arena->lock);
 	struct block *oldest = idle_first(arena->any_heap);
 
 	for (struct list *l = arena->heaps.next;
 	     l != &arena->heaps && !is_promoted(arena); l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
+		lock_assert_held(&heap->arena->lock);
 		struct block *block = idle_first(heap);
 		if (block != NULL && has_completed(block) &&
 		    (oldest == NULL || block->freed_at < oldest->freed_at))
@@ -377,7 +401,7 @@ has_pieces(const struct arena *arena)
  * once it is known that a row is among them: then each has its place in the
  * index, and the next row is found there. */
 static struct block *
-oldest_block(struct arena *arena, uint64_t latest)
+oldest_block(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 {
 	struct block *block = oldest_idle(arena, latest);
 
@@ -401,8 +425,10 @@ put_off(const struct arena *arena, CUdeviceptr addr)
 {
 	struct block *block = lookup_floor(addr);
 
-	if (block != NULL && block->arena == arena && block_is_in_run(block))
+	if (block != NULL && block->arena == arena && block_is_in_run(block)) {
+		lock_assert_held(&block->arena->lock);
 		idle_put_off(block, order_tick());
+	}
 }
 
 /* How much to give back. */
@@ -417,11 +443,12 @@ struct amount {
  * back, and lowers amount->pieces by the rows that were tried.
  */
 static size_t
-shed(struct arena *arena, struct amount *amount)
+shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 {
 	struct block *block;
 	size_t freed = 0;
 
+	ASSERT(amount->want > 0);
 	if (arena->kept > 0)
 		return 0;
 	/* Moved memory goes back only after its old addresses are unmapped. */
@@ -436,6 +463,7 @@ shed(struct arena *arena, struct amount *amount)
 	    (block = oldest_block(arena, amount->latest)) != NULL) {
 		struct span row = row_around(block, amount->latest);
 		CUdeviceptr addr = block->addr;
+		lock_assert_held(&row.first->arena->lock);
 		size_t bytes = segment_release(&row, want - freed);
 		if (bytes == 0)
 			put_off(arena, addr);
@@ -475,6 +503,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
 
+	lock_assert_held(&arena->lock);
 	if (threshold <= 0 || arena->kept > 0)
 		return;
 	size_t held = device_held(arena);
@@ -507,6 +536,7 @@ reclaim_note_live(struct arena *arena, size_t rounded)
 	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
 	    rounded;
 
+	lock_assert_held(&arena->lock);
 	if (arena->most_live < live)
 		arena->most_live = live;
 	return arena->most_live;
@@ -536,6 +566,7 @@ reclaim_beyond(
 void
 reclaim_bound_again(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	if (arena->traits.is_bounded)
 		arena->most_live =
 		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
@@ -546,6 +577,7 @@ reclaim_tidy(struct arena *arena, const struct options *options)
 {
 	size_t unused = unused_bytes(arena);
 
+	lock_assert_held(&arena->lock);
 	if (unused > options->pinned_idle) {
 		tcache_drain(arena);
 		reclaim_shed(arena, unused - options->pinned_idle);
@@ -557,7 +589,7 @@ reclaim_tidy(struct arena *arena, const struct options *options)
 /* Wait for the oldest pending block that can be waited for; with `addresses`,
  * or for a VACATED one. */
 static bool
-wait_pending(struct arena *arena, bool addresses) UNCHECKED
+wait_pending(struct arena *arena, bool addresses) HOLDS(arena->lock)
 {
 	struct use *use = NULL;
 
@@ -585,6 +617,7 @@ uncompleted_bytes(const struct stream_heap *heap)
 	struct tree_node *node = tree_last(&heap->idle.tree);
 	size_t bytes = 0;
 
+	ASSERT(heap->completed_at < heap->freed_at);
 	for (unsigned n = 0; n < FREED_ASKED && node != NULL; n++) {
 		const struct block *block = idle_of_node(node)->block;
 		if (has_completed(block))
@@ -662,7 +695,7 @@ most_uncompleted(struct arena *arena)
 }
 
 static bool
-wait_stream(struct arena *arena) UNCHECKED
+wait_stream(struct arena *arena) HOLDS(arena->lock)
 {
 	struct stream_heap *heap = most_uncompleted(arena);
 	if (heap == NULL)
@@ -682,6 +715,7 @@ wait_stream(struct arena *arena) UNCHECKED
 		heap->completed_at = tick;
 	poll_ended(arena, arena->ending);
 	heap->pins--;
+	lock_assert_held(&heap->arena->lock);
 	heap_drop_if_done(heap);
 	return true;
 }
@@ -689,6 +723,7 @@ wait_stream(struct arena *arena) UNCHECKED
 bool
 reclaim_wait(struct arena *arena)
 {
+	lock_assert_held(&arena->lock);
 	if (wait_pending(arena, false) || wait_stream(arena))
 		return true;
 	/* Moved memory may still be mapped at its old addresses: wait for
@@ -706,6 +741,8 @@ reclaim_shed(struct arena *arena, size_t want)
 		.want = want, .pieces = UINT_MAX, .latest = UINT64_MAX
 	};
 
+	lock_assert_held(&arena->lock);
+	ASSERT(want > 0);
 	return shed(arena, &amount);
 }
 
@@ -717,6 +754,7 @@ reclaim_shed_old(struct arena *arena, uint64_t latest, bool *all)
 	};
 	size_t bytes = shed(arena, &amount);
 
+	lock_assert_held(&arena->lock);
 	*all = bytes < amount.want && amount.pieces > 0;
 	return bytes;
 }

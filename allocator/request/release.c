@@ -9,8 +9,11 @@
 
 /* Make a block with uses pending. */
 static void
-release_later(struct block *block, uint64_t freed_at)
+release_later(struct block *block, uint64_t freed_at) HOLDS(block->arena->lock)
 {
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
+	ASSERT(block->pending.uses != NULL);
+	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_free_pending(block->pool, block->size);
 	block_set_state(block, BLOCK_PENDING);
 	block->freed_at = freed_at;
@@ -37,6 +40,10 @@ is_over(struct block *block, struct position place)
 bool
 release_waits(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(
+	    block->pending.uses != NULL && block_state(block) == BLOCK_ACTIVE);
+	lock_assert_held(&block->pool->owner->arena->lock);
 	struct position place = heap_position(block->pool->owner);
 
 	if (!is_over(block, place)) {
@@ -54,13 +61,20 @@ release_zones(struct block *block)
 	struct block *front = block->prev;
 	struct block *back = block->next;
 
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(front) == BLOCK_GUARD &&
+	    block_state(back) == BLOCK_GUARD);
 	block->guarded = GUARD_NONE;
+	lock_assert_held(&front->arena->lock);
 	block_free(front);
+	lock_assert_held(&back->arena->lock);
 	block_free(back);
 }
 
 void
 release_block(struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	release_with(block, tcache_for(block));
 }

@@ -13,23 +13,24 @@
 #include "allocator/memory/emit.h"
 
 /* Release a live block. */
-void release_block(struct block *block);
+void release_block(struct block *block) HOLDS(block->arena->lock);
 
 /* Release a block with uses. True if they hold it back, and it is pending now;
  * false if they are over, and the caller goes on. */
-bool release_waits(struct block *block);
+bool release_waits(struct block *block) HOLDS(block->arena->lock);
 
 /* Free the guard zones around a block. */
-void release_zones(struct block *block);
+void release_zones(struct block *block) HOLDS(block->arena->lock);
 
 /* As release_block(). `guess` may be the thread's cache for the block. */
 static inline QUICK void
-release_with(struct block *block, struct cache *guess)
+release_with(struct block *block, struct cache *guess) HOLDS(block->arena->lock)
 {
 	struct pool *pool = block->pool;
+
+	lock_assert_held(&pool->owner->arena->lock);
 	struct cache *cache =
 	    tcache_enter_slow(pool->owner, tcache_of_guess(pool->owner, guess));
-
 	tcache_flush(cache);
 	if (__builtin_expect(block->guarded != GUARD_NONE, 0))
 		release_zones(block);

@@ -21,6 +21,8 @@ enum { FETCHED = SMALL_MAX };
 void
 search_begin(struct request *r)
 {
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->rounded >= r->size);
 	view_begin(&r->view, r->heap);
 	r->follows = 0;
 	r->followed_until = 0;
@@ -29,6 +31,7 @@ search_begin(struct request *r)
 void
 search_count_served(const struct request *r, enum served_by by)
 {
+	lock_assert_held(&r->heap->arena->lock);
 	stats_served(r->heap, by, r->size);
 	served_end(by, history_on());
 }
@@ -45,9 +48,13 @@ is_all_own(const struct request *r, const struct span *span)
 
 static enum weir_status
 hand_from(struct request *r, const struct span *span, CUdeviceptr from)
+    HOLDS(r->heap->arena->lock)
 {
+	ASSERT(from >= span->first->addr);
+	ASSERT(span->first->segment == span->last->segment);
 	if (!is_all_own(r, span))
 		stream_protect(r->heap->stream);
+	lock_assert_held(&r->heap->pool[r->kind].owner->arena->lock);
 	return pool_cut_span(*span, from, &r->heap->pool[r->kind], r->options,
 	    r->rounded, &r->got);
 }
@@ -55,24 +62,31 @@ hand_from(struct request *r, const struct span *span, CUdeviceptr from)
 enum weir_status
 search_hand_span(struct request *r, struct span span)
 {
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
 	return hand_from(r, &span, span.first->addr);
 }
 
 enum weir_status
 search_hand_place(struct request *r, struct span span)
 {
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
 	return hand_from(r, &span, r->place);
 }
 
 /* Serve the request from a run of complete memory. */
 static enum weir_status
-hand_complete(struct request *r, struct block *block)
+hand_complete(struct request *r, struct block *block) HOLDS(block->arena->lock)
 {
 	enum weir_status status = pool_cut(&block, r->options, r->rounded);
+
+	ASSERT(block_is_complete(block) && block_state(block) == BLOCK_ACTIVE);
 	if (status != WEIR_OK)
 		return status;
 	struct stream_heap *owner = block->pool->owner;
 	block_move(block, &r->heap->pool[r->kind]);
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 	r->got = block;
 	return WEIR_OK;
@@ -85,11 +99,12 @@ hand_complete(struct request *r, struct block *block)
  * move the rest back.
  */
 static enum weir_status
-fetch(struct request *r, struct block *block)
+fetch(struct request *r, struct block *block) HOLDS(block->arena->lock)
 {
 	struct stream_heap *owner = block->pool->owner;
 	size_t size = block->run < FETCHED ? block->run : FETCHED;
 
+	ASSERT(block_is_complete(block) && block_is_in_run(block));
 	if (r->kind == POOL_LARGE || size <= r->rounded ||
 	    r->heap->arena->streams > 1)
 		return hand_complete(r, block);
@@ -100,6 +115,7 @@ fetch(struct request *r, struct block *block)
 	block->freed_at = 0; /* it is complete, as new memory */
 	block_set_epoch(block);
 	block_put(block, BLOCK_FREE);
+	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
 	return search_own(r);
 }
@@ -108,11 +124,16 @@ enum weir_status
 search_any(struct request *r)
 {
 	struct stream_heap *any = r->heap->arena->any_heap;
-	struct block *block = r->heap == any ?
-	    NULL :
-	    pool_find(&any->pool[r->kind], r->options, r->rounded, false);
+	struct pool *pool = &any->pool[r->kind];
 
-	return block != NULL ? fetch(r, block) : WEIR_OK;
+	if (r->heap == any)
+		return WEIR_OK;
+	lock_assert_held(&pool->owner->arena->lock);
+	struct block *block = pool_find(pool, r->options, r->rounded, false);
+	if (block == NULL)
+		return WEIR_OK;
+	lock_assert_held(&block->arena->lock);
+	return fetch(r, block);
 }
 
 enum weir_status
@@ -244,9 +265,11 @@ free_pending(struct request *r, const struct span *span)
 {
 	struct stream_heap *mine = r->heap;
 
+	ASSERT(span->first->segment == span->last->segment);
 	for (struct block *b = span->first;; b = b->next) {
 		if (block_state(b) == BLOCK_PENDING) {
 			use_clear(&mine->arena->waiting, &b->pending);
+			lock_assert_held(&b->arena->lock);
 			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
 			return true;
 		}
@@ -260,6 +283,8 @@ search_ready(struct request *r)
 {
 	struct span best;
 
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
 	if (r->heap == r->heap->arena->any_heap)
 		return WEIR_OK;
 	r->got_own = true;
@@ -300,6 +325,8 @@ search_place(struct request *r)
 {
 	struct span span;
 
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
 	while (search_find_place(r, is_ready, &span)) {
 		r->got_own = is_all_own(r, &span);
 		if (!free_pending(r, &span))
@@ -313,6 +340,7 @@ search_all(struct request *r)
 {
 	enum weir_status status = search_free(r);
 
+	lock_assert_held(&r->heap->arena->lock);
 	if (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status = search_ready(r);

@@ -17,8 +17,10 @@ end_heap_later(struct stream *stream)
 	     arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
 		struct stream_heap *heap = heap_peek(arena, stream);
-		if (heap != NULL)
+		if (heap != NULL) {
+			lock_assert_held(&heap->arena->lock);
 			reclaim_end_later(heap);
+		}
 		lock_leave(&arena->lock);
 	}
 }

@@ -41,15 +41,19 @@ are_uses_good(struct request *r, const struct block *block)
  * stream. */
 static bool
 claim(struct request *r, struct block *block, enum waits waits)
+    HOLDS(block->arena->lock)
 {
 	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
 	struct stream_heap *owner = block->pool->owner;
 	/* A wait in a capture would be made again at each replay. */
+	ASSERT(block_state(block) == BLOCK_PENDING);
+	ASSERT(block->arena == r->heap->arena);
 	bool can_wait = r->view.capture == 0 || waits == WAITS_ANY;
 	struct driver_guard guard;
 	uint64_t made = 0;
 
+	lock_assert_held(&r->view.mine->arena->lock);
 	if (owner != arena->any_heap &&
 	    !fences_follow(&r->view, owner, block->freed_at, waits))
 		return false;
@@ -79,6 +83,7 @@ run_around(struct request *r, const struct block *block)
 {
 	size_t size = block->size;
 
+	ASSERT(block_state(block) == BLOCK_PENDING);
 	if (!block->segment->expandable)
 		return size;
 	for (struct block *b = block->prev; block_is_usable(&r->view, b);
@@ -94,6 +99,7 @@ run_around(struct request *r, const struct block *block)
  * neighbours. */
 static enum weir_status
 claim_one(struct request *r, bool only_mine, enum waits waits)
+    HOLDS(r->heap->arena->lock)
 {
 	struct list *pending = &r->heap->arena->waiting.pending;
 	size_t left = pending_asked(waits);
@@ -105,6 +111,7 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 	     l = next, left--) {
 		struct block *block = block_of_pending(l);
 		next = l->next;
+		lock_assert_held(&block->arena->lock);
 		if (block_state(block) != BLOCK_VACATED &&
 		    block->pool->kind == r->kind &&
 		    (block->pool->owner == r->heap || !only_mine) &&
@@ -118,6 +125,7 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 /* Claim pending blocks, the oldest first, until they serve the request. */
 static enum weir_status
 claim_pending(struct request *r, bool only_mine, enum waits waits)
+    HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	size_t left = pending_asked(waits);
@@ -132,6 +140,7 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
+		lock_assert_held(&block->arena->lock);
 		if (block_state(block) == BLOCK_VACATED ||
 		    block->pool->kind != r->kind ||
 		    (only_mine && block->pool->owner != r->heap) ||
@@ -147,7 +156,7 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 /* Order the stream after other streams, from fence to fence; in a capture,
  * after all their captured work. */
 static enum weir_status
-follow_others(struct request *r)
+follow_others(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_OK;
@@ -160,6 +169,7 @@ follow_others(struct request *r)
 		uint64_t until = 0;
 		if (heap == r->heap || heap == arena->any_heap)
 			continue;
+		lock_assert_held(&r->view.mine->arena->lock);
 		while (status == WEIR_OK && r->got == NULL &&
 		    heap->pool[r->kind].free.count > 0 &&
 		    fences_follow_next(&r->view, heap, &until))
@@ -206,14 +216,19 @@ enum readiness { READY, CHANGED, REFUSED };
 
 static enum readiness
 follow_span(struct request *r, const struct span *span)
+    HOLDS(r->heap->arena->lock)
 {
+	ASSERT(span->first->segment == span->last->segment);
 	for (struct block *b = span->first;; b = b->next) {
 		struct stream_heap *owner = b->pool->owner;
-		if (block_state(b) == BLOCK_PENDING)
+		if (block_state(b) == BLOCK_PENDING) {
+			lock_assert_held(&b->arena->lock);
 			return claim(r, b, WAITS_ANY) ? CHANGED : REFUSED;
+		}
 		if (!block_is_usable(&r->view, b)) {
 			bool ended = owner->ended;
 			uint64_t tick = freed_in(span, owner);
+			lock_assert_held(&r->view.mine->arena->lock);
 			if (!fences_follow(&r->view, owner, tick, WAITS_ANY))
 				return REFUSED;
 			if (ended)
@@ -229,8 +244,10 @@ follow_span(struct request *r, const struct span *span)
  * span's blocks, and the caller searches again. */
 static enum readiness
 wait_for_span(struct request *r, const struct span *span)
+    HOLDS(r->heap->arena->lock)
 {
 	/* A driver call that fails here does not fail the request. */
+	ASSERT(r->got == NULL);
 	status_mute();
 	enum readiness readiness = follow_span(r, span);
 	status_unmute();
@@ -240,15 +257,17 @@ wait_for_span(struct request *r, const struct span *span)
 /* Should the request look for the best fit in all memory? Not if its own pool
  * has an exact fit. */
 static bool
-looks_everywhere(struct request *r)
+looks_everywhere(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
 
+	lock_assert_held(&r->view.mine->arena->lock);
 	if (r->kind != POOL_LARGE || arena->streams < 2 ||
 	    mine == arena->any_heap || !view_can_wait(&r->view) ||
 	    r->view.capture != 0)
 		return false;
+	lock_assert_held(&mine->pool[r->kind].owner->arena->lock);
 	struct block *own =
 	    pool_find(&mine->pool[r->kind], r->options, r->rounded, false);
 	return own == NULL || own->run > r->rounded;
@@ -266,6 +285,7 @@ wait_for_best(struct request *r)
 {
 	struct span span;
 
+	lock_assert_held(&r->heap->arena->lock);
 	for (unsigned n = 0; n < REQUEST_TRIES && wait_find_best(r, &span);
 	     n++) {
 		span.last = search_last_needed(r, &span);
@@ -283,6 +303,7 @@ wait_for_place(struct request *r)
 {
 	struct span span;
 
+	lock_assert_held(&r->heap->arena->lock);
 	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
 		view_renew(&r->view);
 		if (!search_find_place(r, is_block_good, &span))
@@ -299,6 +320,7 @@ wait_for_place(struct request *r)
 enum weir_status
 wait_best_fit(struct request *r)
 {
+	lock_assert_held(&r->heap->arena->lock);
 	search_begin(r);
 	served_begin();
 	if (!looks_everywhere(r))
@@ -325,7 +347,7 @@ is_allowed(struct request *r, const struct block *block, const struct use *use)
 /* Serve the request from the row that fits best, behind waits of the least
  * possible cost. */
 static enum weir_status
-wait_for_row(struct request *r, enum waits waits)
+wait_for_row(struct request *r, enum waits waits) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -345,6 +367,9 @@ wait_on_device(struct request *r, enum waits waits)
 {
 	enum weir_status status = WEIR_OK;
 
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL);
+	lock_assert_held(&r->view.mine->arena->lock);
 	if (wait_idle_bytes(r->heap->arena, r->kind) < r->rounded ||
 	    !view_can_wait(&r->view))
 		return WEIR_OK;
@@ -390,11 +415,13 @@ claim_some(struct request *r, bool only_mine, size_t want)
 	struct list *next;
 	size_t got = 0;
 
+	ASSERT(want > 0);
 	for (struct list *l = pending->next; l != pending && got < want;
 	     l = next) {
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
 		next = l->next;
+		lock_assert_held(&block->arena->lock);
 		if (block_state(block) != BLOCK_VACATED &&
 		    is_of_use(r, block->pool->kind) &&
 		    (block->pool->owner == r->heap || !only_mine) &&
@@ -420,6 +447,7 @@ wait_for_some(struct request *r)
 	struct arena *arena = r->heap->arena;
 	size_t got = claim_some(r, true, r->need);
 
+	lock_assert_held(&r->heap->arena->lock);
 	if (got < r->need)
 		got += claim_some(r, false, r->need - got);
 	if (got > 0)
@@ -434,6 +462,7 @@ wait_for_some(struct request *r)
 		if (heap->index > r->follows)
 			r->followed_until = 0;
 		r->follows = heap->index;
+		lock_assert_held(&r->view.mine->arena->lock);
 		if (fences_follow_next(&r->view, heap, &r->followed_until))
 			return true;
 	}

@@ -12,23 +12,24 @@ bool wait_find_best(struct request *r, struct span *span);
 
 /* Serve the request from that row, behind all waits that it needs. Does not
  * serve it if there is no row or a wait is refused. */
-enum weir_status wait_for_best(struct request *r);
+enum weir_status wait_for_best(struct request *r) HOLDS(r->heap->arena->lock);
 
 /* Serve the request at the place that it had the round before, behind all waits
  * that it needs. Does not serve it if one of them is not good or is refused. */
-enum weir_status wait_for_place(struct request *r);
+enum weir_status wait_for_place(struct request *r) HOLDS(r->heap->arena->lock);
 
 /* Bytes of a kind that are held and not live: the most that searches and waits
  * can bring. */
 size_t wait_idle_bytes(const struct arena *arena, enum pool_kind kind);
 
 /* Serve the request from the best fit in all memory, with any waits. */
-enum weir_status wait_best_fit(struct request *r);
+enum weir_status wait_best_fit(struct request *r) HOLDS(r->heap->arena->lock);
 
 /* Serve the request with waits within the limits. */
-enum weir_status wait_on_device(struct request *r, enum waits waits);
+enum weir_status wait_on_device(struct request *r, enum waits waits)
+    HOLDS(r->heap->arena->lock);
 
 /* Make the stream wait for some memory. False: there is none to wait for. */
-bool wait_for_some(struct request *r);
+bool wait_for_some(struct request *r) HOLDS(r->heap->arena->lock);
 
 #endif

@@ -264,6 +264,17 @@ TEST(no_request_pays_for_all_the_memory_of_an_ended_stream)
 	expect_healthy();
 }
 
+static size_t
+cached_bytes(const struct stream_heap *heap)
+{
+	struct arena *arena = arena_peek(0);
+
+	lock_enter(&arena->lock);
+	size_t bytes = tcache_bytes(heap);
+	lock_leave(&arena->lock);
+	return bytes;
+}
+
 TEST(the_cached_blocks_of_an_ended_stream_are_freed_in_portions)
 {
 	void *blocks[MANY];
@@ -276,17 +287,17 @@ TEST(the_cached_blocks_of_an_ended_stream_are_freed_in_portions)
 	for (int i = 1; i < MANY; i++)
 		give(blocks[i]);
 	const struct stream_heap *heap = heap_of(blocks[0]);
-	EXPECT_GT(tcache_bytes(heap), (size_t)3 * BLOCKS_AT_ONCE * SMALL);
+	EXPECT_GT(cached_bytes(heap), (size_t)3 * BLOCKS_AT_ONCE * SMALL);
 	EXPECT_OK(weir_device_synchronize(0));
 	EXPECT_OK(weir_stream_destroy(a));
-	size_t cached = tcache_bytes(heap);
+	size_t cached = cached_bytes(heap);
 	EXPECT_GT(cached, 0);
 	expect_healthy();
 	while (arena_peek(0)->ending > 0) {
 		take(2 * SMALL, b); /* no cache has it */
-		EXPECT_LE(cached - tcache_bytes(heap),
+		EXPECT_LE(cached - cached_bytes(heap),
 		    (size_t)2 * BLOCKS_AT_ONCE * SMALL);
-		cached = tcache_bytes(heap);
+		cached = cached_bytes(heap);
 		expect_healthy();
 	}
 	EXPECT_EQ(cached, 0);

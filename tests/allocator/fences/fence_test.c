@@ -61,6 +61,15 @@ view_of(struct stream_heap *mine)
 	return view;
 }
 
+static struct view
+view_now(struct stream_heap *mine)
+{
+	lock_enter(&arena()->lock);
+	struct view view = view_of(mine);
+	lock_leave(&arena()->lock);
+	return view;
+}
+
 static bool
 follow_next(struct stream_heap *mine, struct stream_heap *other)
 {
@@ -322,7 +331,7 @@ TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
 		EXPECT_OK(weir_free_async(take(8 * MIB, a), b));
 		take(512, a);
 	}
-	EXPECT_EQ(view_of(of_a).busy_since, of_a->fences[0].at);
+	EXPECT_EQ(view_now(of_a).busy_since, of_a->fences[0].at);
 	expect_healthy();
 }
 
@@ -342,12 +351,12 @@ TEST(a_stream_is_busy_since_its_oldest_use)
 	uint64_t after = order_now();
 	take(512, a);
 	EXPECT_EQ(of_a->fence_count, 1);
-	struct view view = view_of(of_a);
+	struct view view = view_now(of_a);
 	EXPECT_GE(view.busy_since, before);
 	EXPECT_LE(view.busy_since, after);
 	finish(a);
 	take(128 * MIB, b); /* sees that the use and the fence are met */
-	EXPECT_EQ(view_of(of_a).busy_since, 0);
+	EXPECT_EQ(view_now(of_a).busy_since, 0);
 	expect_healthy();
 }
 
@@ -640,7 +649,7 @@ TEST(fences_that_a_stream_has_come_half_the_way_to_are_followed)
 static enum wait_cost
 cost(struct stream_heap *mine, const struct stream_heap *other, unsigned fence)
 {
-	struct view view = view_of(mine);
+	struct view view = view_now(mine);
 
 	return fences_cost(
 	    &view, other->stream, other->fences[fence].at, false);
@@ -688,7 +697,7 @@ TEST(an_idle_stream_does_not_wait_for_distant_work)
 	EXPECT(!follow(of_b, of_a, of_a->fences[last].at, WAITS_CHEAP));
 	finish(a);
 	poll(of_b);
-	struct view view = view_of(of_b);
+	struct view view = view_now(of_b);
 	EXPECT_EQ(fences_cost(&view, of_a->stream, of_a->completed_at, false),
 	    WAIT_FREE);
 	expect_healthy();

@@ -11,6 +11,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "base/meta.h"
+#include "tests/support/breach.h"
 #include "tests/support/device.h"
 
 #define BASE ((CUdeviceptr)0x7f0000000000)
@@ -27,11 +28,26 @@ pool(int owner)
 	return &owners[owner].pool[POOL_LARGE];
 }
 
+/* Take the arena's lock, which the test keeps to its end. */
+static void
+hold_arena(void)
+{
+	static bool held;
+
+	if (held)
+		return;
+	held = true;
+	lock_init(&arena.lock, LOCK_RANK_ARENA);
+	lock_enter(&arena.lock);
+	lock_hand_over(&arena.lock);
+}
+
 static struct block *
 build(size_t size, bool expandable)
 {
 	struct block *block;
 
+	hold_arena();
 	list_init(&arena.heaps);
 	list_init(&arena.segments);
 	list_init(&arena.having_freed);
@@ -71,7 +87,12 @@ cut(struct block *block, size_t size)
 	struct block *rest;
 
 	EXPECT_OK(block_new(&arena, block->addr + size, &rest));
+	enum block_state state = block_state(block);
+	if (state == BLOCK_ACTIVE) /* of which there is no split */
+		block_set_state(block, BLOCK_UNMAPPING);
 	block_split(block, size, rest);
+	block_set_state(block, state);
+	block_set_state(rest, state);
 	return rest;
 }
 
@@ -90,6 +111,7 @@ TEST(a_new_block_is_empty_and_its_address_ready)
 {
 	struct block *block;
 
+	hold_arena();
 	EXPECT_OK(block_new(&arena, BASE, &block));
 	EXPECT_EQ(block->arena, &arena);
 	EXPECT_EQ(block->addr, BASE);
@@ -105,6 +127,7 @@ TEST(a_deleted_block_is_used_again_for_blocks_of_its_arena)
 	struct block *first;
 	struct block *second;
 
+	hold_arena();
 	EXPECT_OK(block_new(&arena, BASE, &first));
 	first->segment = &segment;
 	first->size = 77;
@@ -120,6 +143,7 @@ TEST(blocks_cannot_be_made_without_host_memory)
 {
 	struct block *block = NULL;
 
+	hold_arena();
 	EXPECT_OK(lookup_prepare(BASE));
 	meta_fail(1, 1);
 	EXPECT_STATUS(block_new(&arena, BASE, &block), WEIR_EHOSTMEM);
@@ -544,4 +568,79 @@ TEST(blocks_freed_in_any_order_become_one_again)
 		block_take(segment.first);
 		block_delete(segment.first);
 	}
+}
+
+/* ---- What debug builds refuse ------------------------------------------ */
+
+/* Expect that `breach` ends a debug build with a message. */
+static void
+expect_refused(void (*breach)(void), const char *message)
+{
+	char text[512];
+
+	if (!ASSERT_CHECKED)
+		SKIP("a release build does not check preconditions");
+	int status = breach_run(breach, text, sizeof(text));
+	EXPECT(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
+	EXPECT_STR_HAS(text, message);
+}
+
+static void
+split_active(void)
+{
+	struct block *block = build(16 * MIB, true);
+	struct block *rest;
+
+	block_set_state(block, BLOCK_ACTIVE);
+	if (block_new(&arena, block->addr + MIB, &rest) == WEIR_OK)
+		block_split(block, MIB, rest);
+}
+
+TEST(an_active_block_is_not_split)
+{
+	expect_refused(split_active, "block_state(block) != BLOCK_ACTIVE");
+}
+
+static void
+split_past_the_end(void)
+{
+	struct block *block = build(16 * MIB, true);
+	struct block *rest;
+
+	if (block_new(&arena, block->addr + 16 * MIB, &rest) == WEIR_OK)
+		block_split(block, 16 * MIB, rest);
+}
+
+TEST(a_split_leaves_something_on_both_sides)
+{
+	expect_refused(split_past_the_end, "size < block->size");
+}
+
+static void
+take_active(void)
+{
+	struct block *block = build(16 * MIB, true);
+
+	block_set_state(block, BLOCK_ACTIVE);
+	block_take(block);
+}
+
+TEST(an_active_block_is_in_no_pool_to_be_taken_from)
+{
+	expect_refused(take_active, "block.c");
+}
+
+static void
+put_without_the_lock(void)
+{
+	struct block *block = build(16 * MIB, true);
+
+	lock_take_over(&arena.lock);
+	lock_leave(&arena.lock);
+	block_put_free(block);
+}
+
+TEST(a_block_is_not_put_without_the_lock_of_its_arena)
+{
+	expect_refused(put_without_the_lock, "LOCK_RANK_ARENA");
 }

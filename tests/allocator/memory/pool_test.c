@@ -249,6 +249,7 @@ expect_no_record(char *free_block, int n)
 
 TEST(a_block_is_cut_out_of_the_middle_of_a_free_one)
 {
+	conf("tcache:0"); /* else a freed block is kept, and not FREE */
 	char *whole = take(30 * MIB, NULL);
 	struct block *block;
 
