@@ -426,7 +426,7 @@ tcache_refresh(void)
 }
 
 static void
-end_cache(struct cache *cache) HOLDS(cache->arena->lock)
+end_cache(struct cache *cache)
 {
 	struct arena *arena = cache->arena;
 
