@@ -434,6 +434,7 @@ end_cache(struct cache *cache)
 	lock_enter(&arena->lock);
 	if (!atomic_load_explicit(&cache->dead, memory_order_acquire)) {
 		struct stream_heap *heap = cache->heap;
+		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
 		lock_assert_held(&heap->arena->lock);
 		heap_drop_if_done(heap);

@@ -448,7 +448,6 @@ shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 	struct block *block;
 	size_t freed = 0;
 
-	ASSERT(amount->want > 0);
 	if (arena->kept > 0)
 		return 0;
 	/* Moved memory goes back only after its old addresses are unmapped. */
@@ -742,7 +741,6 @@ reclaim_shed(struct arena *arena, size_t want)
 	};
 
 	lock_assert_held(&arena->lock);
-	ASSERT(want > 0);
 	return shed(arena, &amount);
 }
 
