@@ -6,8 +6,8 @@
 #ifndef BASE_ASSERT_H
 #define BASE_ASSERT_H
 
-/* The condition has no side effects. */
-#if defined(WEIR_DEBUG)
+/* The condition has no side effects. The analyser relies on it. */
+#if defined(WEIR_DEBUG) || defined(__clang_analyzer__)
 #define ASSERT(condition)                                                      \
 	((condition) ? (void)0 : assert_failed(#condition, __FILE__, __LINE__))
 #else

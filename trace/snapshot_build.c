@@ -207,7 +207,7 @@ settle_list(struct builder *builder, struct object *list)
 	enum object_kind kind = OBJECT_STACK;
 	enum weir_status status;
 	uint32_t row;
-	bool all;
+	bool all = false;
 
 	if (list->count == 2 && items[0].kind == VALUE_INTEGER &&
 	    items[1].kind == VALUE_INTEGER) {

@@ -457,6 +457,7 @@ join_run(struct job *job, const struct was *first, const struct was *last)
 	struct block *after = job->after;
 
 	ASSERT(first->begins && first->addr <= last->addr);
+	ASSERT(span.first != NULL && span.last != NULL);
 	lock_assert_held(&span.first->arena->lock);
 	struct block *block = block_join(span.first, span.last);
 	if (block->addr < first->addr) {

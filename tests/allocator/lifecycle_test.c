@@ -167,8 +167,9 @@ TEST(options_give_the_limit_at_the_first_use_of_a_device)
 
 	setenv("WEIR_CONF",
 	    "per_process_memory_fraction:0.5,memory_limit_mb:256", 1);
-	EXPECT_OK(weir_limit_get(0, &bytes));
+	EXPECT_OK(weir_limit_get(0, &bytes)); /* a query is no use */
 	EXPECT_EQ(bytes, 256 * MIB);
+	give(take(MIB, NULL));
 	conf("memory_limit_mb:512");
 	EXPECT_OK(weir_limit_get(0, &bytes));
 	EXPECT_EQ(bytes, 256 * MIB);

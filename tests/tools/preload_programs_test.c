@@ -306,13 +306,13 @@ TEST(weir_gives_back_memory_that_the_driver_needs)
 
 TEST(a_limit_is_what_the_program_sees_from_its_first_query_on)
 {
-	struct command_result result = start(&(struct start){
-	    .program = "driver_limit",
-	    .preload = true,
-	    .variable = "WEIR_CONF=memory_limit_mb:2048" });
+	struct command_result result =
+	    start(&(struct start){ .program = "driver_limit",
+		.preload = true,
+		.variable = "WEIR_CONF=memory_limit_mb:2048" });
 
-	EXPECT_STR_EQ(result.out,
-	    "first: 2048 of 2048 MiB\nthen: 1984 of 2048 MiB\n");
+	EXPECT_STR_EQ(
+	    result.out, "first: 2048 of 2048 MiB\nthen: 1984 of 2048 MiB\n");
 	EXPECT_EQ(result.status, 0);
 	command_free(&result);
 }
