@@ -81,9 +81,9 @@ hand_complete(struct request *r, struct block *block) HOLDS(block->arena->lock)
 {
 	enum weir_status status = pool_cut(&block, r->options, r->rounded);
 
-	ASSERT(block_is_complete(block) && block_state(block) == BLOCK_ACTIVE);
 	if (status != WEIR_OK)
 		return status;
+	ASSERT(block_is_complete(block) && block_state(block) == BLOCK_ACTIVE);
 	struct stream_heap *owner = block->pool->owner;
 	block_move(block, &r->heap->pool[r->kind]);
 	lock_assert_held(&owner->arena->lock);

@@ -415,7 +415,6 @@ claim_some(struct request *r, bool only_mine, size_t want)
 	struct list *next;
 	size_t got = 0;
 
-	ASSERT(want > 0);
 	for (struct list *l = pending->next; l != pending && got < want;
 	     l = next) {
 		struct block *block = block_of_pending(l);
