@@ -372,7 +372,8 @@ sweep_end(struct sweep *sweep)
 	    sweep->program->program, (unsigned long long)sweep->tried,
 	    (unsigned long long)sweep->n, (unsigned long long)sweep->met);
 	EXPECT_EQ(sweep->wrong, 0);
-	EXPECT_GT(sweep->met, 0);
+	/* A part of the cases may meet none. */
+	EXPECT(sweep->met > 0 || test_effort(100) < 100);
 	drop(&sweep->calm);
 }
 
