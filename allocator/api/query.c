@@ -129,16 +129,16 @@ arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
 	return status;
 }
 
-/* A device that weir holds nothing of yet: the options say the limit. */
+/* A device that weir holds nothing of yet: the options say the limit. With
+ * wrong options weir serves nothing, and the driver's answer holds. */
 static enum weir_status
 unused_memory(int device, size_t *free_bytes, size_t *total_bytes)
 {
 	const struct options *options;
-	enum weir_status status = options_get(&options);
+	enum weir_status status =
+	    driver_memory(device, free_bytes, total_bytes);
 
-	if (status == WEIR_OK)
-		status = driver_memory(device, free_bytes, total_bytes);
-	if (status != WEIR_OK)
+	if (status != WEIR_OK || options_get(&options) != WEIR_OK)
 		return status;
 	size_t limit = options_limit(options, *total_bytes);
 
