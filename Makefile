@@ -319,9 +319,9 @@ wheel: python ## build a wheel of the Python package, one for all versions, into
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
-	scripts/test-run --sim -j2 --part 0.25/4 $(B)
+	scripts/test-run --sim -j2 --part 0.1/8 $(B)
 
-# `make test` makes a quarter of the steps of random programs, and tries a quarter
+# `make test` makes a tenth of the steps of random programs, and tries an eighth
 # of the calls that may fail in the model's sweeps: another one after each change.
 .PHONY: test-all
 test-all: tests ## the same with all steps and cases
