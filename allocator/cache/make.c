@@ -209,8 +209,6 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	const struct traits *traits = &heap->arena->traits;
 	bool for_all = traits->has_streams && stream->handle == WEIR_STREAM_ANY;
 	/* A limit on unused memory counts cached blocks too, so there are
-	ASSERT(cache->heap == NULL && heap->arena->lock.rank ==
-	LOCK_RANK_ARENA);
 	 * none. */
 	bool keeps = options->tcache > 0 && !for_all &&
 	    (!traits->has_idle_limit ||

@@ -31,6 +31,8 @@ import pytest
 
 import weir
 
+from ._report import _size
+
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -40,16 +42,6 @@ def _bytes(text):
     if found is None or int(found[1]) == 0:
         raise ValueError(f"{text!r} is no size, such as 2G")
     return int(found[1]) << _UNITS[found[2].upper()]
-
-
-def _size(count):
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            break
-        count /= 1024
-    else:
-        unit = "TiB"
-    return f"{count} B" if unit == "B" else f"{count:.1f} {unit}"
 
 
 def pytest_addoption(parser):

@@ -1,5 +1,5 @@
 /*
- * What the parts do when a context begins or ends, in order.
+ * Tells the parts, in order, that a context begins or ends.
  *
  * contexts.c, which is below these parts, sees it first. The linker fills in
  * the table, so that it is there before any constructor runs.

@@ -1,5 +1,5 @@
 /*
- * What each part does when a context begins or ends. ends.c calls these.
+ * A part is told here that a context begins or ends. ends.c calls these.
  */
 #ifndef TOOLS_PRELOAD_ENDS_H
 #define TOOLS_PRELOAD_ENDS_H

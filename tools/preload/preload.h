@@ -331,7 +331,7 @@ void contexts_primary(int device, CUcontext context);
 CUresult contexts_settle(CUdevice device);
 
 /*
- * What the other parts do when a context begins or ends. ends.c fills it in,
+ * Tells the other parts that a context begins or ends. ends.c fills it in,
  * which lies above them; contexts.c has a weak one, which does nothing.
  */
 struct contexts_calls {

@@ -7,11 +7,11 @@
  * beginning. The trace must end with the blocks of the segments.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/weir/check_gates.h"
+#include "tools/weir/faults.h"
 #include "tools/weir/snapshot_lives.h"
 #include "tools/weir/snapshot_view.h"
 
@@ -75,33 +75,6 @@ const struct argp argp_check = { flags, parse_check_flag, "SNAPSHOT",
 	"too, for a test run: weir check --max-peak=20G --no-leaks SNAPSHOT. "
 	"Exit status: 0 no fault, 1 faults, 2 trouble.",
 	view_children, NULL, NULL };
-
-struct faults {
-	json_t *list; /* of {rule, device, address, what} */
-	bool host;    /* the check is at page-locked host memory */
-	bool failed;  /* memory was lacking */
-};
-
-static void add_fault(struct faults *faults, const char *rule, uint32_t device,
-    uint64_t address, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-
-static void
-add_fault(struct faults *faults, const char *rule, uint32_t device,
-    uint64_t address, const char *format, ...)
-{
-	json_t *one = json_object();
-	va_list args;
-
-	va_start(args, format);
-	json_object_set_new(one, "rule", json_string(rule));
-	put_number(one, "device", device);
-	put_number(one, "address", address);
-	json_object_set_new(one, "what", json_vsprintf(format, args));
-	va_end(args);
-	if (json_array_append_new(faults->list, one) != 0)
-		faults->failed = true;
-}
 
 /* ---- Segments -------------------------------------------------------- */
 
@@ -361,10 +334,10 @@ report_faults(const struct snapshot *snapshot, const struct view_args *args)
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		if (view_has(args, d) && snapshot->traces[d].count > 0)
 			verify_trace(snapshot, d, &faults);
-	if (faults.failed || faults.list == NULL) {
-		complain("out of memory");
+	if (!gates_check(snapshot, args, &choices->gates, &faults)) {
 		status = TOOL_FAILED;
-	} else if (!gates_check(snapshot, args, &choices->gates, faults.list)) {
+	} else if (faults.failed || faults.list == NULL) {
+		complain("out of memory");
 		status = TOOL_FAILED;
 	} else if (args->json) {
 		status = print_json(json_pack("{s:o, s:O}", "snapshot",

@@ -4,8 +4,7 @@
 #ifndef TOOLS_WEIR_CHECK_GATES_H
 #define TOOLS_WEIR_CHECK_GATES_H
 
-#include <jansson.h>
-
+#include "tools/weir/faults.h"
 #include "tools/weir/snapshot_view.h"
 
 struct gates {
@@ -24,6 +23,6 @@ enum { GATE_GROWTH_PERCENT = 5 }; /* if --no-growth names none */
  * or the stacks that it needs.
  */
 bool gates_check(const struct snapshot *snapshot, const struct view_args *args,
-    const struct gates *gates, json_t *list);
+    const struct gates *gates, struct faults *faults);
 
 #endif

@@ -199,6 +199,35 @@ lives_drop(struct lives *lives)
 	*lives = (struct lives){ 0 };
 }
 
+bool
+live_bytes_before(
+    const struct snapshot *snapshot, uint32_t device, uint64_t *live)
+{
+	struct lives lives;
+
+	*live = 0;
+	if (!lives_find(snapshot, device, &lives))
+		return false;
+	for (uint32_t i = 0; i < lives.count; i++)
+		if (lives.items[i].alloc == LIFE_NONE)
+			*live += lives.items[i].bytes;
+	lives_drop(&lives);
+	return true;
+}
+
+void
+live_bytes_follow(
+    const struct snapshot *snapshot, uint32_t event, uint64_t *live)
+{
+	const struct snapshot_events *events = &snapshot->events;
+
+	if (events->action[event] == SNAPSHOT_ALLOC)
+		*live += events->bytes[event];
+	else if (events->action[event] == SNAPSHOT_FREE_REQUESTED)
+		*live -=
+		    *live < events->bytes[event] ? *live : events->bytes[event];
+}
+
 void
 trace_times(const struct snapshot *snapshot, uint32_t device, int64_t *first,
     int64_t *last)

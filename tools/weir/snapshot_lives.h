@@ -37,6 +37,16 @@ bool lives_find(
 
 void lives_drop(struct lives *lives);
 
+/* The bytes that were live when a device's trace begins. False, and a
+ * complaint, without memory. */
+bool live_bytes_before(
+    const struct snapshot *snapshot, uint32_t device, uint64_t *live);
+
+/* Add an event to the live bytes: those that the program requested and has not
+ * freed. */
+void live_bytes_follow(
+    const struct snapshot *snapshot, uint32_t event, uint64_t *live);
+
 /* The first and the last time of a device's events; 0 if no event has a
  * time. */
 void trace_times(const struct snapshot *snapshot, uint32_t device,

@@ -65,39 +65,20 @@ struct course {
 	int64_t last_us;
 };
 
-/* Add an event to the live bytes. */
-static void
-follow_live_bytes(
-    const struct snapshot *snapshot, uint32_t event, uint64_t *live)
-{
-	const struct snapshot_events *events = &snapshot->events;
-
-	if (events->action[event] == SNAPSHOT_ALLOC)
-		*live += events->bytes[event];
-	else if (events->action[event] == SNAPSHOT_FREE_REQUESTED)
-		*live -=
-		    *live < events->bytes[event] ? *live : events->bytes[event];
-}
-
 static bool
 find_course(
     const struct snapshot *snapshot, uint32_t device, struct course *out)
 {
 	struct snapshot_trace trace = snapshot->traces[device];
-	struct lives lives;
 	uint64_t live;
 
 	*out = (struct course){ .peak_event = trace.first };
-	if (!lives_find(snapshot, device, &lives))
+	if (!live_bytes_before(snapshot, device, &out->before))
 		return false;
-	for (uint32_t i = 0; i < lives.count; i++)
-		if (lives.items[i].alloc == LIFE_NONE)
-			out->before += lives.items[i].bytes;
-	lives_drop(&lives);
 	live = out->before;
 	out->peak = live;
 	for (uint32_t i = 0; i < trace.count; i++) {
-		follow_live_bytes(snapshot, trace.first + i, &live);
+		live_bytes_follow(snapshot, trace.first + i, &live);
 		if (live > out->peak) {
 			out->peak = live;
 			out->peak_event = trace.first + i;
@@ -255,7 +236,7 @@ print_trace_device(const struct snapshot *snapshot,
 
 		if (i % PROGRESS_STEPS == 0)
 			progress_part(&progress, "writing", i, trace.count);
-		follow_live_bytes(snapshot, event, &live);
+		live_bytes_follow(snapshot, event, &live);
 		if (trace.count - i > choices->last ||
 		    !is_selected(snapshot, choices, event))
 			continue;
