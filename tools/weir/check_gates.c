@@ -28,6 +28,7 @@ find_peaks(
 
 	if (!live_bytes_before(snapshot, device, &live))
 		return false;
+	peaks->third[0] = live;
 	for (uint64_t i = 0; i < trace->count; i++) {
 		uint64_t *third = &peaks->third[i * THIRDS / trace->count];
 

@@ -273,6 +273,20 @@ TEST(what_may_leak_is_a_fault_if_asked_for)
 	command_free(&result);
 }
 
+/* As `weir trace` counts it. */
+TEST(a_block_from_before_the_trace_counts_for_the_peak)
+{
+	static const char text[] =
+	    "{\"segments\": [], \"device_traces\": [["
+	    "{\"action\": \"free_requested\", \"addr\": 4096, "
+	    "\"size\": 2048}]]}";
+	const char *path = written("freed.json", text, sizeof(text) - 1);
+	json_t *json = ask_json(1, "check", path, "--max-peak=1K", NULL);
+
+	EXPECT_EQ(count_faults(json, "max-peak", "2.00 KiB were live"), 1);
+	json_decref(json);
+}
+
 /* A device's trace of blocks that are freed at once, of `n` KiB in each third.
  */
 static const char *
