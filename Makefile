@@ -180,15 +180,15 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # ------------------------------------------------------------------ sources
 
-lib_dirs := base driver trace streams allocator graphs ipc tensor
+lib_dirs := base driver stacks trace snapshot streams allocator graphs ipc tensor
 # The rooms of allocator/: docs/adr/0010.
 rooms := options policy memory fences cache request private host api observe
 lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs) $(rooms:%=allocator/%)))
-sim_src := $(wildcard driver/sim/*.c)
-cudart_src := $(wildcard driver/sim/cudart/*.c)
-nvml_src := $(wildcard driver/sim/nvml/*.c)
+sim_src := $(wildcard simcuda/*.c)
+cudart_src := $(wildcard simcuda/cudart/*.c)
+nvml_src := $(wildcard simcuda/nvml/*.c)
 report_src := $(wildcard tools/report/*.c)
-preload_src := $(wildcard tools/preload/*.c)
+preload_src := $(wildcard preload/*.c preload/*/*.c)
 tool_src := $(wildcard tools/weir/*.c)
 bench_src := $(wildcard tools/bench/*.c)
 instructions_src := tools/bench/instructions.c tools/bench/latency.c
@@ -347,13 +347,13 @@ test-long: tests ## ten million steps of random programs
 .PHONY: test-life
 test-life: tests ## ten thousand programs that start and end in all kinds of ways
 	WEIR_TEST_EFFORT=160 \
-	    scripts/test-run --sim $(B) tests/tools/preload_life_
+	    scripts/test-run --sim $(B) tests/preload/life_
 
 # 17,000 starts; `make test-all` makes 150.
 .PHONY: test-faults
 test-faults: tests ## programs under the preload, with each call of the driver failing
 	WEIR_TEST_EFFORT=10000 WEIR_TEST_TIMEOUT_SCALE=10 \
-	    scripts/test-run --sim $(B) tests/tools/preload_faults_
+	    scripts/test-run --sim $(B) tests/preload/faults_
 
 # 5,000 starts; `make test-all` makes 900.
 .PHONY: test-memory
@@ -482,8 +482,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(backtrace_ready)
 # These alone include jemalloc's header: all else is compiled while it builds.
 $(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
-$(B)/obj/base/%.o $(B)/obj/trace/%.o $(B)/obj/streams/%.o \
-$(B)/obj/allocator/%.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard driver/*.c)): \
+$(B)/obj/base/%.o $(B)/obj/stacks/%.o $(B)/obj/trace/%.o \
+$(B)/obj/snapshot/%.o $(B)/obj/streams/%.o $(B)/obj/allocator/%.o \
+$(patsubst %.c,$(B)/obj/%.o,$(wildcard driver/*.c)): \
 	cflags += $(tls_flags) $(fetch_flags) -fno-tree-slp-vectorize
 # Our declarations are compared with the toolkit's, where there is one.
 $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
@@ -493,7 +494,7 @@ $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 # that is in tests/; weir.torch compiles it against PyTorch's own.
 cxxflags = -std=c++17 -Wall -Wextra -Werror -fPIC -pthread $(opt) $(san_flags) \
 	-D_GNU_SOURCE -I. -Iinclude -Itests/plugins/torch/double \
-	-Idriver/sim/cudart/include $(CPPFLAGS) $(CXXFLAGS)
+	-Isimcuda/cudart/include $(CPPFLAGS) $(CXXFLAGS)
 $(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_form_obj): $(torch_sources)
 $(B)/obj/%.o: %.cpp $(B)/flags | $(call deps,build)
 	@mkdir -p $(@D)
@@ -540,7 +541,7 @@ $(B)/obj/libweir.a: $(lib_obj) $(je_lib)
 	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib) $(backtrace_lib) $(zlib)) \
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
-preload_map := $(wildcard tools/preload/preload.map)
+preload_map := $(wildcard preload/preload.map)
 preload_obj := $(call obj,$(preload_src) $(report_src))
 $(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	@mkdir -p $(@D)
@@ -561,10 +562,10 @@ $(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
 $(B)/lib/sim/libcuda.so.1: $(sim_obj)
 $(B)/lib/sim/libcudart.so.13: $(call obj,$(cudart_src))
 $(B)/lib/sim/libnvidia-ml.so.1: $(call obj,$(nvml_src))
-$(B)/lib/sim/libcuda.so.1: map := $(wildcard driver/sim/*.map)
-$(B)/lib/sim/libcudart.so.13: map := $(wildcard driver/sim/cudart/*.map)
-$(B)/lib/sim/libnvidia-ml.so.1: map := $(wildcard driver/sim/nvml/*.map)
-$(filter %.so.1 %.so.13,$(sim)): $(wildcard driver/sim/*.map driver/sim/*/*.map)
+$(B)/lib/sim/libcuda.so.1: map := $(wildcard simcuda/*.map)
+$(B)/lib/sim/libcudart.so.13: map := $(wildcard simcuda/cudart/*.map)
+$(B)/lib/sim/libnvidia-ml.so.1: map := $(wildcard simcuda/nvml/*.map)
+$(filter %.so.1 %.so.13,$(sim)): $(wildcard simcuda/*.map simcuda/*/*.map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
@@ -646,12 +647,11 @@ $(bench_torch): $(patsubst %.cpp,$(B)/obj/%.o,$(torch_cpp) \
 	    $(filter %.so %.so.13,$^) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/sim'
 
 # A test program sees the internals: it links the archive, not the library.
-# Tests of the command also see its parts, and tests of the simulated driver
-# that driver's; all others meet the simulated driver as a library only. What
-# lies beside a test and is no test is shared by the tests of that folder.
+# Tests of the command also see its parts. The simulated driver is a library for
+# all. What lies beside a test and is no test is shared by the tests of that
+# folder.
 $(filter $(B)/tests/tools/weir/%,$(tests)): $(tool_part)
 $(filter $(B)/tests/tools/bench/%,$(tests)): $(bench_part)
-$(filter $(B)/tests/driver/sim/%,$(tests)): $(sim_obj)
 $(filter $(B)/tests/plugins/torch/%,$(tests)): $(call obj,$(torch_src))
 $(foreach s,$(shared_src),$(eval $(filter $(B)/$(dir $s)%_test,$(tests)): \
 	$(call obj,$s)))
@@ -662,7 +662,7 @@ cpp_cases := $(B)/obj/tests/cpp/first.o $(if $(cpp_other),$(B)/obj/tests/cpp/sec
 # Valgrind 3.19 cannot read clang's DWARF 5.
 cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic -Werror -fPIC -pthread $(opt) \
 	-gdwarf-4 $(san_flags) -I. -Iinclude -Itests/cpp/double \
-	-Idriver/sim/cudart/include $(CPPFLAGS)
+	-Isimcuda/cudart/include $(CPPFLAGS)
 cpp_doubles := $(wildcard tests/cpp/double/* tests/cpp/double/*/* \
 	tests/cpp/double/*/*/*)
 $(B)/obj/tests/cpp/first.o: cpp_compiler = $(CXX)
@@ -707,7 +707,7 @@ $(B)/tests/plugins/torch/forms_test: | $(torch_form_programs)
 # the runtime in it, linked_X is linked with the driver, with_X with libweir; all
 # others find the driver by themselves.
 $(B)/obj/tests/programs/%.o: cppflags += -Itests/programs \
-	-Idriver/sim/cudart/include
+	-Isimcuda/cudart/include
 $(filter $(B)/tests/programs/runtime_%,$(programs)): \
 	$(filter %libcudart.so.13,$(sim))
 $(filter $(B)/tests/programs/static_%,$(programs)): $(call obj,$(cudart_src))
@@ -732,7 +732,7 @@ $(filter-out $(fuzz_preload),$(fuzzers)): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fu
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $(filter-out %.so,$^) \
 	    $(tool_libs)
-$(B)/tests/fuzz/simcuda_fuzz: $(B)/obj/driver/sim/conf.o
+$(B)/tests/fuzz/simcuda_fuzz: $(B)/obj/simcuda/conf.o
 $(B)/tests/fuzz/stack_fuzz: $(B)/tests/fuzz/stack_fixture.so
 # Each input reads the debug information of all that is loaded: of this program
 # that takes 0.3 s.
@@ -757,20 +757,20 @@ $(B)/tests/fuzz/stack_fixture.so: tests/fuzz/stack_fixture.c
 # for the toolkit's compiler, and as calls of what the simulated device has in
 # kernels_sim.c. They find the runtime through the library path.
 example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread \
-	-Iexamples -Idriver/sim/cudart/include
+	-Iexamples -Isimcuda/cudart/include
 $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
-		driver/sim/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
+		simcuda/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(example_flags) $(opt) $(san_flags) -o $@ \
 	    $(filter %.c %.so.13,$^) $(libs)
 
 linked_flags = -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -Iinclude \
-	-Idriver/sim/cudart/include $(opt) $(san_flags)
+	-Isimcuda/cudart/include $(opt) $(san_flags)
 linked_libs = $(B)/lib/libweir.so $(B)/lib/sim/libcudart.so.13 \
 	-Wl,-rpath,'$$ORIGIN/../../lib' -Wl,--as-needed
 $(linked_examples): $(libweir_so) $(public_headers) $(public_hpp) \
-	$(filter %libcudart.so.13,$(sim)) driver/sim/cudart/include/cuda_runtime.h
+	$(filter %libcudart.so.13,$(sim)) simcuda/cudart/include/cuda_runtime.h
 $(B)/examples/linked/%: examples/linked/%.c
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -882,7 +882,7 @@ lint_hdr := $(filter-out $(cpp_headers),$(sort $(public_headers) \
 lint_flags = -std=c11 $(cppflags) -Wall -Wextra
 example_lint = $(if $(filter examples/%,$(1)),$(example_flags)) \
 	$(if $(filter tests/programs/%,$(1)),-Itests/programs \
-	-Idriver/sim/cudart/include) \
+	-Isimcuda/cudart/include) \
 	$(if $(filter python/%,$(1)),-isystem $(py_include))
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 

@@ -23,8 +23,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The contents of a source distribution: all that `make python` reads.
 SOURCES = ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml",
            "packaging", "allocator", "base", "docs", "driver", "graphs",
-           "include", "ipc", "plugins", "python", "scripts", "streams", "tensor",
-           "tools", "trace")
+           "include", "ipc", "plugins", "preload", "python", "scripts",
+           "simcuda", "snapshot", "stacks", "streams", "tensor", "tools", "trace")
 
 
 def version():

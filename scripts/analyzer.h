@@ -14,9 +14,9 @@
 	    (code) == CUDA_SUCCESS ? WEIR_OK : WEIR_EDRIVER)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* For driver/sim/cudart, where cudaError_t is the status. */
+/* For simcuda/cudart, where cudaError_t is the status. */
 #ifdef ANALYZE_CUDART
-#include "driver/sim/cudart/cudart.h"
+#include "simcuda/cudart/cudart.h"
 #define runtime_error(code) (runtime_error(code), (code))
 #define runtime_check(code)                                                    \
 	((code) == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown)

@@ -2,7 +2,7 @@
  * Elements: a description of each type, and how one is converted to another.
  *
  * One table describes the types. The kernels' PTX text (tensor/ptx.c), the
- * simulated device's kernels (driver/sim/kernel_tensor.c) and copies on the
+ * simulated device's kernels (simcuda/kernel_tensor.c) and copies on the
  * host (tensor/plan.c) are made from it and give equal bits, because each of
  * them has a counterpart for every step here.
  *

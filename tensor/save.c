@@ -14,12 +14,12 @@
 
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "base/quiet.h"
 #include "base/status.h"
 #include "tensor/header.h"
 #include "tensor/tensor.h"
 #include "tensor/transfer.h"
-#include "trace/out.h"
 
 static const char caller[] = "weir_save";
 

@@ -11,9 +11,9 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "trace/python.h"
-#include "trace/recall.h"
-#include "trace/text.h"
+#include "stacks/python.h"
+#include "stacks/recall.h"
+#include "stacks/text.h"
 
 enum {
 	CONTEXTS = 64, /* the deepest nesting of compile contexts */

@@ -19,8 +19,8 @@
 #include <weir/trace.h>
 
 #include "base/clock.h"
+#include "stacks/stack.h"
 #include "trace/served.h"
-#include "trace/stack.h"
 
 /* X(name): the actions, with PyTorch's names. */
 #define TRACE_ACTIONS(X)                                                       \

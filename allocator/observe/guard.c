@@ -29,8 +29,8 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
+#include "snapshot/frames.h"
 #include "streams/drain.h"
-#include "trace/frames.h"
 
 enum {
 	PATTERN = 0xa5,   /* of zones */

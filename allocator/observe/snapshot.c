@@ -19,7 +19,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "trace/snapshot_write.h"
+#include "snapshot/write.h"
 
 enum { OPTIONS_MAX = 64, NUMBERS_MAX = 256 };
 

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "driver/sim/cudart/include/cuda_runtime.h"
+#include "simcuda/cudart/include/cuda_runtime.h"
 #include "tests/driver/fake/runtime.h"
 #include "tests/support/command.h"
 #include "tests/support/test.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stacks/dwarf_info.h"
+#include "stacks/dwarf_line.h"
 #include "tests/fuzz/fuzz.h"
-#include "trace/dwarf_info.h"
-#include "trace/dwarf_line.h"
 
 enum { INFO, ABBREVS, RANGES, RNGLISTS, LINE, SECTIONS };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/hooks.h"
 #include "tests/fuzz/preload.h"
-#include "tools/preload/hooks.h"
 
 enum { PER_THREAD = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/pickle_read.h"
+#include "snapshot/pickle_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,8 +13,8 @@
 
 #include <weir/weir.h>
 
+#include "preload/hooks.h"
 #include "tests/fuzz/preload.h"
-#include "tools/preload/hooks.h"
 
 enum { BLOCKS = 24, STREAMS = 4, EVENTS = 4, HOSTS = 4, POOLS = 2 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/sim/conf.h"
+#include "simcuda/conf.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Read a text as the environment's. The C library keeps each value of setenv()

@@ -25,8 +25,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "stacks/stack.h"
 #include "tests/fuzz/fuzz.h"
-#include "trace/stack.h"
 
 enum {
 	FIXTURE_BYTES = 64 << 10,

@@ -17,7 +17,7 @@ import support
 
 TOP = os.path.dirname(os.path.dirname(support.BUILD))
 DOUBLE = os.path.join(TOP, "tests/plugins/torch/double")
-RUNTIME = os.path.join(TOP, "driver/sim/cudart/include")
+RUNTIME = os.path.join(TOP, "simcuda/cudart/include")
 CUDART = os.path.join(support.BUILD, "lib/sim/libcudart.so.13")
 
 pytestmark = pytest.mark.skipif(

@@ -157,8 +157,8 @@ lint_objects(const char *what, const char *a, const char *b, const char *c)
 static void
 enter_object_tree(void)
 {
-	static const char *const folders[] = { "obj", "obj/base", "driver",
-		"driver/sim", "obj/driver", "obj/driver/sim" };
+	static const char *const folders[] = { "obj", "obj/base", "simcuda",
+		"obj/simcuda" };
 
 	enter_tree();
 	if (access("/usr/bin/gcc", X_OK) != 0)
@@ -189,12 +189,12 @@ TEST(files_that_need_each_other_are_a_fault_and_are_named)
 TEST(a_folder_that_has_circles_may_not_keep_a_number_that_is_too_large)
 {
 	enter_object_tree();
-	compile("driver/sim/a", "void b(void); void a(void) { b(); }\n");
-	compile("driver/sim/b", "void a(void); void b(void) { a(); }\n");
-	compile("driver/sim/c", "int c;\n");
-	expect_fault(lint_objects("symbols", "obj/driver/sim/a.o",
-			 "obj/driver/sim/b.o", "obj/driver/sim/c.o"),
-	    "the largest circle of driver/sim has 2 files now");
+	compile("simcuda/a", "void b(void); void a(void) { b(); }\n");
+	compile("simcuda/b", "void a(void); void b(void) { a(); }\n");
+	compile("simcuda/c", "int c;\n");
+	expect_fault(lint_objects("symbols", "obj/simcuda/a.o",
+			 "obj/simcuda/b.o", "obj/simcuda/c.o"),
+	    "the largest circle of simcuda has 2 files now");
 }
 
 TEST(a_file_in_no_known_folder_is_a_fault)

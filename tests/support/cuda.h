@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "driver/abi.h"
-#include "driver/sim/entries.h"
+#include "simcuda/entries.h"
 #include "tests/support/sim.h"
 #include "tests/support/test.h"
 

@@ -12,7 +12,7 @@
 #ifndef WEIR_TESTS_SUPPORT_SIM_H
 #define WEIR_TESTS_SUPPORT_SIM_H
 
-#include "driver/sim/simcuda.h"
+#include "simcuda/simcuda.h"
 
 /* The controls, always the same struct, or NULL on a GPU. Loads the driver
  * library, and makes no driver call. Any thread. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/start.h"
 #include "tests/support/test.h"
-#include "tests/tools/start.h"
 
 /* Run an example with an argument, or NULL. Returns its output. */
 static void

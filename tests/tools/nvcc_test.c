@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/start.h"
 #include "tests/support/test.h"
-#include "tests/tools/start.h"
 
 /* The most time that nvcc takes on a busy machine. */
 enum { COMPILE_SECONDS = 120 };

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/meta.h"
+#include "stacks/text.h"
 #include "tests/support/device.h"
-#include "trace/text.h"
 
 static struct history_ring ring;
 

@@ -9,7 +9,7 @@
 
 #include <weir/weir.h>
 
-#include "driver/sim/simcuda.h"
+#include "simcuda/simcuda.h"
 
 enum { GPU_STREAMS = 33 };
 

@@ -21,7 +21,7 @@
 #include <weir/stream.h>
 #include <weir/trace.h>
 
-#include "driver/sim/simcuda.h"
+#include "simcuda/simcuda.h"
 #include "tools/bench/latency.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <weir/stream.h>
 #include <weir/weir.h>
 
-#include "driver/sim/simcuda.h"
+#include "simcuda/simcuda.h"
 
 enum {
 	LIVE = 20000, /* small live blocks */

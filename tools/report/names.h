@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "driver/abi.h"
-#include "tools/preload/hooks.h"
+#include "preload/hooks.h"
 
 /* The driver's entry points. */
 enum {

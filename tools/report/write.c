@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/out.h"
 #include "base/quiet.h"
 #include "base/status.h"
 #include "tools/report/report.h"
-#include "trace/out.h"
 
 /* True if stderr is a terminal, and NO_COLOR is not set. */
 static bool

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "trace/budget.h"
+#include "stacks/budget.h"
 
 /* A text longer than this is refused: 1 GiB. */
 #define FILE_TEXT_MAX ((size_t)1 << 30)

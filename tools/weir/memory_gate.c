@@ -28,8 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/out.h"
 #include "tools/weir/tool.h"
-#include "trace/out.h"
 
 #define SHOWN __attribute__((visibility("default")))
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "trace/snapshot_model.h"
+#include "snapshot/model.h"
 
 struct page_data;
 

@@ -14,13 +14,13 @@
 #include <zlib.h>
 
 #include "base/meta.h"
+#include "base/out.h"
 #include "base/status.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/gzip_out.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_snapshot.h"
-#include "trace/out.h"
 
 enum {
 	CHUNK = 1 << 16,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "snapshot/pickle_read.h"
 #include "tools/weir/snapshot_json.h"
-#include "trace/pickle_read.h"
 
 enum { SNIFFED = 32 /* bytes by which the kind of a file is recognised */ };
 

@@ -5,8 +5,8 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_FORM_H
 #define TOOLS_WEIR_SNAPSHOT_FORM_H
 
-#include "trace/snapshot_model.h"
-#include "trace/source.h"
+#include "snapshot/model.h"
+#include "snapshot/source.h"
 
 /*
  * Read a snapshot that is not compressed.

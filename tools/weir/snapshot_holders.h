@@ -5,7 +5,7 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_HOLDERS_H
 #define TOOLS_WEIR_SNAPSHOT_HOLDERS_H
 
-#include "trace/snapshot_model.h"
+#include "snapshot/model.h"
 
 struct holder {
 	uint64_t key;   /* hash of the frames, the same in all snapshots */

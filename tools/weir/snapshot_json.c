@@ -23,8 +23,8 @@
 #include "base/list.h"
 #include "base/meta.h"
 #include "base/status.h"
-#include "trace/intern.h"
-#include "trace/snapshot_build.h"
+#include "snapshot/build.h"
+#include "snapshot/intern.h"
 
 enum {
 	/* Depth of the lists that are read here: devices, and their events. */

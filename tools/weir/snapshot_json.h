@@ -4,8 +4,8 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_JSON_H
 #define TOOLS_WEIR_SNAPSHOT_JSON_H
 
-#include "trace/snapshot_model.h"
-#include "trace/source.h"
+#include "snapshot/model.h"
+#include "snapshot/source.h"
 
 /*
  * Read a snapshot, up to the end of its JSON. The host memory that this takes

@@ -8,7 +8,7 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_LIVES_H
 #define TOOLS_WEIR_SNAPSHOT_LIVES_H
 
-#include "trace/snapshot_model.h"
+#include "snapshot/model.h"
 
 enum { LIFE_NONE = UINT32_MAX };
 

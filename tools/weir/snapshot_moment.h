@@ -5,7 +5,7 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_MOMENT_H
 #define TOOLS_WEIR_SNAPSHOT_MOMENT_H
 
-#include "trace/snapshot_model.h"
+#include "snapshot/model.h"
 
 /*
  * Make a snapshot with the segments and blocks of one device right after

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "trace/snapshot_model.h"
-#include "trace/source.h"
+#include "snapshot/model.h"
+#include "snapshot/source.h"
 
 struct timeline;
 

@@ -261,7 +261,7 @@ is_runtime(const char *scope, const char *file)
 		"_cffi_backend", "libpython", "libc.so", "libc-2.",
 		"libpthread", "ld-linux", "libstdc++", "libgcc_s", "libweir",
 		"cuda_runtime.h", "cuda_runtime_api.h" };
-	static const char *const folders[] = { "/include/c++/", "driver/sim/",
+	static const char *const folders[] = { "/include/c++/", "simcuda/",
 		"/usr/include/", "/usr/lib/gcc/", "/cuda/include/",
 		"-linux/include/", "/libffi", "_ctypes/" };
 

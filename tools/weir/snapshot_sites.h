@@ -10,7 +10,7 @@
 #ifndef TOOLS_WEIR_SNAPSHOT_SITES_H
 #define TOOLS_WEIR_SNAPSHOT_SITES_H
 
-#include "trace/snapshot_model.h"
+#include "snapshot/model.h"
 
 /*
  * The grade of a frame says how well it names an allocation; a higher grade is

@@ -8,7 +8,7 @@
 
 #include <weir/stream.h>
 
-#include "driver/sim/simcuda.h"
+#include "simcuda/simcuda.h"
 #include "tools/weir/stage.h"
 #include "tools/weir/stage_ptx.h"
 #include "tools/weir/tool.h"

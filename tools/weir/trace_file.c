@@ -18,13 +18,13 @@
 #include <weir/weir.h>
 
 #include "base/utf8.h"
+#include "snapshot/intern.h"
 #include "tools/weir/file_text.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/snapshot_form.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
-#include "trace/intern.h"
 
 #define HEADER "action,addr,size,stream,time_us"
 

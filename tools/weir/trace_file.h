@@ -49,7 +49,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/budget.h"
+#include "stacks/budget.h"
 
 enum {
 	/* Streams are numbered from 0. A file with more streams counts as

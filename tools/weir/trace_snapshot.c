@@ -12,11 +12,11 @@
 
 #include "base/meta.h"
 #include "base/status.h"
+#include "snapshot/source.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/snapshot_form.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
-#include "trace/source.h"
 
 bool
 trace_is_named(const char *path)

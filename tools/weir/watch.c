@@ -9,11 +9,11 @@
 
 #include <weir/weir.h>
 
+#include "base/out.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/watch_link.h"
 #include "tools/weir/watch_metrics.h"
 #include "tools/weir/watch_show.h"
-#include "trace/out.h"
 
 /* The longest wait for a snapshot, which may have gigabytes. */
 enum { SNAPSHOT_MS = 600 * 1000 };

@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/out.h"
 #include "tools/weir/http_port.h"
 #include "tools/weir/openmetrics.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/watch_link.h"
 #include "tools/weir/watch_show.h"
-#include "trace/out.h"
 
 enum {
 	PROCESSES = 64, /* further processes are left out */

@@ -23,7 +23,7 @@ VISIBLE extern const struct toolkit toolkit;
 #include <cudaTypedefs.h>
 
 #include "driver/lists.h"
-#include "driver/sim/entries.h"
+#include "simcuda/entries.h"
 
 /* Symbols that drivers keep and the toolkit has dropped. */
 typedef PFN_cuDevicePrimaryCtxRelease_v11000

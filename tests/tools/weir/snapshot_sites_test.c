@@ -54,7 +54,7 @@ expect_site(const struct frame *frames, const char *site)
 TEST(the_cuda_runtime_carries_no_blame)
 {
 	/* Frames of NVIDIA's runtime, with debug information and without. */
-	expect_site(FRAMES({ "cudaMalloc", "driver/sim/cudart/memory.c", 21 },
+	expect_site(FRAMES({ "cudaMalloc", "simcuda/cudart/memory.c", 21 },
 			{ "layer(int)", "/home/u/oomtest.cu", 9 },
 			{ "main", "/home/u/oomtest.cu", 30 },
 			{ "__libc_start_call_main", "libc.so.6", 0 }),

@@ -1,0 +1,33 @@
+/*
+ * Tells the parts, in order, that a context begins or ends.
+ *
+ * contexts.c, which is below these parts, sees it first. The linker fills in
+ * the table, so that it is there before any constructor runs.
+ */
+#include "preload/ends.h"
+
+#include "allocator/allocator.h"
+
+static void
+memory_gone(int device)
+{
+	access_device_ends(device);
+	memory_device_ends(device);
+}
+
+static void
+device_ended(int device)
+{
+	report_device_ends(device);
+	sites_device_ends(device);
+	mempool_device_ends(device);
+	address_device_ends(device);
+	allocator_forget_device(device);
+}
+
+const struct contexts_calls contexts_calls = {
+	.primary_began = access_primary_begins,
+	.context_ended = lifetime_context_ended,
+	.memory_gone = memory_gone,
+	.device_ended = device_ended,
+};

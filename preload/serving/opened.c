@@ -1,0 +1,92 @@
+/*
+ * The parts of other processes' memory that are open here.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/meta.h"
+#include "preload/serving/opened.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened *all; /* guarded by the lock */
+static atomic_uint n_opened;
+
+/* The caller holds the lock. */
+static struct opened **
+opened_place_of(CUdeviceptr ptr)
+{
+	struct opened **at = &all;
+
+	while (*at != NULL && (*at)->ptr != ptr)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Takes ownership of `fresh`. */
+void
+opened_remember(struct opened *fresh)
+{
+	struct opened *known;
+
+	pthread_mutex_lock(&lock);
+	known = *opened_place_of(fresh->ptr);
+	if (known != NULL) {
+		known->times++;
+	} else {
+		fresh->times = 1;
+		fresh->next = all;
+		all = fresh;
+		atomic_fetch_add(&n_opened, 1);
+	}
+	pthread_mutex_unlock(&lock);
+	if (known != NULL)
+		meta_free(fresh, sizeof(*fresh));
+}
+
+bool
+opened_any(void)
+{
+	return atomic_load_explicit(&n_opened, memory_order_relaxed) > 0 &&
+	    gate_admits();
+}
+
+CUdeviceptr
+opened_forget(CUdeviceptr ptr)
+{
+	CUdeviceptr base = ptr;
+	struct opened *gone = NULL;
+	struct opened **at;
+
+	pthread_mutex_lock(&lock);
+	at = opened_place_of(ptr);
+	if (*at != NULL)
+		base = (*at)->base;
+	if (*at != NULL && --(*at)->times == 0) {
+		gone = *at;
+		*at = gone->next;
+		atomic_fetch_sub(&n_opened, 1);
+	}
+	pthread_mutex_unlock(&lock);
+	if (gone != NULL)
+		meta_free(gone, sizeof(*gone));
+	return base;
+}
+
+bool
+opened_find(CUdeviceptr ptr, struct place *out)
+{
+	struct opened *o;
+
+	if (!opened_any())
+		return false;
+	pthread_mutex_lock(&lock);
+	o = all;
+	while (o != NULL && ptr - o->ptr >= o->size)
+		o = o->next;
+	if (o != NULL)
+		*out = (struct place){
+			.base = o->ptr, .size = o->size, .device = -1
+		};
+	pthread_mutex_unlock(&lock);
+	return o != NULL;
+}

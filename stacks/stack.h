@@ -1,0 +1,105 @@
+/*
+ * Stacks: return addresses, a small number for each stack seen, and the names
+ * of addresses.
+ *
+ * Capturing a stack costs hundreds of nanoseconds a frame and may wait for the
+ * dynamic loader. Naming an address reads the debug information of files. So
+ * stacks are captured only if the user has asked for them, addresses are named
+ * only when a text is written, and neither is done while a lock of weir is
+ * held.
+ */
+#ifndef STACKS_STACK_H
+#define STACKS_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Outer frames beyond this number are left out. */
+enum { STACK_FRAMES_MAX = 64 };
+
+/*
+ * Write the return addresses of the current calls into `frames`, innermost
+ * first, at most `n` and at most STACK_FRAMES_MAX. The first address is in the
+ * function that called this one; with `skip` > 0 (at most 16) it is `skip`
+ * calls further out.
+ *
+ * @return their number; 0 where stacks cannot be captured, and on a thread with
+ *         a stack of 16 KiB or little more
+ *
+ * Thread-safe. The first call in a process may load the compiler's unwinder and
+ * allocate.
+ */
+size_t stack_capture(void **frames, size_t n, size_t skip);
+
+/* Is the calling thread's stack large enough for unwinding? */
+bool stack_has_room(void);
+
+/*
+ * A table of stacks: each is stored once, under a number above 0. Numbers never
+ * change, and stacks are never removed.
+ */
+struct stack_table;
+
+/*
+ * Create a table that uses at most `bytes` of host memory, from 64 KiB to 1
+ * GiB; other values are clamped. The memory is committed as the table fills up.
+ * A stack of n frames needs n + 2 words. NULL without memory.
+ */
+struct stack_table *stack_table_create(size_t bytes);
+/* Free a table that nobody uses any more. NULL does nothing. */
+void stack_table_destroy(struct stack_table *table);
+
+/*
+ * The number of a stack of n frames, of which the first STACK_FRAMES_MAX count.
+ * 0 if n is 0, or if the stack is new and the table is full.
+ *
+ * Thread-safe, and takes no lock.
+ */
+uint32_t stack_table_intern(
+    struct stack_table *table, void *const *frames, size_t n);
+
+/* Look up a stack by the number from stack_table_intern(). Returns how many
+ * frames it has; *frames is valid until the table is destroyed. 0 frames for
+ * number 0. */
+size_t stack_table_frames(
+    const struct stack_table *table, uint32_t id, void *const **frames);
+
+/* How many stacks the table has; and how many could not be stored because it
+ * was full. */
+size_t stack_table_count(const struct stack_table *table);
+uint64_t stack_table_lost(const struct stack_table *table);
+
+/* The function and line of an address. Texts are cut to size; "" means unknown.
+ */
+struct stack_place {
+	char function[256]; /* C++ names as in the source */
+	char file[256];     /* path of the source file */
+	unsigned line;      /* line in the file; 0: unknown */
+	char object[256];   /* path of the program or library */
+	size_t offset;      /* of the address, from the object's start */
+};
+
+/*
+ * Name a return address from stack_capture(). Calls that the compiler has
+ * inlined are separate places, innermost first.
+ *
+ * Names come from the object's debug information and symbols, as far as it has
+ * them. There is no name if the object is no longer loaded, or if another
+ * object is at its address now.
+ *
+ * @return how many of `places` were filled in, at least 1 if n > 0
+ *
+ * Thread-safe; opens files and allocates.
+ */
+size_t stack_describe(
+    const void *address, struct stack_place *places, size_t n);
+
+/*
+ * Format a place in one line: "function (file.c:12)", "function (libx.so)" or
+ * "libx.so+0x120", with files without their folders; "?" if nothing is known.
+ */
+const char *stack_place_text(
+    const struct stack_place *place, char *text, size_t size);
+
+#endif
