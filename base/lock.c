@@ -28,13 +28,12 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/tuning.h"
 
 #if LOCK_CHECKED
 
-enum { HELD_MAX = 16 };
-
 static _Thread_local struct {
-	const struct lock *locks[HELD_MAX]; /* in rising rank */
+	const struct lock *locks[LOCK_HELD_MAX]; /* in rising rank */
 	int n;
 } held;
 
@@ -71,7 +70,7 @@ lock_check_enter(const struct lock *lock)
 	if (held.n == 0)
 		return;
 	top = held.locks[held.n - 1];
-	if (lock->rank > top->rank && held.n < HELD_MAX)
+	if (lock->rank > top->rank && held.n < LOCK_HELD_MAX)
 		return;
 	log_write(LOG_ERROR,
 	    "lock of %s (%d) acquired while one of %s (%d) is held",
@@ -134,9 +133,6 @@ lock_none_held(void)
 
 #endif
 
-/* How often a lock is read before sleeping: about a microsecond. */
-enum { LOOKS = 40 };
-
 void
 lock_init(struct lock *lock, enum lock_rank rank)
 {
@@ -153,7 +149,7 @@ lock_destroy(struct lock *lock)
 UNCHECKED void
 lock_wait(struct lock *lock)
 {
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < LOCK_LOOKS; i++) {
 		os_relax();
 		if (atomic_load_explicit(&lock->state, memory_order_relaxed) ==
 			LOCK_FREE &&

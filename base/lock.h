@@ -28,6 +28,10 @@
 
 /* X(rank): in the order in which they may be acquired. */
 #define LOCK_RANKS(X)                                                          \
+	X(LOCK_RANK_EXPORT)  /* making exports */                              \
+	X(LOCK_RANK_PASSED)  /* descriptors for PyTorch's handles */           \
+	X(LOCK_RANK_LINK)    /* one owner's connection */                      \
+	X(LOCK_RANK_LINKS)   /* the connections to owners */                   \
 	X(LOCK_RANK_STORAGE) /* the streams that use a storage */              \
 	X(LOCK_RANK_SHARED)  /* the shared streams that programs borrow */     \
 	X(LOCK_RANK_HOST)    /* creating arenas of host memory */              \
@@ -36,6 +40,7 @@
 	X(LOCK_RANK_OPTIONS) /* changing options */                            \
 	X(LOCK_RANK_POOLS)   /* the list of pools */                           \
 	X(LOCK_RANK_PEERS)   /* which devices may use whose memory */          \
+	X(LOCK_RANK_IMPORTS) /* the mapped imports */                          \
 	X(LOCK_RANK_ARENAS)  /* the list of arenas */                          \
 	X(LOCK_RANK_ARENA)   /* one arena and everything in it */              \
 	X(LOCK_RANK_ROUTES)  /* which requests go to which arena */            \
@@ -50,6 +55,7 @@
 	X(LOCK_RANK_OBSERVE) /* the list of observers */                       \
 	X(LOCK_RANK_HISTORY) /* the history's settings, and annotations */     \
 	X(LOCK_RANK_TEXTS)   /* texts that events refer to */                  \
+	X(LOCK_RANK_EXPORTS) /* the list of exports */                         \
 	X(LOCK_RANK_PAGES)   /* reserves of host memory */                     \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \

@@ -22,9 +22,8 @@
 #include "base/lock.h"
 #include "base/quiet.h"
 #include "base/status.h"
+#include "base/tuning.h"
 #include "base/utf8.h"
-
-enum { LINE_SIZE = 4096, SHORT_LINE = 256 };
 
 static const char prefix[] = "weir: ";
 
@@ -145,16 +144,16 @@ static void
 write_line(const struct sink *sink, enum log_level level, const char *format,
     va_list args)
 {
-	char few[SHORT_LINE];
-	char *line = mmap(NULL, LINE_SIZE, PROT_READ | PROT_WRITE,
+	char few[LOG_LINE_SHORT];
+	char *line = mmap(NULL, LOG_LINE, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (line == MAP_FAILED) {
 		write_line_in(few, sizeof(few), sink, level, format, args);
 		return;
 	}
-	write_line_in(line, LINE_SIZE, sink, level, format, args);
-	munmap(line, LINE_SIZE);
+	write_line_in(line, LOG_LINE, sink, level, format, args);
+	munmap(line, LOG_LINE);
 }
 
 __attribute__((format(printf, 1, 2))) static void

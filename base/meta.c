@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/lock.h"
+#include "base/tuning.h"
 
 #if !defined(WEIR_NO_JEMALLOC)
 /* Keeps the names je_..., whatever prefix jemalloc was built with. */
@@ -20,8 +21,6 @@
 #else
 #include <stdlib.h>
 #endif
-
-enum { LARGE = 1 << 20 }; /* bytes; for these a call to give pages back pays */
 
 static atomic_size_t used_bytes;
 
@@ -184,7 +183,7 @@ meta_charge(size_t size)
 			atomic_store(&limit.hit, true);
 			return false;
 		}
-		if (size >= LARGE)
+		if (size >= META_LARGE)
 			purge();
 	}
 	atomic_fetch_add_explicit(&used_bytes, size, memory_order_relaxed);

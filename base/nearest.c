@@ -5,15 +5,16 @@
 
 #include <string.h>
 
-enum { LONGEST = 63 };
+#include "base/tuning.h"
 
 size_t
 nearest_distance(const char *word, size_t length, const char *other)
 {
-	size_t row[LONGEST + 1];
+	size_t row[NEAREST_LONGEST + 1];
 	size_t width = strlen(other);
-	size_t rest = length > LONGEST ? length - LONGEST : 0;
-	size_t other_rest = width > LONGEST ? width - LONGEST : 0;
+	size_t rest = length > NEAREST_LONGEST ? length - NEAREST_LONGEST : 0;
+	size_t other_rest =
+	    width > NEAREST_LONGEST ? width - NEAREST_LONGEST : 0;
 	size_t beyond =
 	    rest > other_rest ? rest - other_rest : other_rest - rest;
 

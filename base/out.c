@@ -17,6 +17,7 @@
 #include "base/os.h"
 #include "base/quiet.h"
 #include "base/status.h"
+#include "base/tuning.h"
 
 /* The files of out_open() that are not complete. More of them at a time than
  * there are places are not listed. */
@@ -71,9 +72,7 @@ static enum weir_status
 open_temporary(struct out *out, const char *path)
 {
 	static atomic_uint number;
-	enum { TRIES = 100 };
-
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < OUT_TRIES; i++) {
 		int n =
 		    snprintf(out->beside, sizeof(out->beside), "%s.%u-%u.tmp",
 			path, os_process_id(), atomic_fetch_add(&number, 1));

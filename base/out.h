@@ -10,7 +10,9 @@
 
 #include <weir/weir.h>
 
-enum { OUT_BUFFER = 256 << 10, OUT_PATH_MAX = 4096 };
+#include "base/tuning.h"
+
+enum { OUT_PATH_MAX = 4096 };
 
 struct out {
 	int fd;

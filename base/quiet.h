@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { QUIET_WAIT_MS = 2000 };
+#include "base/tuning.h"
 
 /* The variable with the path of the stderr of `weir run`. */
 #define QUIET_VARIABLE "WEIR_STDERR"

@@ -13,8 +13,7 @@
 
 #include <weir/weir.h>
 
-/* Long enough for the out-of-memory report; longer texts are cut. */
-enum { STATUS_TEXT_SIZE = 2048 };
+#include "base/tuning.h"
 
 /* Record `status` (not WEIR_OK) and its text; returns `status`. */
 enum weir_status status_set(enum weir_status status, const char *format, ...)

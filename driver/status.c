@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "driver/private.h"
+#include "driver/tuning.h"
 
 static const struct driver *_Atomic speaker;
 
@@ -104,13 +105,10 @@ driver_gone(CUresult code)
 	    code == CUDA_ERROR_DEINITIALIZED;
 }
 
-/* Longer calls are cut, because a thread's stack may have only 16 KiB. */
-enum { CALL_SIZE = 320 };
-
 enum weir_status
 driver_status(CUresult code, const char *format, ...)
 {
-	char call[CALL_SIZE];
+	char call[CALL_SHOWN];
 	va_list args;
 
 	if (code == CUDA_SUCCESS)

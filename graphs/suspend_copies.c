@@ -31,10 +31,11 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "graphs/tuning.h"
 #include "streams/drain.h"
 #include "streams/event.h"
 
-enum { PIECE = 32 << 20, THREADS_MAX = 8, TEXT_SIZE = 512 };
+enum { TEXT_SIZE = 512 };
 
 struct piece {
 	CUdeviceptr addr;
@@ -78,12 +79,13 @@ cut_pieces(const struct arena *arena, struct piece *pieces)
 	for (struct handle *h = handles_first(arena); h != NULL; h = next) {
 		CUdeviceptr addr = h->addr;
 		CUdeviceptr end;
-		for (next = run_end(h, &end); addr < end; addr += PIECE, n++)
+		for (next = run_end(h, &end); addr < end;
+		     addr += SUSPEND_PIECE, n++)
 			if (pieces != NULL)
 				pieces[n] = (struct piece){ .addr = addr,
-					.size = end - addr < PIECE ?
+					.size = end - addr < SUSPEND_PIECE ?
 					    end - addr :
-					    PIECE };
+					    SUSPEND_PIECE };
 	}
 	return n;
 }
@@ -219,11 +221,12 @@ static enum weir_status
 save_all(struct copies *copies)
 {
 	struct saving saving = { .copies = copies };
-	pthread_t threads[THREADS_MAX];
+	pthread_t threads[SUSPEND_THREADS];
 	unsigned processors = os_processors();
 	size_t n = 0;
 
-	while (n + 1 < THREADS_MAX && n + 1 < processors && n + 1 < copies->n &&
+	while (n + 1 < SUSPEND_THREADS && n + 1 < processors &&
+	    n + 1 < copies->n &&
 	    os_thread_start(&threads[n], run_saving, &saving))
 		n++;
 	run_saving(&saving);

@@ -12,13 +12,15 @@
  *
  * The thread never waits for a peer. Sockets do not block. A malformed request,
  * or a reply that does not fit into the socket, ends the connection. There are
- * at most PEERS peers, and a peer's holds are a list of existing exports.
+ * at most ANSWER_PEERS peers, and a peer's holds are a list of existing
+ * exports.
  *
  * A guest is a peer that holds nothing. It costs the program two descriptors,
- * so there are at most GUESTS. A newcomer gets the place of the guest that came
- * first, unless that has had less than GRACE_MS to open something; until then
- * the newcomer waits in the system's queue. So connections that say nothing
- * keep nobody out, and take no descriptors that the program needs.
+ * so there are at most ANSWER_GUESTS. A newcomer gets the place of the guest
+ * that came first, unless that has had less than ANSWER_GRACE_MS to open
+ * something; until then the newcomer waits in the system's queue. So
+ * connections that say nothing keep nobody out, and take no descriptors that
+ * the program needs.
  *
  * A forked child does not have this thread, so it closes the sockets. At exit
  * the thread is asked to end, and exit waits for it.
@@ -41,15 +43,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
-
-enum {
-	PEERS = 256,
-	GUESTS = 32,
-	GRACE_MS = 100,
-	REST_MS = 100, /* when the system has no more descriptors */
-	WAITING = 64,
-	END_S = 5,
-};
+#include "ipc/tuning.h"
 
 /* An export that a peer has open. */
 struct hold {
@@ -68,7 +62,7 @@ struct peer {
 	struct hold *holds;
 };
 
-static struct peer peers[PEERS];
+static struct peer peers[ANSWER_PEERS];
 static atomic_int wake = -1;
 static atomic_int listener = -1;
 static atomic_bool ending;
@@ -258,7 +252,7 @@ forget_peer(struct peer *peer)
 static struct peer *
 find_free(void)
 {
-	for (int i = 0; i < PEERS; i++)
+	for (int i = 0; i < ANSWER_PEERS; i++)
 		if (!peers[i].used)
 			return &peers[i];
 	return NULL;
@@ -272,7 +266,7 @@ guest_to_leave(void)
 	struct peer *first = NULL;
 	int guests = 0;
 
-	for (int i = 0; i < PEERS; i++) {
+	for (int i = 0; i < ANSWER_PEERS; i++) {
 		struct peer *peer = &peers[i];
 
 		if (!peer->used || peer->holds != NULL)
@@ -281,7 +275,7 @@ guest_to_leave(void)
 		if (first == NULL || peer->came_ns < first->came_ns)
 			first = peer;
 	}
-	return guests >= GUESTS ? first : NULL;
+	return guests >= ANSWER_GUESTS ? first : NULL;
 }
 
 /* Must a newcomer wait until the first guest has had its time? */
@@ -291,7 +285,8 @@ is_crowded(void)
 	const struct peer *guest = guest_to_leave();
 
 	return guest != NULL &&
-	    os_monotonic_ns() - guest->came_ns < GRACE_MS * UINT64_C(1000000);
+	    os_monotonic_ns() - guest->came_ns <
+	    ANSWER_GRACE_MS * UINT64_C(1000000);
 }
 
 static void
@@ -309,7 +304,7 @@ greet_peer(void)
 	 * would keep a processor busy. */
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
-			poll(NULL, 0, REST_MS);
+			poll(NULL, 0, ANSWER_REST_MS);
 		return;
 	}
 	if (guest != NULL)
@@ -356,8 +351,8 @@ look_at_peer(struct peer *peer, short said, short ended)
  * free, because poll() refuses more entries than the program may have
  * descriptors. */
 struct polled_peers {
-	struct pollfd fds[2 + 2 * PEERS];
-	struct peer *peer[PEERS];
+	struct pollfd fds[2 + 2 * ANSWER_PEERS];
+	struct peer *peer[ANSWER_PEERS];
 	size_t count; /* of peers */
 };
 
@@ -371,7 +366,7 @@ fill_descriptors(struct polled_peers *polled)
 	    (struct pollfd){ .fd = is_crowded() ? -1 : atomic_load(&listener),
 		    .events = POLLIN };
 	polled->count = 0;
-	for (int i = 0; i < PEERS; i++) {
+	for (int i = 0; i < ANSWER_PEERS; i++) {
 		struct pollfd *pair = &polled->fds[2 + 2 * polled->count];
 
 		if (!peers[i].used)
@@ -395,7 +390,7 @@ run_answering(void *unused)
 	while (!atomic_load(&ending)) {
 		fill_descriptors(&polled);
 		int ready = poll(polled.fds, 2 + 2 * polled.count,
-		    polled.fds[1].fd < 0 ? GRACE_MS : -1);
+		    polled.fds[1].fd < 0 ? ANSWER_GRACE_MS : -1);
 
 		if (ready < 0 && errno != EINTR && errno != ENOMEM)
 			break;
@@ -424,7 +419,7 @@ close_answering(void)
 {
 	close_descriptor(&listener);
 	close_descriptor(&wake);
-	for (int i = 0; i < PEERS; i++) {
+	for (int i = 0; i < ANSWER_PEERS; i++) {
 		if (!peers[i].used)
 			continue;
 		close_descriptor(&peers[i].fd);
@@ -449,7 +444,7 @@ stop(void)
 		return;
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += END_S;
+	until.tv_sec += ANSWER_END_S;
 	if (pthread_timedjoin_np(thread, NULL, &until) == 0)
 		close_answering();
 }
@@ -469,7 +464,7 @@ listen_at(uint64_t *nonce)
 	    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd >= 0 &&
 	    (bind(fd, (struct sockaddr *)&address, size) != 0 ||
-		listen(fd, WAITING) != 0)) {
+		listen(fd, ANSWER_WAITING) != 0)) {
 		close(fd);
 		return -1;
 	}

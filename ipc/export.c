@@ -1,12 +1,12 @@
 /*
  * Exporting memory and events to other processes.
  */
-#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "allocator/memory/handle.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -15,7 +15,7 @@
 #include "streams/stream.h"
 
 /* Only one thread creates an export at a time, because a block has only one. */
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static struct lock making = LOCK_INITIALIZER(LOCK_RANK_EXPORT);
 static uint64_t made;
 static uint64_t nonce; /* of the socket; set before the first export */
 
@@ -261,10 +261,9 @@ struct borrowed {
 	void *closure;
 };
 
-/* The caller holds `making`. */
 static enum weir_status
 export_block(void *ptr, weir_stream stream, const struct borrowed *borrowed,
-    struct weir_ipc_export **out)
+    struct weir_ipc_export **out) HOLDS(making)
 {
 	struct weir_block_info info = { .struct_size = sizeof(info) };
 	struct weir_ipc_export *export = NULL;
@@ -320,13 +319,13 @@ weir_ipc_export(void *ptr, weir_stream stream, struct weir_ipc_export **out)
 
 	if (status != WEIR_OK)
 		return status;
-	pthread_mutex_lock(&making);
+	lock_enter(&making);
 	struct weir_ipc_export *known = owner_find_used(ptr, NULL);
 	if (known != NULL)
 		*out = known;
 	else
 		status = export_block(ptr, stream, &owned, out);
-	pthread_mutex_unlock(&making);
+	lock_leave(&making);
 	return status;
 }
 
@@ -344,9 +343,9 @@ weir_ipc_lend(void *ptr, weir_stream stream,
 		status = status_set(WEIR_EINVAL, "weir_ipc_lend: done is NULL");
 	if (status != WEIR_OK)
 		return status;
-	pthread_mutex_lock(&making);
+	lock_enter(&making);
 	status = export_block(ptr, stream, &borrowed, out);
-	pthread_mutex_unlock(&making);
+	lock_leave(&making);
 	return status;
 }
 
@@ -396,9 +395,9 @@ weir_ipc_export_event(struct weir_event *event, struct weir_ipc_export **out)
 		return status_set(WEIR_EINVAL,
 		    "weir_ipc_export_event: the event is not made with "
 		    "WEIR_EVENT_INTERPROCESS, or was never recorded");
-	pthread_mutex_lock(&making);
+	lock_enter(&making);
 	enum weir_status status = export_event(event, out);
-	pthread_mutex_unlock(&making);
+	lock_leave(&making);
 	return status;
 }
 

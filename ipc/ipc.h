@@ -24,14 +24,12 @@
 #include "base/list.h"
 #include "driver/driver.h"
 #include "ipc/record.h"
+#include "ipc/tuning.h"
 
 /* ---- wire.c ------------------------------------------------------------ */
 
 enum {
 	IPC_SECRET_BYTES = 16,
-	IPC_BATCH = 64, /* descriptors in one message; the system allows 253 */
-	IPC_PATIENCE_MS = 10 * 1000, /* for one answer */
-	IPC_OPEN_MS = 30 * 1000,     /* for all answers that opening needs */
 };
 
 /* The content of a struct weir_ipc_handle. */

@@ -8,7 +8,6 @@
  * process ends.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -31,11 +31,11 @@ struct ipc_link {
 	struct ipc_link *next;
 	size_t uses;
 
-	pthread_mutex_t asking; /* guards the following fields */
-	int fd;                 /* -1: closed for good */
+	struct lock asking; /* guards the following fields */
+	int fd;             /* -1: closed for good */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_LINKS);
 static struct ipc_link *all;
 
 static unsigned patience_ms = IPC_PATIENCE_MS;
@@ -106,7 +106,7 @@ link_new(const struct ipc_name *name, struct ipc_link **out)
 		meta_free(link, sizeof(*link));
 		return status;
 	}
-	pthread_mutex_init(&link->asking, NULL);
+	lock_init(&link->asking, LOCK_RANK_LINK);
 	link->pid = name->pid;
 	link->nonce = name->nonce;
 	link->pidfd = ipc_process_open(name->pid);
@@ -122,16 +122,15 @@ link_free(struct ipc_link *link)
 		close(link->fd);
 	if (link->pidfd >= 0)
 		close(link->pidfd);
-	pthread_mutex_destroy(&link->asking);
+	lock_destroy(&link->asking);
 	meta_free(link, sizeof(*link));
 }
 
 /* ---- Sharing ----------------------------------------------------------- */
 
-/* Find a link that still works and count one more use; or NULL. The caller
- * holds the lock. */
+/* Find a link that still works and count one more use; or NULL. */
 static struct ipc_link *
-find_link(const struct ipc_name *name)
+find_link(const struct ipc_name *name) HOLDS(lock)
 {
 	for (struct ipc_link *link = all; link != NULL; link = link->next) {
 		if (link->pid == name->pid && link->nonce == name->nonce &&
@@ -150,9 +149,9 @@ link_get(const struct ipc_name *name, struct ipc_link **out)
 	struct ipc_link *known;
 	enum weir_status status;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	known = find_link(name);
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (known != NULL) {
 		*out = known;
 		return WEIR_OK;
@@ -161,13 +160,13 @@ link_get(const struct ipc_name *name, struct ipc_link **out)
 	status = link_new(name, &fresh);
 	if (status != WEIR_OK)
 		return status;
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	known = find_link(name);
 	if (known == NULL) {
 		fresh->next = all;
 		all = fresh;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (known != NULL)
 		link_free(fresh);
 	*out = known != NULL ? known : fresh;
@@ -180,13 +179,13 @@ link_put(struct ipc_link *link)
 	struct ipc_link **at = &all;
 	bool last;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	last = --link->uses == 0;
 	while (last && *at != link)
 		at = &(*at)->next;
 	if (last)
 		*at = link->next;
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (last)
 		link_free(link);
 }
@@ -206,10 +205,9 @@ close_links(const int *fds, size_t n)
 		close(fds[i]);
 }
 
-/* The caller holds `asking`. */
 static enum weir_status
 exchange(struct ipc_link *link, const struct ipc_request *request,
-    struct ipc_reply *reply, int fds[IPC_BATCH])
+    struct ipc_reply *reply, int fds[IPC_BATCH]) HOLDS(link->asking)
 {
 	size_t n_fds = 0;
 	const char *fault;
@@ -234,27 +232,27 @@ exchange(struct ipc_link *link, const struct ipc_request *request,
 	return status_set(WEIR_EINVAL, "process %d: %s", (int)link->pid, fault);
 }
 
-/* Close the connection for good. The caller holds `asking`; the lock is
- * acquired too, since find_link() reads the descriptor. */
+/* Close the connection for good. find_link() reads the descriptor too, under
+ * the lock of all links. */
 static void
-close_link(struct ipc_link *link)
+close_link(struct ipc_link *link) HOLDS(link->asking)
 {
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 }
 
 enum weir_status
 link_ask(struct ipc_link *link, const struct ipc_request *request,
     struct ipc_reply *reply, int fds[IPC_BATCH])
 {
-	pthread_mutex_lock(&link->asking);
+	lock_enter(&link->asking);
 	enum weir_status status = exchange(link, request, reply, fds);
 	if (status != WEIR_OK)
 		close_link(link);
-	pthread_mutex_unlock(&link->asking);
+	lock_leave(&link->asking);
 	if (status == WEIR_OK && reply->refusal != IPC_GRANTED)
 		status = status_set(WEIR_EINVAL, "process %d: %s",
 		    (int)link->pid, ipc_refusal_text(reply->refusal));

@@ -5,11 +5,11 @@
  * import that fails halfway is undone by the same calls, in the same order, as
  * an import that ends.
  */
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "allocator/memory/handle.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -67,7 +67,7 @@ check_home(const struct weir_ipc_import *import, size_t whole)
  * is either included when the import is opened, or finds the import in the
  * list.
  */
-static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock mapped_lock = LOCK_INITIALIZER(LOCK_RANK_IMPORTS);
 static struct list mapped = { &mapped, &mapped };
 
 static enum weir_status
@@ -75,7 +75,7 @@ set_imports_peer(int device, int peer, bool allow)
 {
 	enum weir_status status = WEIR_OK;
 
-	pthread_mutex_lock(&mapped_lock);
+	lock_enter(&mapped_lock);
 	for (struct list *l = mapped.next;
 	     l != &mapped && (status == WEIR_OK || !allow); l = l->next) {
 		struct weir_ipc_import *import =
@@ -84,7 +84,7 @@ set_imports_peer(int device, int peer, bool allow)
 			status = handles_set_peer(import->mapping.addr,
 			    import->mapping.whole, peer, allow);
 	}
-	pthread_mutex_unlock(&mapped_lock);
+	lock_leave(&mapped_lock);
 	return status;
 }
 
@@ -92,12 +92,12 @@ enum weir_status
 import_open_mapping(struct weir_ipc_import *import)
 {
 	handles_follow_peers(set_imports_peer);
-	pthread_mutex_lock(&mapped_lock);
+	lock_enter(&mapped_lock);
 	enum weir_status status =
 	    mapping_open(&import->mapping, import->device);
 	if (status == WEIR_OK)
 		list_push_back(&mapped, &import->link_mapped);
-	pthread_mutex_unlock(&mapped_lock);
+	lock_leave(&mapped_lock);
 	return status;
 }
 
@@ -144,9 +144,9 @@ unmap(struct weir_ipc_import *import)
 	struct driver_guard guard;
 	bool entered;
 
-	pthread_mutex_lock(&mapped_lock);
+	lock_enter(&mapped_lock);
 	list_remove(&import->link_mapped);
-	pthread_mutex_unlock(&mapped_lock);
+	lock_leave(&mapped_lock);
 	entered = driver_enter(import->context, &guard) == WEIR_OK;
 	/* Once more if the driver refuses: nobody would try again. */
 	if (import->base != 0 &&

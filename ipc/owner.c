@@ -4,11 +4,11 @@
  * An export is in the list as long as the program uses it or a peer holds it.
  * The thread that removes the last use or hold frees it, with no lock held.
  */
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "allocator/memory/handle.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -17,7 +17,7 @@
 #include "streams/event.h"
 #include "streams/stream.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_EXPORTS);
 static struct weir_ipc_export *all; /* guarded by the lock */
 
 /* ---- The end of an export ---------------------------------------------- */
@@ -56,10 +56,9 @@ export_end(struct weir_ipc_export *export)
 	owner_free(export);
 }
 
-/* Remove an export from the list if it is not used any more. The caller holds
- * the lock. */
+/* Remove an export from the list if it is not used any more. */
 static bool
-unlink_unused(struct weir_ipc_export *export)
+unlink_unused(struct weir_ipc_export *export) HOLDS(lock)
 {
 	struct weir_ipc_export **at = &all;
 
@@ -78,7 +77,7 @@ owner_hold(uint64_t number, const unsigned char *secret)
 {
 	struct weir_ipc_export *export;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	export = all;
 	while (export != NULL && export->number != number)
 		export = export->next;
@@ -90,7 +89,7 @@ owner_hold(uint64_t number, const unsigned char *secret)
 		export->peers++;
 		export->opened++;
 	}
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	return export;
 }
 
@@ -99,10 +98,10 @@ owner_drop(struct weir_ipc_export *export, size_t times)
 {
 	bool last;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	export->peers -= times;
 	last = unlink_unused(export);
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (last)
 		export_end(export);
 }
@@ -112,10 +111,10 @@ owner_drop(struct weir_ipc_export *export, size_t times)
 void
 owner_register(struct weir_ipc_export *export)
 {
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	export->next = all;
 	all = export;
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 }
 
 struct weir_ipc_export *
@@ -123,7 +122,7 @@ owner_find_used(const void *ptr, const struct weir_event *event)
 {
 	struct weir_ipc_export *export;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	export = all;
 	while (export != NULL &&
 	    (export->uses == 0 || export->done != NULL || export->ptr != ptr ||
@@ -131,7 +130,7 @@ owner_find_used(const void *ptr, const struct weir_event *event)
 		export = export->next;
 	if (export != NULL && ptr != NULL)
 		export->uses++;
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	return export;
 }
 
@@ -149,9 +148,9 @@ openings_of(const struct weir_ipc_export *shared)
 
 	if (shared == NULL || os_forked())
 		return openings;
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	openings = (struct openings){ shared->peers, shared->opened };
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	return openings;
 }
 
@@ -174,10 +173,10 @@ weir_ipc_release(struct weir_ipc_export *shared)
 
 	if (shared == NULL || os_forked())
 		return;
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	shared->uses--;
 	last = unlink_unused(shared);
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (last)
 		export_end(shared);
 }

@@ -22,11 +22,7 @@
 #include <weir/weir.h>
 
 #include "driver/abi.h"
-
-enum {
-	IPC_RECORDS = 1 << 16,    /* the most records of a process */
-	IPC_PIECES_MAX = 1 << 16, /* the most physical allocations of a part */
-};
+#include "ipc/tuning.h"
 
 enum ipc_kind {
 	IPC_DRIVER = 1, /* memory of cuMemAlloc(), opened by `memory` */

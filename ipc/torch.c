@@ -11,21 +11,21 @@
  * They must stay open there, so an export keeps them open.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 #include "ipc/torch.h"
+#include "ipc/tuning.h"
 
 enum {
 	FORMAT = 2,        /* the format that is written */
 	FORMAT_DRIVER = 3, /* the latest format whose 'c' is known */
 	FORMAT_MAPPED = 2, /* the latest format whose 'e' is known */
-	FDS_MAX = 4096,
 	PIECE_LEAST = 64 << 10,
 	FABRIC_BYTES = 64,
 };
@@ -37,7 +37,7 @@ struct header {
 	uint64_t count;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_PASSED);
 
 /* ---- Writing ----------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ pieces_are_alike(const struct weir_ipc_export *export)
 	for (uint32_t i = 1; i < export->record.pieces; i++)
 		if (ends[i + 1] - ends[i] != ends[1])
 			return false;
-	return export->record.pieces <= FDS_MAX;
+	return export->record.pieces <= TORCH_FDS_MAX;
 }
 
 /* Make the descriptors of an export, once. */
@@ -118,10 +118,10 @@ write_mapped(struct weir_ipc_export *export, bool fabric, char *at)
 		.count = export->record.pieces };
 	enum weir_status status = WEIR_OK;
 
-	pthread_mutex_lock(&lock);
+	lock_enter(&lock);
 	if (!fabric)
 		status = make_fds(export);
-	pthread_mutex_unlock(&lock);
+	lock_leave(&lock);
 	if (status == WEIR_OK)
 		status = write_items(export, fabric, at + sizeof(header));
 	if (status == WEIR_OK)
@@ -151,7 +151,7 @@ check_export(const struct weir_ipc_export *export, const size_t *length,
 		    "weir_ipc_torch_handle: the block is made of %u pieces, "
 		    "which are more than %d or differ in size; a pool of "
 		    "WEIR_POOL_REGISTRABLE has blocks of one",
-		    export->record.pieces, FDS_MAX);
+		    export->record.pieces, TORCH_FDS_MAX);
 	return WEIR_OK;
 }
 

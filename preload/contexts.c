@@ -13,14 +13,13 @@
 
 #include "base/log.h"
 #include "preload/preload.h"
+#include "preload/tuning.h"
 #include "streams/capture.h"
-
-enum { DEVICES = 64, GUESTS = 64 };
 
 /* ---- Which there are --------------------------------------------------- */
 
 /* The existing primary contexts, by device. */
-static _Atomic(CUcontext) primaries[DEVICES];
+static _Atomic(CUcontext) primaries[PRELOAD_DEVICES];
 static atomic_int n_primaries;
 
 /* A context created by the program that may use memory of `device`. */
@@ -49,13 +48,13 @@ __attribute__((weak)) const struct contexts_calls contexts_calls = {
 	.device_ended = ignore_device,
 };
 
-static struct guest guests[GUESTS];
+static struct guest guests[CONTEXT_GUESTS];
 static atomic_int n_guests;
 
 void
 contexts_primary(int device, CUcontext context)
 {
-	if (device < 0 || device >= DEVICES)
+	if (device < 0 || device >= PRELOAD_DEVICES)
 		return;
 	if (atomic_exchange(&primaries[device], context) != NULL)
 		return;
@@ -72,7 +71,7 @@ contexts_primary_of(int device)
 static void
 forget_primary(int device)
 {
-	if (device >= 0 && device < DEVICES &&
+	if (device >= 0 && device < PRELOAD_DEVICES &&
 	    atomic_exchange(&primaries[device], NULL) != NULL)
 		atomic_fetch_sub(&n_primaries, 1);
 }
@@ -82,7 +81,7 @@ contexts_device_of(CUcontext context)
 {
 	if (context == NULL)
 		return -1;
-	for (int i = 0; i < DEVICES; i++)
+	for (int i = 0; i < PRELOAD_DEVICES; i++)
 		if (atomic_load(&primaries[i]) == context)
 			return i;
 	return -1;
@@ -91,7 +90,7 @@ contexts_device_of(CUcontext context)
 static void
 add_guest(CUcontext context, int device)
 {
-	for (int i = 0; i < GUESTS; i++) {
+	for (int i = 0; i < CONTEXT_GUESTS; i++) {
 		CUcontext none = NULL;
 
 		if (!atomic_compare_exchange_strong(
@@ -104,13 +103,13 @@ add_guest(CUcontext context, int device)
 	log_write(LOG_ERROR,
 	    "more than %d contexts with access to others' memory: use "
 	    "WEIR_DISABLE=1",
-	    GUESTS);
+	    CONTEXT_GUESTS);
 }
 
 static void
 forget_guest(CUcontext context)
 {
-	for (int i = 0; i < GUESTS; i++) {
+	for (int i = 0; i < CONTEXT_GUESTS; i++) {
 		CUcontext its = context;
 
 		if (atomic_compare_exchange_strong(
@@ -163,7 +162,7 @@ wait_for_guests(const struct real *real, int device)
 	bool done = true;
 	CUcontext popped;
 
-	for (int i = 0; i < GUESTS && atomic_load(&n_guests) > 0; i++) {
+	for (int i = 0; i < CONTEXT_GUESTS && atomic_load(&n_guests) > 0; i++) {
 		CUcontext context = atomic_load(&guests[i].context);
 
 		if (context == NULL || atomic_load(&guests[i].device) != device)
@@ -186,7 +185,7 @@ contexts_use(CUdeviceptr ptr, int device)
 	const struct real *real = real_driver();
 	CUcontext popped;
 
-	for (int i = 0; i < DEVICES; i++) {
+	for (int i = 0; i < PRELOAD_DEVICES; i++) {
 		CUcontext context = atomic_load(&primaries[i]);
 
 		if (i == device || context == NULL ||
@@ -210,7 +209,7 @@ contexts_wait(int device)
 	if (capture_any())
 		return false;
 	bool done = weir_device_synchronize(device) == WEIR_OK;
-	for (int i = 0; i < DEVICES; i++)
+	for (int i = 0; i < PRELOAD_DEVICES; i++)
 		if (i != device && atomic_load(&primaries[i]) != NULL &&
 		    weir_device_synchronize(i) != WEIR_OK)
 			done = false;
@@ -288,7 +287,7 @@ primary_of(CUdevice device)
 	const struct real *real = real_driver();
 	CUcontext context = NULL;
 
-	if (device >= 0 && device < DEVICES)
+	if (device >= 0 && device < PRELOAD_DEVICES)
 		context = contexts_primary_of(device);
 	if (context != NULL || !primary_is_active(device) ||
 	    real->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
@@ -303,7 +302,7 @@ primary_of(CUdevice device)
  * memory, which may exist, nor allocate it, because it may be gone. So the
  * driver is asked again before the device is next used.
  */
-static _Atomic(CUcontext) doubtful[DEVICES];
+static _Atomic(CUcontext) doubtful[PRELOAD_DEVICES];
 
 /* A primary context has ended, and with it all its memory, including weir's. */
 static void
@@ -311,7 +310,7 @@ primary_ended(CUdevice device, CUcontext context)
 {
 	contexts_calls.context_ended(context);
 	forget_primary(device);
-	if (device >= 0 && device < DEVICES)
+	if (device >= 0 && device < PRELOAD_DEVICES)
 		atomic_store(&doubtful[device], NULL);
 	contexts_calls.memory_gone(device);
 	gate_handles_changed();
@@ -340,7 +339,7 @@ contexts_settle(CUdevice device)
 {
 	CUcontext context = NULL;
 
-	if (device >= 0 && device < DEVICES &&
+	if (device >= 0 && device < PRELOAD_DEVICES &&
 	    atomic_load(&doubtful[device]) != NULL)
 		context = atomic_exchange(&doubtful[device], NULL);
 	return context != NULL ? settle_primary(device, context) : CUDA_SUCCESS;
@@ -380,7 +379,7 @@ static CUresult
 primary_released(CUdevice device, CUcontext before, CUresult code)
 {
 	if (code != CUDA_SUCCESS || before == NULL || device < 0 ||
-	    device >= DEVICES)
+	    device >= PRELOAD_DEVICES)
 		return code;
 	if (settle_primary(device, before) != CUDA_SUCCESS)
 		gate_handles_changed();

@@ -11,6 +11,7 @@
 
 #include "simcuda/pool.h"
 #include "simcuda/sim.h"
+#include "simcuda/tuning.h"
 
 enum { UNITS = SIM_GRANULE / SIM_SMALL };
 
@@ -167,7 +168,6 @@ page_search(struct page *page, unsigned n)
 static CUresult
 alloc_small(struct context *context, size_t size, struct range **out)
 {
-	enum { PAGES_TRIED = 16 };
 	unsigned n = (unsigned)((size + SIM_SMALL - 1) / SIM_SMALL);
 	unsigned unit = UNITS, tried = 0;
 	struct page *page;
@@ -176,7 +176,7 @@ alloc_small(struct context *context, size_t size, struct range **out)
 
 	for (page = context->pages; page != NULL; page = page->next) {
 		unit = page_search(page, n);
-		if (unit < UNITS || ++tried == PAGES_TRIED)
+		if (unit < UNITS || ++tried == ALLOC_PAGES_TRIED)
 			break;
 	}
 	if (unit >= UNITS) {

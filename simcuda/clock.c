@@ -19,12 +19,7 @@
 #include <string.h>
 
 #include "simcuda/sim.h"
-
-/* The most retired slots that wait for the host to know their lines' ends. The
- * slot of the oldest is then used again: what follows on it counts as ordered
- * after its old line, which bounds the size of all knowledge by the number of
- * lines that exist, in programs whose host never waits. */
-enum { RETIRED_MANY = 256 };
+#include "simcuda/tuning.h"
 
 static struct slot {
 	uint64_t epoch; /* the last epoch when its line ended */
@@ -255,25 +250,17 @@ point_knows(const struct point *point, uint32_t slot, uint64_t epoch)
 
 /* ---- what is learnt too late -------------------------------------------- */
 
-/*
- * A stream that waits for a value in memory is ordered after the operation that
- * writes it. The writer is known only when the value has been written, and by
- * then the stream may have more work. So these edges are stored separately, and
- * read only when a race would be reported.
- */
-enum { EDGES_KEPT = 64, EDGES_IN_A_ROW = 3 };
-
 static struct edge {
 	uint32_t slot; /* from this epoch on, the line knows the point */
 	uint64_t epoch;
 	struct point point;
-} edges[EDGES_KEPT];
+} edges[CLOCK_EDGES];
 static size_t n_edges; /* in all; only the latest ones are stored */
 
 void
 clock_late_join(uint32_t slot, uint64_t epoch, const struct point *point)
 {
-	struct edge *edge = &edges[n_edges++ % EDGES_KEPT];
+	struct edge *edge = &edges[n_edges++ % CLOCK_EDGES];
 
 	point_drop(&edge->point);
 	*edge = (struct edge){
@@ -285,7 +272,7 @@ static bool
 edges_know(
     const struct point *point, uint32_t slot, uint64_t epoch, unsigned in_a_row)
 {
-	size_t n = n_edges < EDGES_KEPT ? n_edges : EDGES_KEPT;
+	size_t n = n_edges < CLOCK_EDGES ? n_edges : CLOCK_EDGES;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct edge *edge = &edges[i];
@@ -304,7 +291,7 @@ bool
 point_has(const struct point *point, uint32_t slot, uint64_t epoch)
 {
 	return point_knows(point, slot, epoch) ||
-	    edges_know(point, slot, epoch, EDGES_IN_A_ROW);
+	    edges_know(point, slot, epoch, CLOCK_EDGES_IN_A_ROW);
 }
 
 /* ---- the host ----------------------------------------------------------- */
@@ -363,7 +350,7 @@ slot_take(void)
 		uint32_t slot = retired[first_retired];
 
 		if (host_has(slot, slots[slot].epoch) ||
-		    n_retired - first_retired > RETIRED_MANY) {
+		    n_retired - first_retired > CLOCK_RETIRED) {
 			first_retired++;
 			return slot;
 		}

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "simcuda/sim.h"
+#include "simcuda/tuning.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -25,10 +26,8 @@ gate_unlock(void)
 void
 gate_pause(void)
 {
-	enum { PAUSE_US = 50 };
-
 	pthread_mutex_unlock(&lock);
-	usleep(PAUSE_US);
+	usleep(GATE_PAUSE_US);
 	pthread_mutex_lock(&lock);
 }
 

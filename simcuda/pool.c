@@ -14,8 +14,7 @@
 
 #include "simcuda/capture.h"
 #include "simcuda/pool.h"
-
-enum { CHUNK_MIN = 32 << 20, IDLE_TRIED = 32 };
+#include "simcuda/tuning.h"
 
 struct chunk {
 	struct chunk *next;
@@ -283,8 +282,8 @@ take_idle(struct pool *pool, size_t size, struct stream *stream)
 	enum fit best_fit = FIT_NONE;
 	unsigned tried = 0;
 
-	for (struct range **link = bin_of(pool, size);
-	     *link != NULL && tried < IDLE_TRIED && best_fit != FIT_IN_ORDER;
+	for (struct range **link = bin_of(pool, size); *link != NULL &&
+	     tried < POOL_IDLE_TRIED && best_fit != FIT_IN_ORDER;
 	     link = &(*link)->next_idle) {
 		enum fit fit;
 
@@ -349,10 +348,11 @@ cut_block(
 	if (chunk != NULL && chunk->phys->size - chunk->cut >= size) {
 		code = CUDA_SUCCESS;
 	} else {
-		if (size < CHUNK_MIN && pool_limit(pool) >= CHUNK_MIN &&
+		if (size < POOL_CHUNK_MIN &&
+		    pool_limit(pool) >= POOL_CHUNK_MIN &&
 		    pool->attributes[CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT] <=
-			pool_limit(pool) - CHUNK_MIN)
-			code = chunk_new(pool, CHUNK_MIN, &chunk);
+			pool_limit(pool) - POOL_CHUNK_MIN)
+			code = chunk_new(pool, POOL_CHUNK_MIN, &chunk);
 		if (code == CUDA_ERROR_OUT_OF_MEMORY &&
 		    has_room(pool, size, context))
 			code = chunk_new(pool, size, &chunk);

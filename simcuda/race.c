@@ -18,13 +18,9 @@
 #include <string.h>
 
 #include "simcuda/sim.h"
+#include "simcuda/tuning.h"
 
-enum {
-	CHUNK_SHIFT = 18,
-	CHUNK = 1 << CHUNK_SHIFT,
-	VIOLATIONS_KEPT = 1000,
-	TEXT = 400
-};
+enum { CHUNK_SHIFT = 18, CHUNK = 1 << CHUNK_SHIFT, TEXT = 400 };
 
 struct past {
 	uint64_t epoch; /* 0: none */
@@ -52,7 +48,7 @@ static size_t n_buckets, n_chunks;
 
 /* ---- telling ------------------------------------------------------------ */
 
-static char *texts[VIOLATIONS_KEPT];
+static char *texts[RACE_VIOLATIONS];
 static unsigned n_violations;
 /* The operation for which a race was last reported. */
 static uint64_t told_epoch;
@@ -67,7 +63,7 @@ violation(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (n_violations < VIOLATIONS_KEPT)
+	if (n_violations < RACE_VIOLATIONS)
 		texts[n_violations] = strdup(text);
 	n_violations++;
 	if (conf.verbose || conf.abort)
@@ -79,7 +75,7 @@ violation(const char *format, ...)
 void
 violation_reset(void)
 {
-	for (unsigned i = 0; i < n_violations && i < VIOLATIONS_KEPT; i++)
+	for (unsigned i = 0; i < n_violations && i < RACE_VIOLATIONS; i++)
 		free(texts[i]);
 	n_violations = 0;
 	told_epoch = 0;
@@ -102,7 +98,7 @@ simcuda_violation_text(unsigned i)
 	const char *text = NULL;
 
 	gate_lock();
-	if (i < n_violations && i < VIOLATIONS_KEPT)
+	if (i < n_violations && i < RACE_VIOLATIONS)
 		text = texts[i];
 	gate_unlock();
 	return text;

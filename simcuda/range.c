@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "simcuda/sim.h"
+#include "simcuda/tuning.h"
 
 static uint32_t
 next_rank(void)
@@ -179,10 +180,10 @@ use_search(const struct range *range, uint32_t slot)
 static void
 forget_known_uses(struct range *range)
 {
-	enum { USES_MANY = 8 };
 	size_t n = 0;
 
-	if (range->n_uses < USES_MANY || range->n_uses < range->uses_checked)
+	if (range->n_uses < RANGE_USES_MANY ||
+	    range->n_uses < range->uses_checked)
 		return;
 	for (size_t i = 0; i < range->n_uses; i++) {
 		struct use *use = &range->uses[i];

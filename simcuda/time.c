@@ -19,8 +19,7 @@
 #include <string.h>
 
 #include "simcuda/sim.h"
-
-enum { PATIENCE = 64 }; /* the most queries while a host function is due */
+#include "simcuda/tuning.h"
 
 static uint64_t now_ns = 1000000;
 static uint64_t reached_ns = 1000000;
@@ -200,7 +199,7 @@ time_run(bool host)
 		if (heap[0]->action.kind == OP_HOST && !host) {
 			if (heap[0]->end_ns - 1 > reached_ns)
 				reached_ns = heap[0]->end_ns - 1;
-			if (++stalled > PATIENCE)
+			if (++stalled > TIME_PATIENCE)
 				start_helper();
 			return;
 		}

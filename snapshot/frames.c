@@ -11,10 +11,9 @@
 #include <string.h>
 
 #include "base/meta.h"
+#include "snapshot/tuning.h"
 #include "stacks/python.h"
 #include "stacks/stack.h"
-
-enum { PLACES_MAX = 8, FIRST_ENTRIES = 1024, FIRST_BYTES = 64 << 10 };
 
 /* A named frame. An address in inlined code has several. */
 struct place {
@@ -63,7 +62,7 @@ struct frames {
 static bool
 store_grow(struct store *store, size_t n)
 {
-	size_t room = store->room > 0 ? store->room : FIRST_BYTES;
+	size_t room = store->room > 0 ? store->room : FRAMES_FIRST_BYTES;
 
 	if (store->room - store->n >= n)
 		return true;
@@ -125,8 +124,8 @@ add_place(struct frames *f, const char *name, const char *file, unsigned line)
 static bool
 describe_c(struct frames *f, const void *word)
 {
-	struct stack_place places[PLACES_MAX];
-	size_t n = stack_describe(word, places, PLACES_MAX);
+	struct stack_place places[FRAME_PLACES];
+	size_t n = stack_describe(word, places, FRAME_PLACES);
 
 	for (size_t i = 0; i < n; i++) {
 		const struct stack_place *p = &places[i];
@@ -180,7 +179,7 @@ grow_entries(struct frames *f)
 
 	if (f->used * 2 < n)
 		return true;
-	size_t slots = n > 0 ? 2 * n : FIRST_ENTRIES;
+	size_t slots = n > 0 ? 2 * n : FRAMES_FIRST_ENTRIES;
 	struct entry *entries = meta_zalloc(slots * sizeof(*entries));
 	if (entries == NULL)
 		return false;

@@ -16,11 +16,9 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "snapshot/build.h"
+#include "snapshot/tuning.h"
 
-enum {
-	MARKS_MAX = 256,
-	LINE_MAX_BYTES = 64, /* digits of a number in protocol 0 */
-};
+enum { LINE_MAX_BYTES = 64, /* digits of a number in protocol 0 */ };
 
 struct machine {
 	struct source *source;
@@ -31,7 +29,7 @@ struct machine {
 	struct value *memo;
 	size_t memo_count;
 	size_t memo_room;
-	size_t marks[MARKS_MAX]; /* stack depths */
+	size_t marks[PICKLE_MARKS]; /* stack depths */
 	size_t mark_count;
 	uint64_t start; /* offset of the current operation */
 	bool stopped;
@@ -109,9 +107,9 @@ static enum weir_status
 op_mark(struct machine *machine, uint64_t argument)
 {
 	(void)argument;
-	if (machine->mark_count == MARKS_MAX)
+	if (machine->mark_count == PICKLE_MARKS)
 		return status_set(
-		    WEIR_EINVAL, "nested more than %d deep", MARKS_MAX);
+		    WEIR_EINVAL, "nested more than %d deep", PICKLE_MARKS);
 	machine->marks[machine->mark_count++] = machine->depth;
 	return WEIR_OK;
 }

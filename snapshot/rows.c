@@ -10,12 +10,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "snapshot/rows.h"
-
-enum {
-	DEVICES_MAX = 4096,
-	SETTINGS_MAX = 4096, /* further settings are ignored */
-	SETTINGS_DEPTH = 4,
-};
+#include "snapshot/tuning.h"
 
 /* The largest sum of all bytes of a kind, 4 EiB, so that sums cannot overflow.
  */
@@ -435,7 +430,7 @@ make_segment(const struct fields *fields, uint32_t *row)
 		status = read_word(fields, KEY_STREAM, &segment.stream);
 	if (status == WEIR_OK)
 		status = read_count(
-		    fields, KEY_DEVICE, DEVICES_MAX - 1, &segment.device);
+		    fields, KEY_DEVICE, ROWS_DEVICES - 1, &segment.device);
 	if (status == WEIR_OK)
 		status = take_reported_sums(fields, &segment);
 	if (status == WEIR_OK)
@@ -458,8 +453,8 @@ make_annotation(const struct fields *fields, uint32_t *row)
 		.name = take_string(fields, KEY_NAME),
 		.stage = take_string(fields, KEY_STAGE),
 	};
-	enum weir_status status =
-	    read_count(fields, KEY_DEVICE, DEVICES_MAX - 1, &annotation.device);
+	enum weir_status status = read_count(
+	    fields, KEY_DEVICE, ROWS_DEVICES - 1, &annotation.device);
 
 	if (status == WEIR_OK)
 		status = snapshot_reserve(snapshot, SNAPSHOT_ARRAY_ANNOTATIONS,
@@ -545,7 +540,7 @@ add_setting(struct builder *builder, const char *name, struct value value)
 	char text[32];
 	const char *said = value_text(builder, value, text);
 
-	if (said == NULL || snapshot->setting_count == SETTINGS_MAX)
+	if (said == NULL || snapshot->setting_count == ROWS_SETTINGS)
 		return WEIR_OK;
 	if (value.kind != VALUE_STRING)
 		status =
@@ -572,7 +567,8 @@ key_name(const struct builder *builder, struct value key, char text[32])
 	    value_text(builder, key, text);
 }
 
-/* Turn the values under a key into settings, down to SETTINGS_DEPTH levels. */
+/* Turn the values under a key into settings, down to ROWS_SETTINGS_DEPTH
+ * levels. */
 static enum weir_status
 add_settings(struct builder *builder, const char *name, struct value value,
     unsigned depth)
@@ -583,7 +579,7 @@ add_settings(struct builder *builder, const char *name, struct value value,
 	if (value.kind != VALUE_CONTAINER)
 		return add_setting(builder, name, value);
 	dict = *build_object(builder, value);
-	if (dict.kind != OBJECT_DICT || depth == SETTINGS_DEPTH)
+	if (dict.kind != OBJECT_DICT || depth == ROWS_SETTINGS_DEPTH)
 		return WEIR_OK;
 	for (uint32_t i = 0; i + 1 < dict.count && status == WEIR_OK; i += 2) {
 		char text[32];
@@ -591,7 +587,7 @@ add_settings(struct builder *builder, const char *name, struct value value,
 		const char *key = key_name(builder, dict.items[i], text);
 
 		if (key == NULL ||
-		    builder->snapshot->setting_count == SETTINGS_MAX)
+		    builder->snapshot->setting_count == ROWS_SETTINGS)
 			continue;
 		snprintf(path, sizeof(path), "%s.%.120s", name, key);
 		status =
@@ -729,9 +725,9 @@ keep_traces(struct builder *builder, const struct object *list)
 	if (list->kind != OBJECT_LIST)
 		return status_set(
 		    WEIR_EINVAL, "'device_traces' is not a list of lists");
-	if (list->count > DEVICES_MAX)
+	if (list->count > ROWS_DEVICES)
 		return status_set(WEIR_EINVAL,
-		    "'device_traces' has more than %d devices", DEVICES_MAX);
+		    "'device_traces' has more than %d devices", ROWS_DEVICES);
 	builder->snapshot->trace_count = 0;
 	for (uint32_t i = 0; i < list->count && status == WEIR_OK; i++)
 		status = keep_events(builder, &list->items[i], &kept);

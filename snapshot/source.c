@@ -7,8 +7,7 @@
 
 #include "base/meta.h"
 #include "base/status.h"
-
-enum { FIRST_ROOM = 1 << 18 };
+#include "snapshot/tuning.h"
 
 void
 source_of_memory(struct source *source, const void *bytes, size_t size)
@@ -23,7 +22,7 @@ source_of_memory(struct source *source, const void *bytes, size_t size)
 enum weir_status
 source_open(struct source *source, source_read read, void *user)
 {
-	uint8_t *buffer = meta_alloc(FIRST_ROOM);
+	uint8_t *buffer = meta_alloc(SOURCE_FIRST_ROOM);
 
 	if (buffer == NULL)
 		return status_set(
@@ -34,7 +33,7 @@ source_open(struct source *source, source_read read, void *user)
 		.read = read,
 		.user = user,
 		.buffer = buffer,
-		.room = FIRST_ROOM,
+		.room = SOURCE_FIRST_ROOM,
 	};
 	return WEIR_OK;
 }

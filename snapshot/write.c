@@ -8,9 +8,8 @@
 #include "base/meta.h"
 #include "base/status.h"
 #include "snapshot/frames.h"
+#include "snapshot/tuning.h"
 #include "stacks/text.h"
-
-enum { NOTES_AT_ONCE = 256 };
 
 /* X(name): the keys and words as written, except those that occur once. */
 #define WORDS(X)                                                               \
@@ -525,13 +524,13 @@ put_annotation(struct snapshot_file *s, const struct trace_annotation *note)
 void
 snapshot_write_annotations(struct snapshot_file *s)
 {
-	struct trace_annotation notes[NOTES_AT_ONCE];
+	struct trace_annotation notes[WRITE_NOTES];
 	uint64_t from = 0;
 	size_t n;
 
 	writer_name(&s->w, "external_annotations");
 	writer_list(&s->w);
-	while ((n = history_annotations(&from, notes, NOTES_AT_ONCE)) > 0) {
+	while ((n = history_annotations(&from, notes, WRITE_NOTES)) > 0) {
 		for (size_t i = 0; i < n; i++)
 			put_annotation(s, &notes[i]);
 		from += n;

@@ -9,8 +9,9 @@
 
 #include "base/os.h"
 #include "base/utf8.h"
+#include "snapshot/tuning.h"
 
-enum { BATCH = 1000, NUMBER_MAX = 32 };
+enum { NUMBER_MAX = 32 };
 
 enum code {
 	PROTO = 0x80,
@@ -55,7 +56,7 @@ before_value(struct writer *w)
 	if (w->json) {
 		if (l->any)
 			out_bytes(w->out, ",\n", 2);
-	} else if (l->batch == BATCH) {
+	} else if (l->batch == WRITER_BATCH) {
 		out_byte(w->out, APPENDS);
 		l->batch = 0;
 	}

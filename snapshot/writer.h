@@ -18,8 +18,7 @@
 #include <stdint.h>
 
 #include "base/out.h"
-
-enum { WRITER_DEPTH = 16 };
+#include "snapshot/tuning.h"
 
 struct writer_level {
 	bool dict;

@@ -6,13 +6,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-
-enum {
-	STORED_BASE = 256 << 20,
-	STORED_RATIO = 256,
-	DECODED_BASE = 64 << 20,
-	DECODED_RATIO = 64,
-};
+#include "stacks/tuning.h"
 
 static uint64_t
 allowance(uint64_t base, uint64_t ratio, uint64_t bytes)
@@ -33,8 +27,10 @@ budget_limit(const struct budget *budget)
 	if (budget->most != 0)
 		return budget->most;
 	return lesser_cost(os_memory_bytes() / 2,
-	    lesser_cost(allowance(STORED_BASE, STORED_RATIO, budget->stored),
-		allowance(DECODED_BASE, DECODED_RATIO, budget->decoded)));
+	    lesser_cost(allowance(BUDGET_STORED_BASE, BUDGET_STORED_RATIO,
+			    budget->stored),
+		allowance(BUDGET_DECODED_BASE, BUDGET_DECODED_RATIO,
+		    budget->decoded)));
 }
 
 static enum weir_status

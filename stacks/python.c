@@ -19,8 +19,7 @@
 #include "base/lock.h"
 #include "stacks/python_layout.h"
 #include "stacks/text.h"
-
-enum { CODES_MAX = 1 << 16, BUCKETS = 1 << 17 };
+#include "stacks/tuning.h"
 
 typedef struct object object; /* a PyObject */
 
@@ -52,10 +51,8 @@ static struct {
 
 atomic_bool python_is_found;
 
-/* The stack that the calling thread took before it released Python's lock. */
-enum { HELD_MAX = 64 };
 static _Thread_local struct {
-	void *frames[HELD_MAX];
+	void *frames[PYTHON_HELD];
 	size_t n;
 } held;
 
@@ -68,8 +65,8 @@ static struct code {
 	bool kept;         /* a reference keeps the object */
 	uint32_t function; /* numbers of texts */
 	uint32_t file;
-} codes[CODES_MAX];
-static _Atomic uint32_t buckets[BUCKETS];
+} codes[PYTHON_CODES];
+static _Atomic uint32_t buckets[PYTHON_BUCKETS];
 static uint32_t count = 1;
 
 /* ---- Finding ----------------------------------------------------------- */
@@ -164,7 +161,7 @@ find_code(const struct wanted *wanted, _Atomic uint32_t **empty)
 	    (uint64_t)(uintptr_t)wanted->object * 0x9e3779b97f4a7c15u;
 
 	for (uint64_t i = hash >> 47;; i++) {
-		_Atomic uint32_t *bucket = &buckets[i % BUCKETS];
+		_Atomic uint32_t *bucket = &buckets[i % PYTHON_BUCKETS];
 		uint32_t number =
 		    atomic_load_explicit(bucket, memory_order_acquire);
 		*empty = bucket;
@@ -180,7 +177,7 @@ add_code(const struct wanted *wanted, const struct code *code) HOLDS(lock)
 	_Atomic uint32_t *bucket;
 	uint32_t number = find_code(wanted, &bucket);
 
-	if (number != 0 || count == CODES_MAX)
+	if (number != 0 || count == PYTHON_CODES)
 		return number;
 	codes[count] = *code;
 	atomic_store_explicit(bucket, count, memory_order_release);
@@ -261,7 +258,7 @@ python_hold(void)
 {
 	held.n = 0;
 	if (python_found())
-		held.n = python_capture(held.frames, HELD_MAX);
+		held.n = python_capture(held.frames, PYTHON_HELD);
 }
 
 void
@@ -329,7 +326,7 @@ struct python_place
 python_describe(const void *word)
 {
 	uint64_t bits = (uintptr_t)word;
-	uint32_t number = bits >> 32 & (CODES_MAX - 1);
+	uint32_t number = bits >> 32 & (PYTHON_CODES - 1);
 	const struct code *code = &codes[number];
 
 	if (number == 0)

@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "stacks/tuning.h"
+
 /* ---- The versions ------------------------------------------------------ */
 
 /* The unit in which a frame stores its place in the code. */
@@ -188,9 +190,7 @@ stop_reading(void)
 bool
 layout_next(struct layout_walk *walk)
 {
-	enum { STEPS = 1000 };
-
-	for (int i = 0; i < STEPS && walk->frame != NULL; i++) {
+	for (int i = 0; i < PYTHON_STEPS && walk->frame != NULL; i++) {
 		const void *frame = walk->frame;
 		walk->frame = peek_pointer(frame, layout->back);
 		if (stands_for_c(frame))

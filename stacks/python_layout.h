@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "stacks/tuning.h"
+
 /* Look for the layout of the interpreter that has been found. Called once. */
 bool layout_find(void);
 
@@ -32,8 +34,6 @@ bool layout_begin(struct layout_walk *walk);
 bool layout_next(struct layout_walk *walk);
 /* End the walk, whether or not it has reached the last frame. */
 void layout_end(const struct layout_walk *walk);
-
-enum { LAYOUT_TEXT = 512 };
 
 /* Copy the names of a code as UTF-8, cut to LAYOUT_TEXT. */
 bool layout_names(

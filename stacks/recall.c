@@ -18,11 +18,9 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "stacks/stack.h"
+#include "stacks/tuning.h"
 
 enum {
-	BUCKETS = 1 << 12,
-	WAYS = 8,
-	REGION = 16 << 20, /* bytes */
 	WORD = sizeof(void *),
 };
 
@@ -34,7 +32,7 @@ struct recalled {
 };
 
 struct buckets {
-	_Atomic(struct recalled *) stack[BUCKETS][WAYS];
+	_Atomic(struct recalled *) stack[RECALL_BUCKETS][RECALL_WAYS];
 };
 
 static struct {
@@ -77,7 +75,7 @@ prepare_buckets(void) HOLDS(lock)
 
 	if (atomic_load(&buckets) != NULL || region != NULL || !find_unwinder())
 		return;
-	region = meta_map(REGION);
+	region = meta_map(RECALL_BYTES);
 	made = region != NULL ? meta_map(sizeof(*made)) : NULL;
 	if (made != NULL)
 		atomic_store_explicit(&buckets, made, memory_order_release);
@@ -162,7 +160,7 @@ add_stack(const struct walk *walk) HOLDS(lock)
 {
 	size_t size = sizeof(struct recalled) + 2 * walk->n * sizeof(uintptr_t);
 
-	if (REGION - used < size)
+	if (RECALL_BYTES - used < size)
 		return NULL;
 	struct recalled *stack = (void *)(region + used);
 	used += size;
@@ -182,9 +180,9 @@ store_stack(const struct walk *walk)
 	int way = 0;
 
 	lock_enter(&lock);
-	while (way < WAYS && atomic_load(&bucket[way]) != NULL)
+	while (way < RECALL_WAYS && atomic_load(&bucket[way]) != NULL)
 		way++;
-	struct recalled *stack = way < WAYS ? add_stack(walk) : NULL;
+	struct recalled *stack = way < RECALL_WAYS ? add_stack(walk) : NULL;
 	if (stack != NULL)
 		atomic_store_explicit(
 		    &bucket[way], stack, memory_order_release);
@@ -210,7 +208,7 @@ agrees(const struct recalled *stack)
 static const struct recalled *
 find_recalled(_Atomic(struct recalled *) *bucket, uintptr_t base)
 {
-	for (int way = 0; way < WAYS; way++) {
+	for (int way = 0; way < RECALL_WAYS; way++) {
 		const struct recalled *stack =
 		    atomic_load_explicit(&bucket[way], memory_order_acquire);
 		if (stack == NULL)

@@ -12,8 +12,7 @@
 
 #include "base/meta.h"
 #include "base/os.h"
-
-enum { SKIP_MAX = 16 };
+#include "stacks/tuning.h"
 
 /* ---- Taking ------------------------------------------------------------ */
 
@@ -22,11 +21,11 @@ enum { SKIP_MAX = 16 };
 bool
 stack_has_room(void)
 {
-	enum { NEEDED = 12 << 10, NO = 1, YES };
+	enum { NO = 1, YES };
 	static _Thread_local uint8_t known;
 
 	if (known == 0)
-		known = os_stack_left() < NEEDED ? NO : YES;
+		known = os_stack_left() < UNWIND_NEEDED ? NO : YES;
 	return known == YES;
 }
 
@@ -41,13 +40,13 @@ stack_capture(void **frames, size_t n, size_t skip)
 	enum { OURS = 4 };
 	const void *caller =
 	    __builtin_extract_return_addr(__builtin_return_address(0));
-	void *all[OURS + SKIP_MAX + STACK_FRAMES_MAX];
+	void *all[OURS + STACK_SKIP_MAX + STACK_FRAMES_MAX];
 	size_t first = 0;
 
 	if (n > STACK_FRAMES_MAX)
 		n = STACK_FRAMES_MAX;
-	if (skip > SKIP_MAX)
-		skip = SKIP_MAX;
+	if (skip > STACK_SKIP_MAX)
+		skip = STACK_SKIP_MAX;
 	if (!stack_has_room())
 		return 0;
 	size_t found = (size_t)backtrace(all, (int)(OURS + skip + n));
@@ -86,7 +85,9 @@ struct stack_table {
 	_Atomic uint64_t lost;
 };
 
-enum { HEAD = 2, PROBES = 64 };
+enum {
+	HEAD = 2,
+};
 
 struct stack_table *
 stack_table_create(size_t bytes)
@@ -178,7 +179,7 @@ stack_table_intern(struct stack_table *table, void *const *frames, size_t n)
 		n = STACK_FRAMES_MAX;
 	uintptr_t hash = hash_frames(frames, n);
 
-	for (size_t i = 0; i < PROBES; i++) {
+	for (size_t i = 0; i < STACK_PROBES; i++) {
 		_Atomic uint32_t *slot =
 		    &table->slot[(hash + i) & (table->slots - 1)];
 		uint32_t id = atomic_load_explicit(slot, memory_order_acquire);

@@ -15,8 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Outer frames beyond this number are left out. */
-enum { STACK_FRAMES_MAX = 64 };
+#include "stacks/tuning.h"
 
 /*
  * Write the return addresses of the current calls into `frames`, innermost

@@ -11,13 +11,12 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/status.h"
-
-enum { BUCKETS = 1 << 17 };
+#include "stacks/tuning.h"
 
 struct table {
 	const char *texts[TEXTS_MAX];
 	uint64_t hashes[TEXTS_MAX];
-	uint32_t buckets[BUCKETS]; /* numbers of texts; 0: none */
+	uint32_t buckets[TEXT_BUCKETS]; /* numbers of texts; 0: none */
 	char bytes[TEXT_BYTES_MAX];
 };
 
@@ -43,7 +42,7 @@ static uint32_t *
 find_text(struct table *t, const char *text, uint64_t hash)
 {
 	for (uint64_t i = hash;; i++) {
-		uint32_t *bucket = &t->buckets[i % BUCKETS];
+		uint32_t *bucket = &t->buckets[i % TEXT_BUCKETS];
 		if (*bucket == 0 ||
 		    (t->hashes[*bucket] == hash &&
 			strcmp(t->texts[*bucket], text) == 0))

@@ -34,18 +34,16 @@
 #include "streams/event.h"
 #include "streams/order_clock.h"
 #include "streams/stream.h"
+#include "streams/tuning.h"
 
 /* Counts of threads inside, each on a cache line of its own. */
-enum { LINES = 64, LINE_BYTES = 64 };
+enum { LINE_BYTES = 64 };
 
 struct capture_line {
 	_Alignas(LINE_BYTES) atomic_uint inside;
 };
 
-static struct capture_line lines[LINES];
-
-/* How often to look at a count before yielding the processor. */
-enum { LOOKS = 100 };
+static struct capture_line lines[CAPTURE_LINES];
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_CAPTURE);
 static atomic_int captures;
@@ -58,7 +56,7 @@ static _Atomic(enum known) known;
 static struct capture_line *
 count_in(void)
 {
-	struct capture_line *line = &lines[os_thread_id() % LINES];
+	struct capture_line *line = &lines[os_thread_id() % CAPTURE_LINES];
 
 	atomic_fetch_add(&line->inside, 1);
 	return line;
@@ -75,10 +73,10 @@ count_out(struct capture_line *line)
 static void
 wait_for_all(void)
 {
-	for (int i = 0; i < LINES; i++)
+	for (int i = 0; i < CAPTURE_LINES; i++)
 		for (int n = 0;
 		     atomic_load(&lines[i].inside) > 0 && !os_forked(); n++)
-			if (n < LOOKS)
+			if (n < CAPTURE_LOOKS)
 				os_relax();
 			else
 				sched_yield();

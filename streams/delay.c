@@ -12,27 +12,8 @@
 #include "streams/capture.h"
 #include "streams/event.h"
 #include "streams/stream.h"
+#include "streams/tuning.h"
 #include "trace/served.h"
-
-/* Two events with no wait between them are at most this far apart. */
-enum { NO_WAIT_NS = 5000 };
-
-/* The program's first LOOKS_FIRST waits on a stream are measured, and then one
- * in LOOK_EVERY_NS. The two events take some 2 us of the stream's time on an
- * H200, so that measuring costs a thousandth of it; measuring each wait took
- * more than a hundredth. */
-enum { LOOKS_FIRST = 64, LOOK_EVERY_NS = 2000000 };
-
-/* CAPACITY_FIRST: the first capacity of a stream's ring. CLOSED_AT_ONCE: the
- * waits that are copied to the stack, which may be small, in one go.
- * STREAMS_AT_ONCE: the streams there. STREAMS_DEEP: the streams in a chain,
- * each of which has waited for the next. */
-enum {
-	CAPACITY_FIRST = 16,
-	CLOSED_AT_ONCE = 32,
-	STREAMS_AT_ONCE = 64,
-	STREAMS_DEEP = 16
-};
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_DELAY);
 
@@ -97,7 +78,7 @@ static bool
 grow_ring(struct delay *delay) HOLDS(lock)
 {
 	unsigned capacity =
-	    delay->capacity == 0 ? CAPACITY_FIRST : 2 * delay->capacity;
+	    delay->capacity == 0 ? DELAY_CAPACITY_FIRST : 2 * delay->capacity;
 	struct stall *open = meta_alloc(capacity * sizeof(*open));
 
 	if (open == NULL)
@@ -182,7 +163,7 @@ is_due(struct delay *delay)
 	if (looks == 0)
 		atomic_store(&delay->looks_since_ns, now);
 	uint64_t since = atomic_load(&delay->looks_since_ns);
-	if (looks >= LOOKS_FIRST + (now - since) / LOOK_EVERY_NS)
+	if (looks >= DELAY_LOOKS_FIRST + (now - since) / DELAY_LOOK_EVERY_NS)
 		return false;
 	atomic_fetch_add(&delay->looks, 1);
 	return true;
@@ -292,7 +273,7 @@ is_followed(const struct stream *stream, const struct stall *stall) HOLDS(lock)
 		return false;
 	CUevent next = stall_at(delay, 0)->before;
 	return event_met(stream->context, next) &&
-	    time_between(stall->after, next) < NO_WAIT_NS;
+	    time_between(stall->after, next) < DELAY_NO_WAIT_NS;
 }
 
 /* Account for a wait of weir's. */
@@ -320,7 +301,7 @@ count_program(struct stream *stream, const struct stall *stall, uint64_t ns)
 	uint64_t own = lesser_ns(delay_own(delay) + delay->undecided_ns,
 	    after - lesser_ns(after, delay_own(&stall->earlier->delay)));
 
-	if (ns <= NO_WAIT_NS)
+	if (ns <= DELAY_NO_WAIT_NS)
 		return;
 	if (atomic_load(&delay->slack_ns) < before - after)
 		atomic_store(&delay->slack_ns, before - after);
@@ -338,7 +319,7 @@ struct closed {
 	struct {
 		struct stream *stream;
 		struct stall stall;
-	} waits[CLOSED_AT_ONCE];
+	} waits[DELAY_CLOSED_AT_ONCE];
 };
 
 /* Has the first event completed no later than the second? True if the driver
@@ -365,7 +346,7 @@ close_until(struct stream *stream, CUevent until, struct closed *out)
 	struct delay *delay = &stream->delay;
 
 	if (delay->is_closing || atomic_load(&stream->gone) ||
-	    out->depth == STREAMS_DEEP)
+	    out->depth == DELAY_STREAMS_DEEP)
 		return true;
 	delay->is_closing = true;
 	out->depth++;
@@ -373,7 +354,7 @@ close_until(struct stream *stream, CUevent until, struct closed *out)
 		;
 	out->depth--;
 	delay->is_closing = false;
-	return out->n < CLOSED_AT_ONCE;
+	return out->n < DELAY_CLOSED_AT_ONCE;
 }
 
 /* Remove the oldest wait from the ring if it ended before an event and there is
@@ -386,7 +367,7 @@ close_first(struct stream *stream, CUevent until, struct closed *out)
 	unsigned n = atomic_load(&delay->open_count);
 	struct stall stall;
 
-	if (n == 0 || out->n == CLOSED_AT_ONCE)
+	if (n == 0 || out->n == DELAY_CLOSED_AT_ONCE)
 		return false;
 	stall = *stall_at(delay, 0);
 	if (!event_met(stream->context, stall.after) ||
@@ -425,7 +406,7 @@ close_all(struct stream *stream)
 		for (unsigned i = 0; i < closed.n; i++)
 			release_stall(
 			    closed.waits[i].stream, &closed.waits[i].stall);
-	} while (closed.n == CLOSED_AT_ONCE);
+	} while (closed.n == DELAY_CLOSED_AT_ONCE);
 }
 
 /* Account for the waits that are over on all streams, before a stream's
@@ -433,8 +414,8 @@ close_all(struct stream *stream)
 static void
 close_everywhere(void)
 {
-	struct stream *streams[STREAMS_AT_ONCE];
-	unsigned n = stream_late_ones(streams, STREAMS_AT_ONCE);
+	struct stream *streams[DELAY_STREAMS_AT_ONCE];
+	unsigned n = stream_late_ones(streams, DELAY_STREAMS_AT_ONCE);
 
 	for (unsigned i = 0; i < n; i++) {
 		close_all(streams[i]);
@@ -508,8 +489,8 @@ lose(struct stream *stream, uint64_t most)
 static uint64_t
 lose_latest(uint64_t most)
 {
-	struct stream *streams[STREAMS_AT_ONCE];
-	unsigned n = stream_late_ones(streams, STREAMS_AT_ONCE);
+	struct stream *streams[DELAY_STREAMS_AT_ONCE];
+	unsigned n = stream_late_ones(streams, DELAY_STREAMS_AT_ONCE);
 	uint64_t lost = 0;
 
 	for (unsigned i = 0; i < n; i++) {

@@ -66,10 +66,9 @@
 #include <stdint.h>
 
 #include "driver/abi.h"
+#include "streams/tuning.h"
 
 struct stream;
-
-enum { DELAY_OPEN = 512 };
 
 /* A wait that is not yet seen to be over. */
 struct stall {

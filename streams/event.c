@@ -8,8 +8,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/status.h"
-
-enum { EVENTS_KEPT = 4096 };
+#include "streams/tuning.h"
 
 struct event_stack {
 	CUcontext context;

@@ -9,8 +9,7 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/stream.h"
-
-enum { EVENTS_KNOWN = 2048 }; /* a power of two */
+#include "streams/tuning.h"
 
 /*
  * The latest record of an event. A place of the table holds the event that came
@@ -29,7 +28,7 @@ struct record {
 };
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ORDER);
-static struct record records[EVENTS_KNOWN] GUARDED_BY(lock);
+static struct record records[ORDER_EVENTS] GUARDED_BY(lock);
 
 /* ---- Facts ------------------------------------------------------------- */
 
@@ -177,7 +176,7 @@ record_of(CUevent event)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)event * 0x9e3779b97f4a7c15u;
 
-	return &records[(hash >> 32) % EVENTS_KNOWN];
+	return &records[(hash >> 32) % ORDER_EVENTS];
 }
 
 static void

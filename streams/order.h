@@ -36,10 +36,9 @@
 
 #include "driver/abi.h"
 #include "streams/order_clock.h"
+#include "streams/tuning.h"
 
 struct stream;
-
-enum { ORDER_KNOWN = 24 };
 
 /* One stream's facts about others; under order.c's lock. */
 struct order_facts {

@@ -10,9 +10,13 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/stream.h"
+#include "streams/tuning.h"
 #include "trace/observe.h"
 
-enum { DEVICES_MAX = 128, PRIORITIES = 2, KEPT_MAX = 4096 };
+enum {
+	DEVICES_MAX = 128,
+	PRIORITIES = 2,
+};
 
 /* The stream pool of one device and priority. Each stream is made when it is
  * first asked for. */
@@ -32,7 +36,7 @@ static struct kept {
 	weir_stream handle;
 	int device;
 	int priority;
-} kept[KEPT_MAX] GUARDED_BY(kept_lock);
+} kept[STREAMS_KEPT] GUARDED_BY(kept_lock);
 static size_t kept_count GUARDED_BY(kept_lock);
 
 /* Remove the stream that has been kept longest. */
@@ -61,7 +65,7 @@ keep_stream(const struct kept *stream)
 {
 	lock_enter(&kept_lock);
 	/* Beyond the bound a stream is neither used again nor destroyed. */
-	if (kept_count < KEPT_MAX)
+	if (kept_count < STREAMS_KEPT)
 		kept[kept_count++] = *stream;
 	lock_leave(&kept_lock);
 }

@@ -27,11 +27,10 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"
-
-enum { BUCKETS = 256 };
+#include "streams/tuning.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_STREAMS);
-static struct stream *buckets[BUCKETS] GUARDED_BY(lock);
+static struct stream *buckets[STREAM_BUCKETS] GUARDED_BY(lock);
 
 /* The key that a stream is found by. */
 struct key {
@@ -53,7 +52,7 @@ bucket_of(const struct key *key)
 
 	hash ^= (uint64_t)(uintptr_t)key->context * 0xc2b2ae3d27d4eb4fu;
 	hash += key->thread * 0x165667b1u;
-	return &buckets[(hash >> 32) % BUCKETS];
+	return &buckets[(hash >> 32) % STREAM_BUCKETS];
 }
 
 static bool
@@ -403,7 +402,7 @@ stream_end_thread(uint32_t thread, struct stream **out, size_t max)
 	size_t n = 0;
 
 	lock_enter(&lock);
-	for (size_t i = 0; i < BUCKETS; i++) {
+	for (size_t i = 0; i < STREAM_BUCKETS; i++) {
 		struct stream **at = &buckets[i];
 		while (*at != NULL && n < max) {
 			struct stream *stream = *at;
@@ -427,7 +426,7 @@ stream_forget(CUcontext context)
 	struct stream *gone = NULL;
 
 	lock_enter(&lock);
-	for (size_t i = 0; i < BUCKETS; i++) {
+	for (size_t i = 0; i < STREAM_BUCKETS; i++) {
 		struct stream **at = &buckets[i];
 		while (*at != NULL) {
 			struct stream *stream = *at;
@@ -473,7 +472,7 @@ stream_orders_others(const struct stream *stream)
 	if (stream->handle != WEIR_STREAM_LEGACY)
 		return false;
 	lock_enter(&lock);
-	for (size_t i = 0; i < BUCKETS && !others; i++)
+	for (size_t i = 0; i < STREAM_BUCKETS && !others; i++)
 		for (struct stream *s = buckets[i]; s != NULL; s = s->next)
 			if (s->context == stream->context &&
 			    !atomic_load(&s->ended) && is_blocking(s))
@@ -488,7 +487,7 @@ stream_late_ones(struct stream **out, unsigned most)
 	unsigned n = 0;
 
 	lock_enter(&lock);
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < STREAM_BUCKETS; i++)
 		for (struct stream *s = buckets[i]; s != NULL && n < most;
 		     s = s->next)
 			if (delay_is_known(&s->delay)) {
@@ -523,7 +522,7 @@ context_capturing(CUcontext context)
 	bool capturing = capture_any();
 
 	lock_enter(&lock);
-	for (size_t i = 0; i < BUCKETS && !capturing; i++) {
+	for (size_t i = 0; i < STREAM_BUCKETS && !capturing; i++) {
 		for (struct stream *s = buckets[i]; s != NULL; s = s->next) {
 			if (s->context == context && !atomic_load(&s->ended) &&
 			    !is_shared_handle(s->handle) &&

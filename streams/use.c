@@ -11,17 +11,8 @@
 #include "base/status.h"
 #include "streams/capture.h"
 #include "streams/event.h"
+#include "streams/tuning.h"
 #include "trace/served.h"
-
-/* How many unused structures an arena keeps. */
-enum { QUEUES_KEPT = 32, USES_KEPT = 1024 };
-
-/* Takes the place of USE_BATCH_BYTES for WEIR_STREAM_ANY, whose records are
- * dear. */
-enum { BATCH_BYTES_DEAR = 64 << 20 };
-
-/* The most glances that skip a queue: use.h, Note [Glances]. */
-enum { PAUSE_MOST = 8 };
 
 void
 waiting_init(struct waiting *waiting)
@@ -174,13 +165,12 @@ static inline struct use *
 use_of(const struct waiting *waiting, const struct pending *pending,
     const struct stream *stream)
 {
-	enum { FEW = 8 };
 	struct use *use = pending->uses;
 
 	for (unsigned n = 1; use != NULL && use->queue->stream != stream; n++) {
 		const struct use_queue *queue;
 
-		if (n == FEW) {
+		if (n == USES_FEW) {
 			queue = queue_find(waiting, stream);
 			if (queue == NULL || queue->refs == 0)
 				return NULL;
@@ -359,7 +349,7 @@ carrier_of(struct use *use)
 static bool
 is_full(const struct use_queue *queue)
 {
-	size_t bytes = is_dear(queue) ? BATCH_BYTES_DEAR : USE_BATCH_BYTES;
+	size_t bytes = is_dear(queue) ? USE_BATCH_BYTES_DEAR : USE_BATCH_BYTES;
 
 	return queue->fresh >= USE_BATCH || queue->fresh_bytes >= bytes;
 }
@@ -682,9 +672,9 @@ glance_dear(struct waiting *waiting, struct use_queue *queue, struct list *done)
 	}
 	queue->refs++; /* as in poll_queue() */
 	size_t moved = poll_queue(waiting, queue, look, done);
-	if (moved > 0 || waiting->bytes >= BATCH_BYTES_DEAR)
+	if (moved > 0 || waiting->bytes >= USE_BATCH_BYTES_DEAR)
 		queue->paused = 0;
-	else if (queue->paused < PAUSE_MOST)
+	else if (queue->paused < GLANCES_PAUSED)
 		queue->paused = queue->paused == 0 ? 1 : 2 * queue->paused;
 	queue->pause = queue->paused;
 	queue_put(waiting, queue);

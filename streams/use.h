@@ -61,14 +61,7 @@
 #include "base/list.h"
 #include "base/tree.h"
 #include "streams/stream.h"
-
-/* The number of uses that share an event, and the bytes, whichever is reached
- * first. */
-enum { USE_BATCH = 16, USE_BATCH_BYTES = 1 << 20 };
-
-/* GLANCES of REQUESTS_A_GLANCE requests look at less than a batch: Note
- * [Glances]. */
-enum { GLANCES = 3, REQUESTS_A_GLANCE = 1024 };
+#include "streams/tuning.h"
 
 /* One stream's unmet uses, in the order of the frees. */
 struct use_queue {

@@ -13,13 +13,12 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "tensor/header_text.h"
-
-enum { FIRST_ENTRIES = 64, SHOWN_NAME = 100 };
+#include "tensor/tuning.h"
 
 struct parse {
 	struct reader text;
 	struct header *header;
-	char shown[SHOWN_NAME]; /* the entry's name, for messages */
+	char shown[HEADER_SHOWN_NAME]; /* the entry's name, for messages */
 };
 
 /* The format's types, with the bits of an element. WEIR_DTYPE_NONE: weir has
@@ -72,7 +71,7 @@ header_dtype_name(enum weir_dtype dtype)
 static void *
 grown(struct reader *r, void *array, size_t n, size_t *max, size_t size)
 {
-	size_t more = *max == 0 ? FIRST_ENTRIES : *max * 2;
+	size_t more = *max == 0 ? HEADER_FIRST_ENTRIES : *max * 2;
 	void *grown_array;
 
 	if (n < *max)
@@ -142,7 +141,7 @@ read_dtype(struct parse *p, struct header_entry *entry)
 	size_t used = p->text.texts_used;
 	const char *text = header_read_text(&p->text);
 	const struct format_type *type = NULL;
-	char shown[SHOWN_NAME];
+	char shown[HEADER_SHOWN_NAME];
 
 	if (text == NULL)
 		return false;

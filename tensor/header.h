@@ -11,8 +11,7 @@
 
 #include <weir/tensor.h>
 
-/* The longest header of a file, in bytes. */
-enum { HEADER_MAX = 100000000 };
+#include "tensor/tuning.h"
 
 /* One entry: the position of a tensor's elements in the file. */
 struct header_entry {

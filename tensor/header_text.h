@@ -13,9 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-
-/* The deepest nesting of objects and arrays, the header's own included. */
-enum { HEADER_DEPTH_MAX = 127 };
+#include "tensor/tuning.h"
 
 struct reader {
 	const char *text;

@@ -9,8 +9,11 @@
 #include "driver/driver.h"
 #include "tensor/ptx.h"
 #include "tensor/tensor.h"
+#include "tensor/tuning.h"
 
-enum { BUCKETS = 64, ELEMENTS_MAX = INT32_MAX, TILE_LEAST = 16 };
+enum {
+	ELEMENTS_MAX = INT32_MAX,
+};
 
 /* ---- Compiled kernels --------------------------------------------------- */
 
@@ -24,7 +27,7 @@ struct compiled {
 	CUfunction function;
 };
 
-static struct compiled *_Atomic table[BUCKETS];
+static struct compiled *_Atomic table[KERNEL_BUCKETS];
 
 static uint64_t
 kernel_key_of(const struct ptx_kernel *kernel)
@@ -51,7 +54,7 @@ static struct compiled *
 find_compiled(uint64_t key, CUcontext context, uint64_t context_id)
 {
 	struct compiled *at = atomic_load_explicit(
-	    &table[key * 11 % BUCKETS], memory_order_acquire);
+	    &table[key * 11 % KERNEL_BUCKETS], memory_order_acquire);
 
 	for (; at != NULL; at = at->next) {
 		if (at->key == key && at->context == context &&
@@ -117,7 +120,7 @@ get_function(
 		return status;
 	}
 	*out = compiled->function;
-	struct compiled *_Atomic *bucket = &table[key * 11 % BUCKETS];
+	struct compiled *_Atomic *bucket = &table[key * 11 % KERNEL_BUCKETS];
 	struct compiled *first = atomic_load(bucket);
 	do {
 		compiled->next = first;
@@ -246,11 +249,11 @@ tile_dim(const struct plan *plan)
 
 	if (plan->n < 2 || plan->to_strides[last] != to ||
 	    plan->from_strides[last] == from ||
-	    plan->extents[last] < TILE_LEAST)
+	    plan->extents[last] < KERNEL_TILE_LEAST)
 		return -1;
 	for (int d = last - 1; d >= 0; d--) {
 		if (plan->from_strides[d] == from &&
-		    plan->extents[d] >= TILE_LEAST)
+		    plan->extents[d] >= KERNEL_TILE_LEAST)
 			return d;
 	}
 	return -1;

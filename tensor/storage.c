@@ -14,8 +14,7 @@
 #include "base/status.h"
 #include "streams/event.h"
 #include "tensor/tensor.h"
-
-enum { HOST_ALIGNMENT = 64 };
+#include "tensor/tuning.h"
 
 static const char *const memory_names[] = {
 	[WEIR_MEMORY_DEVICE] = "device",
@@ -357,7 +356,8 @@ allocate_storage(struct weir_storage *storage)
 		    weir_malloc_on(storage->device, bytes, storage->stream);
 	else if (storage->memory == WEIR_MEMORY_PINNED)
 		storage->data = weir_host_malloc_on(storage->device, bytes, 0);
-	else if (posix_memalign(&storage->data, HOST_ALIGNMENT, bytes) != 0)
+	else if (posix_memalign(
+		     &storage->data, STORAGE_HOST_ALIGNMENT, bytes) != 0)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for a storage of %zu bytes", bytes);
 	return storage->data != NULL ? WEIR_OK : weir_last_status();

@@ -18,8 +18,9 @@
 #include "base/status.h"
 #include "streams/drain.h"
 #include "tensor/tensor.h"
+#include "tensor/tuning.h"
 
-enum { CHUNK = 8 << 20, BUFFERS = 2, THREADS_MAX = 6, ERROR_TEXT = 512 };
+enum { ERROR_TEXT = 512 };
 
 /* Data that all threads share. */
 struct job {
@@ -43,9 +44,9 @@ struct worker {
 	 * stream is the thread's own: a program may capture one of the pool. */
 	int device; /* -1: none yet */
 	weir_stream stream;
-	char *buffers[BUFFERS];
+	char *buffers[TRANSFER_BUFFERS];
 	/* The last copy from each buffer. */
-	struct weir_event *events[BUFFERS];
+	struct weir_event *events[TRANSFER_BUFFERS];
 	unsigned next;
 	size_t joined; /* the piece that the stream is ordered after, + 1 */
 };
@@ -128,9 +129,9 @@ piece_with(const struct transfer *t, uint64_t at)
 	return low;
 }
 
-/* Take the next chunk. Chunks end at multiples of CHUNK of all pieces together,
- * and at the end of each piece. False: no chunk is left, or a thread has
- * failed. */
+/* Take the next chunk. Chunks end at multiples of TRANSFER_CHUNK of all pieces
+ * together, and at the end of each piece. False: no chunk is left, or a thread
+ * has failed. */
 static bool
 next_chunk(struct job *job, struct chunk *out)
 {
@@ -144,8 +145,8 @@ next_chunk(struct job *job, struct chunk *out)
 		i = piece_with(t, at);
 		start = at - t->pieces[i].before;
 		bytes = t->pieces[i].bytes - start;
-		if (bytes > CHUNK)
-			bytes = CHUNK;
+		if (bytes > TRANSFER_CHUNK)
+			bytes = TRANSFER_CHUNK;
 	} while (!atomic_compare_exchange_weak(&job->taken, &at, at + bytes));
 	*out = (struct chunk){ i, start, (size_t)bytes };
 	return true;
@@ -174,14 +175,15 @@ worker_move(struct worker *w, int device)
 	if (status != WEIR_OK)
 		return status;
 	w->device = device;
-	for (int i = 0; i < BUFFERS; i++) {
+	for (int i = 0; i < TRANSFER_BUFFERS; i++) {
 		weir_event_destroy(w->events[i]);
 		w->events[i] = NULL;
 		status = weir_event_create(0, &w->events[i]);
 		if (status != WEIR_OK)
 			return status;
 		if (w->buffers[i] == NULL)
-			w->buffers[i] = weir_host_malloc_on(device, CHUNK, 0);
+			w->buffers[i] =
+			    weir_host_malloc_on(device, TRANSFER_CHUNK, 0);
 		if (w->buffers[i] == NULL)
 			return weir_last_status();
 	}
@@ -210,7 +212,7 @@ move_by_buffer(struct worker *w, const struct chunk *chunk)
 {
 	const struct transfer *t = w->job->transfer;
 	const struct piece *piece = &t->pieces[chunk->piece];
-	unsigned i = w->next++ % BUFFERS;
+	unsigned i = w->next++ % TRANSFER_BUFFERS;
 	char *memory = tensor_data(piece->tensor) + chunk->offset;
 	char *buffer;
 	struct stream *stream;
@@ -310,7 +312,7 @@ transfer_chunks(struct worker *w, bool tells)
 		job_fail(job, status);
 	if (w->stream != NULL)
 		finish_copies(w);
-	for (int i = 0; i < BUFFERS; i++) {
+	for (int i = 0; i < TRANSFER_BUFFERS; i++) {
 		weir_event_destroy(w->events[i]);
 		weir_host_free(w->buffers[i]);
 	}
@@ -327,11 +329,11 @@ run_thread(void *argument)
 static unsigned
 thread_count(uint64_t total)
 {
-	uint64_t chunks = (total + CHUNK - 1) / CHUNK;
+	uint64_t chunks = (total + TRANSFER_CHUNK - 1) / TRANSFER_CHUNK;
 	unsigned n = os_processors();
 
-	if (n > THREADS_MAX)
-		n = THREADS_MAX;
+	if (n > TRANSFER_THREADS)
+		n = TRANSFER_THREADS;
 	/* With one processor, one thread reads while the other waits. */
 	if (n < 2)
 		n = 2;
@@ -342,7 +344,7 @@ enum weir_status
 transfer_run(const struct transfer *transfer)
 {
 	struct job job = { .transfer = transfer };
-	struct worker workers[THREADS_MAX];
+	struct worker workers[TRANSFER_THREADS];
 	unsigned n;
 
 	for (size_t i = 0; i < transfer->n_pieces; i++) {
@@ -350,7 +352,7 @@ transfer_run(const struct transfer *transfer)
 		job.total += transfer->pieces[i].bytes;
 	}
 	n = thread_count(job.total);
-	for (unsigned i = 0; i < THREADS_MAX; i++)
+	for (unsigned i = 0; i < TRANSFER_THREADS; i++)
 		workers[i] = (struct worker){ .job = &job, .device = -1 };
 	/* If a thread cannot be started, the others do its work. */
 	for (unsigned i = 1; i < n; i++)

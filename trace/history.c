@@ -14,12 +14,7 @@
 #include "stacks/python.h"
 #include "stacks/recall.h"
 #include "stacks/text.h"
-
-enum {
-	CONTEXTS = 64, /* the deepest nesting of compile contexts */
-	RING_SPARE = 1024,
-	C_FRAMES = 40, /* C frames in a stack that also has Python frames */
-};
+#include "trace/tuning.h"
 
 atomic_uint history_state;
 
@@ -37,7 +32,7 @@ _Thread_local struct history_thread history_here;
 /* More data of a thread, used by this file only. */
 static _Thread_local struct {
 	unsigned depth; /* number of open compile contexts */
-	uint32_t contexts[CONTEXTS];
+	uint32_t contexts[HISTORY_CONTEXTS];
 	/* Taking a stack, during which Python may free memory. */
 	bool capturing;
 } here;
@@ -108,7 +103,8 @@ history_read(const struct weir_history *asked, struct history_settings *out)
 		    "weir_history_start: unknown stacks %d",
 		    (int)asked->stacks);
 	size_t entries = asked->max_entries;
-	if (entries > SIZE_MAX / sizeof(struct trace_event) - RING_SPARE)
+	if (entries >
+	    SIZE_MAX / sizeof(struct trace_event) - HISTORY_RING_SPARE)
 		return status_set(WEIR_EINVAL,
 		    "weir_history_start: max_entries %zu is too many", entries);
 	out->level = asked->level;
@@ -212,12 +208,14 @@ history_take_stack(void)
 	here.capturing = true;
 	if (python_found())
 		python = python_capture(frames,
-		    all ? STACK_FRAMES_MAX - C_FRAMES : STACK_FRAMES_MAX);
+		    all ? STACK_FRAMES_MAX - HISTORY_C_FRAMES :
+			  STACK_FRAMES_MAX);
 	if (all && python > 0) {
-		memmove(frames + C_FRAMES, frames, python * sizeof(*frames));
-		c = recall_capture(frames, C_FRAMES, 1);
-		memmove(
-		    frames + c, frames + C_FRAMES, python * sizeof(*frames));
+		memmove(frames + HISTORY_C_FRAMES, frames,
+		    python * sizeof(*frames));
+		c = recall_capture(frames, HISTORY_C_FRAMES, 1);
+		memmove(frames + c, frames + HISTORY_C_FRAMES,
+		    python * sizeof(*frames));
 	} else if (all) {
 		c = recall_capture(frames, STACK_FRAMES_MAX, 1);
 	}
@@ -248,7 +246,7 @@ bool
 history_open(struct history_ring *ring)
 {
 	size_t bound = atomic_load(&capacity);
-	size_t n = bound + RING_SPARE;
+	size_t n = bound + HISTORY_RING_SPARE;
 
 	if (ring->refused || bound == 0)
 		return false;
@@ -424,7 +422,7 @@ weir_compile_context_push(const char *name)
 	enum weir_status status = text_intern(name, &id);
 	if (status != WEIR_OK)
 		return status;
-	if (here.depth < CONTEXTS) {
+	if (here.depth < HISTORY_CONTEXTS) {
 		here.contexts[here.depth] = history_here.compile;
 		history_here.compile = id;
 	}
@@ -440,7 +438,7 @@ weir_compile_context_pop(void)
 	if (here.depth == 0)
 		return status_set(
 		    WEIR_EINVAL, "weir_compile_context_pop: there is none");
-	if (--here.depth < CONTEXTS)
+	if (--here.depth < HISTORY_CONTEXTS)
 		history_here.compile = here.contexts[here.depth];
 	return WEIR_OK;
 }

@@ -19,8 +19,9 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "trace/tuning.h"
 
-enum { WAITING = 8, NAME_SIZE = 32 };
+enum { NAME_SIZE = 32 };
 
 static atomic_long pretended = -1;
 
@@ -191,7 +192,7 @@ meeting_listen(int folder, pid_t pid, int *fd)
 	if (made < 0)
 		return fail_meeting("cannot be made", "a socket");
 	if (bind(made, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    listen(made, WAITING) != 0) {
+	    listen(made, MEETING_WAITING) != 0) {
 		status = fail_meeting("cannot be bound", address.sun_path);
 		close(made);
 		return status;

@@ -10,8 +10,7 @@
 #include "base/lock.h"
 #include "base/os.h"
 #include "base/status.h"
-
-enum { OBSERVERS_MAX = 64 };
+#include "trace/tuning.h"
 
 union call {
 	weir_oom_observer oom;

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/tuning.h"
+
 /* X(name, word): the ways, in the order in which they are tried. All but the
  * first are counted, as num_served_NAME and served_NAME_bytes of struct
  * weir_stats. */
@@ -54,9 +56,6 @@ struct served {
 /* The word of a way. */
 const char *served_word(enum served_by by);
 
-/* Write the way and the work, as "wait for stream 0x7f10, moved 4 handles,
- * grown 64 MiB". A text that is too long is cut. Returns `text`. */
-enum { SERVED_TEXT = 160 };
 const char *served_text(const struct served *served, char text[SERVED_TEXT]);
 
 /* served_text() with more details of the waits. */

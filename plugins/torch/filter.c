@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SLOTS_KEPT = 64 };
+#include "plugins/torch/tuning.h"
 
 struct filter_slot {
 	atomic_bool open;
@@ -26,7 +26,7 @@ reuse_slot(void)
 	struct filter_slot *slot = NULL;
 
 	pthread_mutex_lock(&lock);
-	if (closed > SLOTS_KEPT) {
+	if (closed > FILTER_SLOTS_KEPT) {
 		slot = oldest;
 		oldest = slot->next;
 		closed--;

@@ -14,9 +14,8 @@
 
 #include "plugins/torch/forks.h"
 #include "plugins/torch/table.h"
+#include "plugins/torch/tuning.h"
 #include "plugins/torch/weir_torch.h"
-
-enum { TRACKERS_MAX = 16, CONTEXTS_MAX = 64 };
 
 int weir_torch_watched;
 

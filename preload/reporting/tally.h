@@ -30,9 +30,8 @@
 #include <stdint.h>
 
 #include "preload/preload.h"
+#include "preload/tuning.h"
 #include "tools/report/ledger.h"
-
-enum { TALLY_SLACK = 1 << 20 };
 
 /* The bytes that a block counts for. */
 struct tally_bytes {

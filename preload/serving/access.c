@@ -17,16 +17,15 @@
 #include "allocator/allocator.h"
 #include "base/log.h"
 #include "preload/ends.h"
-
-enum { DEVICES = 64 };
+#include "preload/tuning.h"
 
 /* ---- Peer access ------------------------------------------------------- */
 
 /* Bits are numbered by device. */
 /* Devices that may use this device's pools. */
-static atomic_ulong users[DEVICES];
+static atomic_ulong users[PRELOAD_DEVICES];
 /* Devices to whose memory weir, not the program, gave this device access. */
-static atomic_ulong opened[DEVICES];
+static atomic_ulong opened[PRELOAD_DEVICES];
 
 static unsigned long
 bit_of(int device)
@@ -61,7 +60,7 @@ open_peer_memory(int user, int owner)
 void
 access_primary_begins(int device)
 {
-	for (int i = 0; i < DEVICES; i++) {
+	for (int i = 0; i < PRELOAD_DEVICES; i++) {
 		if (atomic_load(&users[i]) & bit_of(device))
 			open_peer_memory(device, i);
 		if (atomic_load(&users[device]) & bit_of(i))
@@ -74,7 +73,7 @@ access_device_ends(int device)
 {
 	atomic_store(&users[device], 0);
 	atomic_store(&opened[device], 0);
-	for (int i = 0; i < DEVICES; i++)
+	for (int i = 0; i < PRELOAD_DEVICES; i++)
 		atomic_fetch_and(&opened[i], ~bit_of(device));
 }
 
@@ -136,7 +135,8 @@ cuCtxDisablePeerAccess(CUcontext peer)
 bool
 access_grant(int device, int user)
 {
-	if (user < 0 || user >= DEVICES || device < 0 || device >= DEVICES)
+	if (user < 0 || user >= PRELOAD_DEVICES || device < 0 ||
+	    device >= PRELOAD_DEVICES)
 		return false;
 	if (weir_peer_access(device, user) != WEIR_OK) {
 		log_write(LOG_WARN,

@@ -10,6 +10,7 @@
 #include "driver/driver.h"
 #include "preload/ends.h"
 #include "preload/serving/opened.h"
+#include "preload/tuning.h"
 
 /* The rest of the size class does not belong to the allocation. */
 enum memory_owner
@@ -101,7 +102,6 @@ struct identity {
 /* The driver's own numbers are much lower. */
 static const uint64_t first_id = (uint64_t)1 << 62;
 
-enum { IDENTITY_BUCKETS = 1024 };
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct identity *identities[IDENTITY_BUCKETS];
 atomic_size_t address_identities; /* number of identities */

@@ -13,6 +13,7 @@
 
 #include "base/os.h"
 #include "preload/ends.h"
+#include "preload/tuning.h"
 #include "streams/capture.h"
 
 /* ---- Captures ---------------------------------------------------------- */
@@ -26,8 +27,7 @@ struct origin {
 	_Atomic(CUcontext) context;
 };
 
-enum { ORIGINS = 1024 };
-static struct origin origins[ORIGINS];
+static struct origin origins[STREAM_ORIGINS];
 
 static uintptr_t
 origin_key_of(CUstream stream, bool per_thread)
@@ -62,7 +62,7 @@ capture_begin(CUstream stream, bool per_thread)
 {
 	uintptr_t key = origin_key_of(stream, per_thread);
 
-	for (int i = 0; i < ORIGINS; i++) {
+	for (int i = 0; i < STREAM_ORIGINS; i++) {
 		uintptr_t none = 0;
 
 		if (!atomic_compare_exchange_strong(
@@ -98,7 +98,7 @@ capture_begun(struct origin *origin, CUresult code)
 static void
 capture_end_key(uintptr_t key)
 {
-	for (int i = 0; i < ORIGINS; i++)
+	for (int i = 0; i < STREAM_ORIGINS; i++)
 		if (atomic_load(&origins[i].key) == key)
 			origin_end(&origins[i]);
 }
@@ -106,7 +106,7 @@ capture_end_key(uintptr_t key)
 void
 lifetime_context_ended(CUcontext context)
 {
-	for (int i = 0; i < ORIGINS; i++)
+	for (int i = 0; i < STREAM_ORIGINS; i++)
 		if (atomic_load(&origins[i].key) != 0 &&
 		    atomic_load(&origins[i].context) == context)
 			origin_end(&origins[i]);

@@ -28,9 +28,8 @@
 
 #include "allocator/allocator.h"
 #include "preload/ends.h"
+#include "preload/tuning.h"
 #include "streams/capture.h"
-
-enum { DEVICES = 64 };
 
 static void *
 pointer_of(CUdeviceptr address)
@@ -144,7 +143,7 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 
 /* A row that weir allocated to find out the driver's pitch and that the driver
  * failed to free, by device; and the number of such rows. */
-static _Atomic(CUdeviceptr) rows_left[DEVICES];
+static _Atomic(CUdeviceptr) rows_left[PRELOAD_DEVICES];
 static atomic_int n_rows_left;
 
 static void
@@ -176,7 +175,7 @@ free_rows_left(void)
 	if (atomic_load_explicit(&n_rows_left, memory_order_relaxed) == 0 ||
 	    capture_any())
 		return;
-	for (int i = 0; i < DEVICES; i++) {
+	for (int i = 0; i < PRELOAD_DEVICES; i++) {
 		CUdeviceptr row = take_probe_row(i);
 
 		if (row != 0)
@@ -187,7 +186,7 @@ free_rows_left(void)
 void
 memory_device_ends(int device)
 {
-	if (device >= 0 && device < DEVICES)
+	if (device >= 0 && device < PRELOAD_DEVICES)
 		(void)take_probe_row(device);
 }
 
@@ -215,10 +214,10 @@ ask_row_step(int device, atomic_size_t *known)
 static size_t
 row_step(int device)
 {
-	static atomic_size_t steps[DEVICES];
+	static atomic_size_t steps[PRELOAD_DEVICES];
 	size_t step;
 
-	if (device < 0 || device >= DEVICES || capture_any())
+	if (device < 0 || device >= PRELOAD_DEVICES || capture_any())
 		return 0;
 	step = atomic_load(&steps[device]);
 	return step != 0 ? step : ask_row_step(device, &steps[device]);

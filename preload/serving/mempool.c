@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "preload/ends.h"
+#include "preload/tuning.h"
 #include "streams/capture.h"
 
 /* One pool; the counters are in bytes. */
@@ -66,8 +67,6 @@ struct mempool_block {
 	CUdeviceptr ptr;
 };
 
-enum { DEVICES = 64, POOL_BUCKETS = 64, BLOCK_BUCKETS = 4096 };
-
 /* Guards the pools and their blocks. No call is made while it is held. The
  * memory of a pool's record is used again for pools only, so a thread with an
  * old pointer reads another pool's record. */
@@ -75,15 +74,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mempool *pools[POOL_BUCKETS];
 static struct mempool *spare;
 static struct mempool_block *spare_blocks;
-static struct mempool_block *blocks[BLOCK_BUCKETS];
+static struct mempool_block *blocks[POOL_BLOCK_BUCKETS];
 atomic_size_t mempool_blocks; /* in the table */
 
-static struct mempool defaults[DEVICES];
-static _Atomic(CUmemoryPool) default_handles[DEVICES];
+static struct mempool defaults[PRELOAD_DEVICES];
+static _Atomic(CUmemoryPool) default_handles[PRELOAD_DEVICES];
 
 /* The pool that a device allocates from; NULL is its default pool. `foreign`
  * stands for a pool that weir does not serve. */
-static _Atomic(struct mempool *) current[DEVICES];
+static _Atomic(struct mempool *) current[PRELOAD_DEVICES];
 static struct mempool foreign;
 
 /* The number of pools with a threshold, including destroyed ones. */
@@ -98,7 +97,7 @@ hash_bucket_of(uintptr_t key, size_t buckets)
 static bool
 device_known(int device)
 {
-	return device >= 0 && device < DEVICES;
+	return device >= 0 && device < PRELOAD_DEVICES;
 }
 
 /* ---- Counting ---------------------------------------------------------- */
@@ -182,7 +181,7 @@ default_of(int device)
 static int
 pool_device(const struct mempool *pool)
 {
-	if (pool >= defaults && pool < defaults + DEVICES)
+	if (pool >= defaults && pool < defaults + PRELOAD_DEVICES)
 		return (int)(pool - defaults);
 	return pool->device;
 }
@@ -206,7 +205,7 @@ find_default(CUmemoryPool handle)
 
 	if (real_driver()->cuDeviceGetCount(&count) != CUDA_SUCCESS)
 		return NULL;
-	for (int i = 0; i < count && i < DEVICES; i++)
+	for (int i = 0; i < count && i < PRELOAD_DEVICES; i++)
 		if (mempool_default_handle(i) == handle)
 			return default_of(i);
 	return NULL;
@@ -292,7 +291,7 @@ static void
 insert_block(struct mempool_block *block)
 {
 	struct mempool_block **at =
-	    &blocks[hash_bucket_of((uintptr_t)block->ptr, BLOCK_BUCKETS)];
+	    &blocks[hash_bucket_of((uintptr_t)block->ptr, POOL_BLOCK_BUCKETS)];
 
 	pthread_mutex_lock(&lock);
 	block->next = *at;
@@ -318,7 +317,7 @@ static struct mempool_block **
 record_place_of(CUdeviceptr ptr)
 {
 	struct mempool_block **at =
-	    &blocks[hash_bucket_of((uintptr_t)ptr, BLOCK_BUCKETS)];
+	    &blocks[hash_bucket_of((uintptr_t)ptr, POOL_BLOCK_BUCKETS)];
 
 	while (*at != NULL && (*at)->ptr != ptr)
 		at = &(*at)->next;
@@ -368,7 +367,7 @@ void
 mempool_freed(struct mempool_block *block, int device, size_t bytes)
 {
 	struct mempool *pool =
-	    block != NULL ? block->pool : default_of(device % DEVICES);
+	    block != NULL ? block->pool : default_of(device % PRELOAD_DEVICES);
 
 	atomic_fetch_sub(&pool->used, granules(bytes));
 	if (block == NULL)
@@ -548,7 +547,7 @@ mempool_device_ends(int device)
 	if (!device_known(device))
 		return;
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < BLOCK_BUCKETS; i++) {
+	for (int i = 0; i < POOL_BLOCK_BUCKETS; i++) {
 		struct mempool_block **at = &blocks[i];
 
 		while (*at != NULL) {

@@ -17,13 +17,11 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "preload/preload.h"
+#include "preload/tuning.h"
 
 enum {
-	POINTERS = 256, /* the most of one kernel */
-	PARAMETERS = 512,
 	SURE_BYTES = 64,
 	WRITTEN_BYTES = 2 << 10,
-	FUNCTIONS = 1 << 10,
 	BUFFER_POINTER = 1, /* CU_LAUNCH_PARAM_... */
 	BUFFER_SIZE = 2,
 };
@@ -51,11 +49,11 @@ struct function {
 struct addresses {
 	size_t n;
 	size_t n_sure;
-	CUdeviceptr at[POINTERS];
+	CUdeviceptr at[LAUNCH_POINTERS];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct function *functions[FUNCTIONS];
+static struct function *functions[LAUNCH_FUNCTIONS];
 
 static param_info *
 find_question(const char *name)
@@ -70,7 +68,8 @@ find_question(const char *name)
 /* Ask for the parameters; returns their number. The driver has a separate entry
  * for a CUkernel, which may stand for a function. */
 static unsigned
-ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
+ask_parameters(
+    CUfunction handle, struct parameter parameters[LAUNCH_PARAMETERS])
 {
 	static const char *const entries[] = { "cuFuncGetParamInfo",
 		"cuKernelGetParamInfo" };
@@ -80,7 +79,7 @@ ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
 
 	for (int i = 0; i < 2 && n == 0; i++) {
 		param_info *ask = find_question(entries[i]);
-		while (ask != NULL && n < PARAMETERS &&
+		while (ask != NULL && n < LAUNCH_PARAMETERS &&
 		    ask(handle, n, &offset, &size) == CUDA_SUCCESS &&
 		    offset < UINT16_MAX && size < UINT16_MAX)
 			parameters[n++] = (struct parameter){ (uint16_t)offset,
@@ -92,7 +91,7 @@ ask_parameters(CUfunction handle, struct parameter parameters[PARAMETERS])
 static struct function *
 new_function(CUfunction handle)
 {
-	struct parameter parameters[PARAMETERS];
+	struct parameter parameters[LAUNCH_PARAMETERS];
 	unsigned n = ask_parameters(handle, parameters);
 	struct function *function =
 	    meta_alloc(sizeof(*function) + n * sizeof(parameters[0]));
@@ -111,7 +110,7 @@ static const struct function *
 function_of(CUfunction handle)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
-	struct function **at = &functions[(hash >> 32) % FUNCTIONS];
+	struct function **at = &functions[(hash >> 32) % LAUNCH_FUNCTIONS];
 
 	pthread_mutex_lock(&lock);
 	while (*at != NULL && (*at)->handle != handle)
@@ -126,7 +125,8 @@ function_of(CUfunction handle)
 static void
 add_words(struct addresses *out, const void *from, size_t size)
 {
-	for (size_t i = 0; i + sizeof(CUdeviceptr) <= size && out->n < POINTERS;
+	for (size_t i = 0;
+	     i + sizeof(CUdeviceptr) <= size && out->n < LAUNCH_POINTERS;
 	     i += sizeof(CUdeviceptr))
 		memcpy(&out->at[out->n++], (const char *)from + i,
 		    sizeof(CUdeviceptr));

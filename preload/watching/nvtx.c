@@ -11,8 +11,8 @@
  * them when the call returns.
  *
  * The end of a range does not say its name, so the names of open ranges are
- * stored: up to LEVELS pushed ranges of a thread, and up to OPEN ranges that
- * any thread may end. Further ranges are left out completely.
+ * stored: up to NVTX_LEVELS pushed ranges of a thread, and up to NVTX_OPEN
+ * ranges that any thread may end. Further ranges are left out completely.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -23,11 +23,10 @@
 #include <weir/trace.h>
 
 #include "preload/preload.h"
+#include "preload/tuning.h"
 #include "trace/history.h"
 
 #define SHOWN __attribute__((visibility("default")))
-
-enum { NAME = 120, LEVELS = 32, OPEN = 256, STRINGS = 4096 };
 
 /* ---- The interface of NVTX, version 3 ------------------------------------ */
 
@@ -79,19 +78,19 @@ struct callbacks {
 
 /* Texts that the program has registered; a handle is the address of one. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char *strings[STRINGS];
+static char *strings[NVTX_STRINGS];
 static unsigned string_count;
 
 /* Ranges that any thread may end; a name of "" marks an unused slot. */
 static struct {
-	char name[NAME];
+	char name[NVTX_NAME];
 	uint32_t turn; /* how often the slot has been used */
-} open_ranges[OPEN];
+} open_ranges[NVTX_OPEN];
 
 /* The pushed ranges of a thread. */
 struct stack {
-	unsigned depth; /* ranges beyond LEVELS have no name here */
-	char names[LEVELS][NAME];
+	unsigned depth; /* ranges beyond NVTX_LEVELS have no name here */
+	char names[NVTX_LEVELS][NVTX_NAME];
 };
 
 static PRELOAD_THREAD struct stack *stack;
@@ -121,9 +120,9 @@ own_stack(void)
 }
 
 static void
-copy_range_name(char name[NAME], const char *text)
+copy_range_name(char name[NVTX_NAME], const char *text)
 {
-	snprintf(name, NAME, "%s", text != NULL ? text : "");
+	snprintf(name, NVTX_NAME, "%s", text != NULL ? text : "");
 	if (name[0] == '\0')
 		strcpy(name, "?");
 }
@@ -159,7 +158,7 @@ annotate_range(const char *name, enum weir_stage stage)
 static void
 mark(const char *text)
 {
-	char name[NAME];
+	char name[NVTX_NAME];
 
 	copy_range_name(name, text);
 	annotate_range(name, WEIR_STAGE_START);
@@ -186,7 +185,7 @@ push_range(const char *text)
 
 	if (own == NULL)
 		return -1;
-	if (own->depth < LEVELS) {
+	if (own->depth < NVTX_LEVELS) {
 		copy_range_name(own->names[own->depth], text);
 		annotate_range(own->names[own->depth], WEIR_STAGE_START);
 	}
@@ -214,7 +213,7 @@ pop(void)
 	if (own == NULL || own->depth == 0)
 		return -1;
 	own->depth--;
-	if (own->depth < LEVELS)
+	if (own->depth < NVTX_LEVELS)
 		annotate_range(own->names[own->depth], WEIR_STAGE_END);
 	return (int)own->depth;
 }
@@ -231,15 +230,15 @@ domain_pop(void *domain)
 static uint64_t
 range_start(const char *text)
 {
-	char name[NAME];
+	char name[NVTX_NAME];
 	uint64_t number = 0;
 
 	copy_range_name(name, text);
 	pthread_mutex_lock(&mutex);
-	for (unsigned i = 0; i < OPEN && number == 0; i++) {
+	for (unsigned i = 0; i < NVTX_OPEN && number == 0; i++) {
 		if (open_ranges[i].name[0] != '\0')
 			continue;
-		memcpy(open_ranges[i].name, name, NAME);
+		memcpy(open_ranges[i].name, name, NVTX_NAME);
 		number = (uint64_t)++open_ranges[i].turn << 32 | (i + 1);
 	}
 	pthread_mutex_unlock(&mutex);
@@ -264,14 +263,14 @@ domain_start_ex(void *domain, const struct attributes *attributes)
 static void
 range_end(uint64_t number)
 {
-	char name[NAME] = "";
+	char name[NVTX_NAME] = "";
 	uint64_t i = (uint32_t)number;
 
-	if (i == 0 || i > OPEN)
+	if (i == 0 || i > NVTX_OPEN)
 		return;
 	pthread_mutex_lock(&mutex);
 	if (open_ranges[i - 1].turn == number >> 32) {
-		memcpy(name, open_ranges[i - 1].name, NAME);
+		memcpy(name, open_ranges[i - 1].name, NVTX_NAME);
 		open_ranges[i - 1].name[0] = '\0';
 	}
 	pthread_mutex_unlock(&mutex);
@@ -295,10 +294,10 @@ register_string(void *domain, const char *text)
 	(void)domain;
 	pthread_mutex_lock(&mutex);
 	for (unsigned i = 0; i < string_count && kept == NULL; i++)
-		if (text != NULL && strncmp(strings[i], text, NAME) == 0)
+		if (text != NULL && strncmp(strings[i], text, NVTX_NAME) == 0)
 			kept = strings[i];
-	if (kept == NULL && text != NULL && string_count < STRINGS) {
-		strings[string_count] = strndup(text, NAME);
+	if (kept == NULL && text != NULL && string_count < NVTX_STRINGS) {
+		strings[string_count] = strndup(text, NVTX_NAME);
 		kept = strings[string_count];
 		string_count += kept != NULL;
 	}

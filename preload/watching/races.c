@@ -28,22 +28,12 @@
 #include "base/status.h"
 #include "base/tree.h"
 #include "preload/preload.h"
+#include "preload/tuning.h"
 #include "stacks/stack.h"
 #include "streams/stream.h"
 
-enum {
-	STREAMS = 128,
-	/* Number of buckets, and the most events that are remembered. */
-	EVENTS = 4096,
-	USERS = 8,       /* number of streams that are remembered for a block */
-	FREED = 1 << 16, /* number of freed blocks that are remembered */
-	REPORTS = 100,   /* number of faults that are printed */
-	TABLE_BYTES = 16 << 20,
-	LINE = 640,
-};
-
 struct vector {
-	uint64_t at[STREAMS];
+	uint64_t at[RACE_STREAMS];
 };
 
 struct known_stream {
@@ -80,7 +70,7 @@ struct known_block {
 	/* Where it was allocated; once freed, where it was freed. */
 	uint32_t stack;
 	uint32_t free_stack;
-	struct user users[USERS];
+	struct user users[RACE_USERS];
 };
 
 static bool wanted; /* constant once it has been read */
@@ -89,10 +79,10 @@ static struct stack_table *stacks;
 
 /* Guards the data that follow. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known_stream *streams[STREAMS];
+static struct known_stream *streams[RACE_STREAMS];
 static int n_streams;
 static struct vector host; /* the work that the host has waited for */
-static struct known_event *events[EVENTS];
+static struct known_event *events[RACE_EVENTS];
 static size_t n_events;
 static struct tree blocks;
 static struct known_block *first_freed;
@@ -106,11 +96,11 @@ static bool given_up;
 static void
 print_sum(void)
 {
-	if (n_found > REPORTS)
+	if (n_found > RACE_REPORTS)
 		log_write(LOG_ERROR,
 		    "check-streams: %u faults, of which %d "
 		    "are reported",
-		    n_found, (int)REPORTS);
+		    n_found, (int)RACE_REPORTS);
 }
 
 /* A forked child cannot use the driver. */
@@ -128,7 +118,7 @@ read_race_settings(void)
 	if (value == NULL || *value == '\0' || strcmp(value, "0") == 0)
 		return;
 	tree_init(&blocks, TREE_KEY(struct known_block, node, ptr, ptr));
-	stacks = stack_table_create(TABLE_BYTES);
+	stacks = stack_table_create(RACE_STACK_BYTES);
 	if (stacks == NULL) {
 		log_write(LOG_ERROR, "check-streams: no host memory for it");
 		return;
@@ -214,7 +204,7 @@ free_number(void)
 	for (int i = 0; i < n_streams; i++)
 		if (streams[i]->gone)
 			return i;
-	if (n_streams == STREAMS)
+	if (n_streams == RACE_STREAMS)
 		return -1;
 	streams[n_streams] = meta_zalloc(sizeof(*streams[0]));
 	return streams[n_streams] != NULL ? n_streams++ : -1;
@@ -312,17 +302,16 @@ is_own_frame(const void *address)
 static void
 print_stack(const char *what, uint32_t stack)
 {
-	enum { PLACES = 8, FRAMES = 16 };
-	struct stack_place *places = meta_alloc(PLACES * sizeof(*places));
+	struct stack_place *places = meta_alloc(RACE_PLACES * sizeof(*places));
 	void *const *frames;
 	size_t n = stack_table_frames(stacks, stack, &frames);
 	unsigned told = 0;
 
-	for (size_t i = 0; i < n && places != NULL && told < FRAMES; i++) {
-		char line[LINE];
+	for (size_t i = 0; i < n && places != NULL && told < RACE_FRAMES; i++) {
+		char line[RACE_LINE];
 		if (is_own_frame(frames[i]))
 			continue;
-		size_t m = stack_describe(frames[i], places, PLACES);
+		size_t m = stack_describe(frames[i], places, RACE_PLACES);
 		for (size_t k = 0; k < m; k++, told++)
 			log_write(LOG_ERROR, "  %s %s", what,
 			    stack_place_text(&places[k], line, sizeof(line)));
@@ -330,7 +319,7 @@ print_stack(const char *what, uint32_t stack)
 	if (told == 0)
 		log_write(LOG_ERROR, "  %s an unknown place", what);
 	if (places != NULL)
-		meta_free(places, PLACES * sizeof(*places));
+		meta_free(places, RACE_PLACES * sizeof(*places));
 }
 
 /* A block is reported only once. */
@@ -340,7 +329,7 @@ is_to_be_reported(struct known_block *block)
 	if (block->reported)
 		return false;
 	block->reported = true;
-	return ++n_found <= REPORTS;
+	return ++n_found <= RACE_REPORTS;
 }
 
 static const void *
@@ -449,7 +438,7 @@ keep_freed(struct known_block *block)
 	block->next_freed = NULL;
 	*last_freed = block;
 	last_freed = &block->next_freed;
-	if (++n_freed <= FREED)
+	if (++n_freed <= RACE_FREED)
 		return;
 	struct known_block *oldest = first_freed;
 	first_freed = oldest->next_freed;
@@ -459,12 +448,12 @@ keep_freed(struct known_block *block)
 	meta_free(oldest, sizeof(*oldest));
 }
 
-/* Record the latest use by a stream. If more than USERS streams use a block,
- * only the first are remembered. */
+/* Record the latest use by a stream. If more than RACE_USERS streams use a
+ * block, only the first are remembered. */
 static void
 note_use(struct known_block *block, int stream)
 {
-	for (int i = 0; i < USERS; i++) {
+	for (int i = 0; i < RACE_USERS; i++) {
 		struct user *user = &block->users[i];
 		if (user->clock != 0 && user->stream != stream)
 			continue;
@@ -552,7 +541,7 @@ races_note_freed(CUdeviceptr ptr, weir_stream stream)
 	int n = stream != WEIR_STREAM_ANY ? step_clock((CUstream)stream) : -1;
 	if (block != NULL && !block->freed && block->ptr == ptr) {
 		block->free_stack = stack;
-		for (int i = 0; i < USERS && n >= 0; i++)
+		for (int i = 0; i < RACE_USERS && n >= 0; i++)
 			if (block->users[i].clock != 0 &&
 			    !is_after(n, block->users[i].stream,
 				block->users[i].clock))
@@ -607,7 +596,7 @@ static struct known_event **
 event_place(CUevent event)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)event * 0x9e3779b97f4a7c15u;
-	struct known_event **at = &events[(hash >> 32) % EVENTS];
+	struct known_event **at = &events[(hash >> 32) % RACE_EVENTS];
 
 	while (*at != NULL && (*at)->event != event)
 		at = &(*at)->next;
@@ -643,7 +632,7 @@ races_recorded(CUevent event, CUstream stream)
 	pthread_mutex_lock(&lock);
 	int n = step_clock(stream);
 	struct known_event **at = event_place(event);
-	if (n >= 0 && *at == NULL && n_events < EVENTS) {
+	if (n >= 0 && *at == NULL && n_events < RACE_EVENTS) {
 		*at = meta_zalloc(sizeof(**at));
 		n_events += *at != NULL;
 		if (*at != NULL)

@@ -18,10 +18,9 @@
 #include "base/meta.h"
 #include "preload/ends.h"
 
+#include "preload/tuning.h"
 #include "stacks/stack.h"
 #include "tools/report/report.h"
-
-enum { TABLE_BYTES = 64 << 20, BLOCKS = 1 << 14, SITES = 1 << 10 };
 
 struct site_block {
 	struct site_block *next;
@@ -38,8 +37,8 @@ static struct stack_table *stacks;
 
 /* Guards the data that follow. Stacks are captured and named without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct site_block *blocks[BLOCKS];
-static struct site *sites[SITES];
+static struct site_block *blocks[SITE_BLOCKS_FIRST];
+static struct site *sites[SITES_FIRST];
 static size_t n_sites;
 static uint64_t live;
 static uint64_t most_live;
@@ -89,7 +88,7 @@ read_site_settings(void)
 	top_wanted = read_top_count();
 	if (!leaks_wanted && top_wanted == 0)
 		return;
-	stacks = stack_table_create(TABLE_BYTES);
+	stacks = stack_table_create(SITE_STACK_BYTES);
 	if (stacks == NULL)
 		log_write(LOG_ERROR,
 		    "no host memory to remember where allocations come from");
@@ -120,7 +119,8 @@ block_bucket_of(uint64_t key, size_t buckets)
 static struct site_block **
 block_place_of(CUdeviceptr ptr)
 {
-	struct site_block **at = &blocks[block_bucket_of(ptr, BLOCKS)];
+	struct site_block **at =
+	    &blocks[block_bucket_of(ptr, SITE_BLOCKS_FIRST)];
 
 	while (*at != NULL && (*at)->ptr != ptr)
 		at = &(*at)->next;
@@ -131,7 +131,7 @@ block_place_of(CUdeviceptr ptr)
 static struct site *
 site_of(uint32_t stack)
 {
-	struct site **at = &sites[block_bucket_of(stack, SITES)];
+	struct site **at = &sites[block_bucket_of(stack, SITES_FIRST)];
 
 	while (*at != NULL && (*at)->stack != stack)
 		at = &(*at)->next;
@@ -161,7 +161,8 @@ static void
 site_add(struct site_block *block)
 {
 	struct site *site = block->site;
-	struct site_block **at = &blocks[block_bucket_of(block->ptr, BLOCKS)];
+	struct site_block **at =
+	    &blocks[block_bucket_of(block->ptr, SITE_BLOCKS_FIRST)];
 
 	block->next = *at;
 	*at = block;
@@ -257,7 +258,7 @@ sites_device_ends(int device)
 	if (!sites_wanted())
 		return;
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < BLOCKS; i++) {
+	for (size_t i = 0; i < SITE_BLOCKS_FIRST; i++) {
 		struct site_block **at = &blocks[i];
 
 		while (*at != NULL) {
@@ -322,7 +323,7 @@ site_list_of(bool (*counts)(struct site *),
 	all = malloc(sizeof(*all) + n_sites * sizeof(all->sites[0]));
 	if (all != NULL)
 		*all = (struct site_list){ 0 };
-	for (size_t i = 0; i < SITES && all != NULL; i++)
+	for (size_t i = 0; i < SITES_FIRST && all != NULL; i++)
 		for (struct site *s = sites[i]; s != NULL; s = s->next)
 			if (counts(s))
 				all->sites[all->n++] = *s;
@@ -371,8 +372,7 @@ void
 sites_describe(
     uint32_t stack, void (*tell)(void *user, const char *line), void *user)
 {
-	enum { IN_LINE_MAX = 8 };
-	struct stack_place places[IN_LINE_MAX];
+	struct stack_place places[SITE_IN_LINE];
 	void *const *frames;
 	size_t n = stack_table_frames(stacks, stack, &frames);
 
@@ -381,7 +381,7 @@ sites_describe(
 
 		if (is_in_preload(frames[i]))
 			continue;
-		m = stack_describe(frames[i], places, IN_LINE_MAX);
+		m = stack_describe(frames[i], places, SITE_IN_LINE);
 		for (size_t k = 0; k < m; k++) {
 			char line[sizeof(places[k].function) +
 			    sizeof(places[k].file) + 16];

@@ -11,9 +11,7 @@
 #include <weir/weir.h>
 
 #include "tools/report/names.h"
-
-/* The most streams of a report. The last one counts all further streams. */
-enum { REPORT_STREAMS = 64 };
+#include "tools/report/tuning.h"
 
 struct report_stream {
 	int device;         /* -1: streams that are counted together */

@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "base/utf8.h"
 #include "tools/report/report.h"
+#include "tools/report/tuning.h"
 
 /* The file of a report, and the escapes for its colours. */
 struct page {
@@ -158,14 +159,13 @@ print_calls(const struct page *page, const struct report *report)
 static void
 print_driver_calls(const struct page *page, const struct report *report)
 {
-	enum { ROWS = 5 };
 	bool printed[COUNT_ENTRIES] = { false };
 
 	if (report->driver_calls == 0)
 		return;
 	fprintf(page->file, "%s%-36s %11s %12s%s\n", page->bold,
 	    "longest driver calls", "calls", "time", page->plain);
-	for (int row = 0; row < ROWS; row++) {
+	for (int row = 0; row < REPORT_CALLS; row++) {
 		const struct report_entry *most = NULL;
 		char time[32];
 		size_t which = 0;

@@ -15,6 +15,7 @@
 #include "base/quiet.h"
 #include "base/status.h"
 #include "tools/report/report.h"
+#include "tools/report/tuning.h"
 
 /* True if stderr is a terminal, and NO_COLOR is not set. */
 static bool
@@ -87,11 +88,11 @@ text_of_report(const struct report *report, bool json)
 static int
 open_special(const char *path)
 {
-	enum { STEP_MS = 10 };
-	const struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+	const struct timespec step = { .tv_nsec =
+					   REPORT_OPEN_STEP_MS * 1000000L };
 	int fd = -1;
 
-	for (int ms = 0; ms < QUIET_WAIT_MS; ms += STEP_MS) {
+	for (int ms = 0; ms < QUIET_WAIT_MS; ms += REPORT_OPEN_STEP_MS) {
 		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		if (fd >= 0 || errno != ENXIO)
 			break;

@@ -10,12 +10,11 @@
 #include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_leaks.h"
 #include "tools/weir/snapshot_lives.h"
-
-enum { THIRDS = 3 };
+#include "tools/weir/tuning.h"
 
 /* The most live bytes in each third of a device's trace, and at its end. */
 struct peaks {
-	uint64_t third[THIRDS];
+	uint64_t third[GATE_PARTS];
 	uint64_t most;
 };
 
@@ -30,13 +29,13 @@ find_peaks(
 		return false;
 	peaks->third[0] = live;
 	for (uint64_t i = 0; i < trace->count; i++) {
-		uint64_t *third = &peaks->third[i * THIRDS / trace->count];
+		uint64_t *third = &peaks->third[i * GATE_PARTS / trace->count];
 
 		live_bytes_follow(snapshot, trace->first + (uint32_t)i, &live);
 		if (live > *third)
 			*third = live;
 	}
-	for (unsigned i = 0; i < THIRDS; i++)
+	for (unsigned i = 0; i < GATE_PARTS; i++)
 		if (peaks->third[i] > peaks->most)
 			peaks->most = peaks->third[i];
 	return true;

@@ -6,6 +6,7 @@
 
 #include "tools/weir/faults.h"
 #include "tools/weir/snapshot_view.h"
+#include "tools/weir/tuning.h"
 
 struct gates {
 	uint64_t max_peak; /* bytes; 0: no bound */
@@ -13,8 +14,6 @@ struct gates {
 	bool no_growth;
 	double growth_percent;
 };
-
-enum { GATE_GROWTH_PERCENT = 5 }; /* if --no-growth names none */
 
 /*
  * Hold the selected devices against the bounds. Each bound that does not hold

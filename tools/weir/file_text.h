@@ -9,13 +9,10 @@
 #include <stddef.h>
 
 #include "stacks/budget.h"
+#include "tools/weir/tuning.h"
 
 /* A text longer than this is refused: 1 GiB. */
 #define FILE_TEXT_MAX ((size_t)1 << 30)
-
-/* Bytes that a decoder of xz may use, nearly all of them for its dictionary.
- * The highest preset of xz needs 65 MiB. */
-enum { XZ_DECODER_MEMORY = 256 << 20 };
 
 /* Bytes of memory that a decoder of xz has touched. Decoded bytes fill the
  * dictionary, so that a small file touches little of a large dictionary. */

@@ -8,10 +8,8 @@
 
 #include "tools/weir/guess.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/workload.h"
-
-/* No replay needs more rows. A row takes 48 bytes while the trace is made. */
-enum { EVENTS_MAX = 100000000 };
 
 struct choices {
 	uint64_t seed;
@@ -69,11 +67,11 @@ parse_generate_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'n':
 		choices->events = parse_generate_number(
-		    state, "--events", value, 1, EVENTS_MAX);
+		    state, "--events", value, 1, GENERATE_EVENTS_MAX);
 		return 0;
 	case 'r':
 		choices->repeat = parse_generate_number(
-		    state, "--repeat", value, 0, EVENTS_MAX);
+		    state, "--repeat", value, 0, GENERATE_EVENTS_MAX);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (choices->kind != NULL)

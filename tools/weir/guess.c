@@ -9,15 +9,14 @@
 #include <string.h>
 
 #include "base/nearest.h"
-
-enum { WORD = 64 };
+#include "tools/weir/tuning.h"
 
 static void
-to_lower(const char *from, char to[WORD])
+to_lower(const char *from, char to[GUESS_WORD])
 {
 	size_t i;
 
-	for (i = 0; i + 1 < WORD && from[i] != '\0'; i++)
+	for (i = 0; i + 1 < GUESS_WORD && from[i] != '\0'; i++)
 		to[i] = (char)tolower((unsigned char)from[i]);
 	to[i] = '\0';
 }
@@ -31,8 +30,8 @@ guess_begin(struct guess *guess, const char *word)
 void
 guess_try(struct guess *guess, const char *word)
 {
-	char unknown[WORD];
-	char known[WORD];
+	char unknown[GUESS_WORD];
+	char known[GUESS_WORD];
 	size_t distance;
 
 	to_lower(guess->word, unknown);
@@ -47,7 +46,7 @@ guess_try(struct guess *guess, const char *word)
 const char *
 guess_text(const struct guess *guess, char text[GUESS_TEXT])
 {
-	size_t length = strnlen(guess->word, WORD - 1);
+	size_t length = strnlen(guess->word, GUESS_WORD - 1);
 
 	text[0] = '\0';
 	if (guess->nearest != NULL && 2 * guess->distance <= length)
@@ -147,7 +146,7 @@ guess_flag(const struct argp *parser, const char *argument, size_t length,
 {
 	const struct argp_option *flag;
 	struct guess guess;
-	char word[WORD];
+	char word[GUESS_WORD];
 
 	snprintf(word, sizeof(word), "%.*s", (int)length, argument + 2);
 	guess_begin(&guess, word);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { GUESS_TEXT = 128 };
+#include "tools/weir/tuning.h"
 
 struct guess {
 	const char *word;

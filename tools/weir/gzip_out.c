@@ -10,12 +10,14 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { OUT_CHUNK = 1 << 16, GZIP_WINDOW = 15 + 16, DEFAULT_MEMORY = 8 };
+#include "tools/weir/tuning.h"
+
+enum { GZIP_WINDOW = 15 + 16, DEFAULT_MEMORY = 8 };
 
 struct gzip {
 	z_stream deflate;
 	FILE *out;
-	unsigned char chunk[OUT_CHUNK];
+	unsigned char chunk[GZIP_CHUNK];
 };
 
 bool
@@ -34,9 +36,9 @@ deflate_input(struct gzip *gzip, int how)
 		size_t n;
 
 		gzip->deflate.next_out = gzip->chunk;
-		gzip->deflate.avail_out = OUT_CHUNK;
+		gzip->deflate.avail_out = GZIP_CHUNK;
 		deflate(&gzip->deflate, how);
-		n = OUT_CHUNK - gzip->deflate.avail_out;
+		n = GZIP_CHUNK - gzip->deflate.avail_out;
 		if (fwrite(gzip->chunk, 1, n, gzip->out) != n)
 			return false;
 	} while (gzip->deflate.avail_out == 0);

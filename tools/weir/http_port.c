@@ -6,19 +6,19 @@
  * A client that is slow, silent or talkative must not keep others from the
  * page, nor make this process grow:
  *
- *   READING   The whole request must arrive within REQUEST_MS, however its
- *             bytes come, and be shorter than REQUEST_BYTES.
+ *   READING   The whole request must arrive within HTTP_REQUEST_MS, however its
+ *             bytes come, and be shorter than HTTP_REQUEST_BYTES.
  *   READY     It is complete, and is answered in this turn. All requests that
  *             are ready share one refresh(), so many cost little more than one.
- *   WRITING   The client must read the whole answer within ANSWER_MS.
+ *   WRITING   The client must read the whole answer within HTTP_ANSWER_MS.
  *   CLOSING   Everything is sent. What the client still sends is dropped for
- *             CLOSE_MS: the system would cut the answer of a client whose bytes
- *             were not read.
+ *             HTTP_CLOSE_MS: the system would cut the answer of a client whose
+ * bytes were not read.
  *
- * At most CLIENTS are connected, and their unread answers have at most
+ * At most HTTP_CLIENTS are connected, and their unread answers have at most
  * UNREAD_BYTES. When all places are taken, a new client gets that of the oldest
- * one, which has had at least GRACE_MS; until then it waits in the system's
- * queue.
+ * one, which has had at least HTTP_GRACE_MS; until then it waits in the
+ * system's queue.
  */
 #include "tools/weir/http_port.h"
 
@@ -36,16 +36,12 @@
 
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 
 enum {
-	CLIENTS = 128,
-	REQUEST_BYTES = 8192,
-	REQUEST_MS = 5000,
-	ANSWER_MS = 5000,
-	CLOSE_MS = 1000,
-	GRACE_MS = 100,
 	UNREAD_BYTES = 64 << 20,
-	REST_MS = 100, /* when the system has no more descriptors */
+	REST_MS = 100,
+	/* when the system has no more descriptors */
 };
 
 enum state { FREE, READING, READY, WRITING, CLOSING };
@@ -56,14 +52,14 @@ struct client {
 	int64_t came_ms;
 	int64_t until_ms; /* the end of this state */
 	size_t used;
-	char request[REQUEST_BYTES];
+	char request[HTTP_REQUEST_BYTES];
 	char head[512]; /* of the answer */
 	size_t head_size;
 	struct http_page *page;
 	size_t sent; /* bytes of head and page */
 };
 
-static struct client clients[CLIENTS];
+static struct client clients[HTTP_CLIENTS];
 
 /* ---- Pages ------------------------------------------------------------- */
 
@@ -194,9 +190,9 @@ oldest_client(int64_t now_ms)
 {
 	struct client *oldest = NULL;
 
-	for (int i = 0; i < CLIENTS; i++)
+	for (int i = 0; i < HTTP_CLIENTS; i++)
 		if (clients[i].state != FREE &&
-		    now_ms - clients[i].came_ms >= GRACE_MS &&
+		    now_ms - clients[i].came_ms >= HTTP_GRACE_MS &&
 		    (oldest == NULL || clients[i].came_ms < oldest->came_ms))
 			oldest = &clients[i];
 	return oldest;
@@ -208,7 +204,7 @@ free_place(void)
 {
 	struct client *oldest;
 
-	for (int i = 0; i < CLIENTS; i++)
+	for (int i = 0; i < HTTP_CLIENTS; i++)
 		if (clients[i].state == FREE)
 			return &clients[i];
 	oldest = oldest_client(progress_clock_ms());
@@ -245,7 +241,7 @@ client_write(struct client *client)
 	if (client->sent < client->head_size + client->page->size)
 		return;
 	shutdown(client->fd, SHUT_WR);
-	client_enter(client, CLOSING, CLOSE_MS);
+	client_enter(client, CLOSING, HTTP_CLOSE_MS);
 }
 
 /* Answer with a page, of which the client gets this use. */
@@ -260,7 +256,7 @@ client_answer(struct client *client, const char *status, struct http_page *page)
 	client->head_size = (size_t)n;
 	client->page = page;
 	client->sent = 0;
-	client_enter(client, WRITING, ANSWER_MS);
+	client_enter(client, WRITING, HTTP_ANSWER_MS);
 	client_write(client);
 }
 
@@ -283,7 +279,7 @@ static void
 client_read(struct client *client)
 {
 	ssize_t n = recv(client->fd, client->request + client->used,
-	    REQUEST_BYTES - 1 - client->used, MSG_DONTWAIT);
+	    HTTP_REQUEST_BYTES - 1 - client->used, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -294,10 +290,10 @@ client_read(struct client *client)
 	client->used += (size_t)n;
 	client->request[client->used] = '\0';
 	if (strstr(client->request, "\r\n\r\n") != NULL)
-		client_enter(client, READY, ANSWER_MS);
+		client_enter(client, READY, HTTP_ANSWER_MS);
 	else if (n == 0)
 		client_refuse(client, "400 Bad Request");
-	else if (client->used == REQUEST_BYTES - 1)
+	else if (client->used == HTTP_REQUEST_BYTES - 1)
 		client_refuse(client, "431 Request Header Fields Too Large");
 }
 
@@ -318,7 +314,7 @@ client_drain(struct client *client)
 static bool
 accept_clients(int listener)
 {
-	for (int i = 0; i < CLIENTS; i++) {
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		struct client *client = free_place();
 		int fd;
 
@@ -333,7 +329,7 @@ accept_clients(int listener)
 		client->came_ms = progress_clock_ms();
 		client->used = 0;
 		client->request[0] = '\0';
-		client_enter(client, READING, REQUEST_MS);
+		client_enter(client, READING, HTTP_REQUEST_MS);
 		client_read(client);
 	}
 	return true;
@@ -348,7 +344,7 @@ answer_ready(const struct http_service *service)
 	bool gathered = false;
 	bool more = true;
 
-	for (int i = 0; i < CLIENTS; i++) {
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		struct client *client = &clients[i];
 		struct http_page *page;
 		const char *refusal;
@@ -396,7 +392,7 @@ limit_unread(void)
 			client_close(oldest);
 		oldest = NULL;
 		bytes = 0;
-		for (int i = 0; i < CLIENTS; i++) {
+		for (int i = 0; i < HTTP_CLIENTS; i++) {
 			struct client *client = &clients[i];
 
 			if (client->state != WRITING)
@@ -424,13 +420,13 @@ serve_client(struct client *client, short events)
 /* Fill the array for poll(): the clients, then the listener unless it is -1 or
  * no place is free. Returns the milliseconds until something is due. */
 static int
-fill_port_polled(struct pollfd polled[CLIENTS + 1], int listener)
+fill_port_polled(struct pollfd polled[HTTP_CLIENTS + 1], int listener)
 {
 	int64_t now_ms = progress_clock_ms();
-	int64_t due_ms = now_ms + REQUEST_MS;
+	int64_t due_ms = now_ms + HTTP_REQUEST_MS;
 	bool full = true;
 
-	for (int i = 0; i < CLIENTS; i++) {
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		const struct client *client = &clients[i];
 		bool writes = client->state == WRITING;
 
@@ -443,10 +439,10 @@ fill_port_polled(struct pollfd polled[CLIENTS + 1], int listener)
 			due_ms = client->until_ms;
 	}
 	full = full && oldest_client(now_ms) == NULL;
-	polled[CLIENTS] =
+	polled[HTTP_CLIENTS] =
 	    (struct pollfd){ .fd = full ? -1 : listener, .events = POLLIN };
-	if (full && now_ms + GRACE_MS < due_ms)
-		due_ms = now_ms + GRACE_MS;
+	if (full && now_ms + HTTP_GRACE_MS < due_ms)
+		due_ms = now_ms + HTTP_GRACE_MS;
 	return due_ms > now_ms ? (int)(due_ms - now_ms) : 0;
 }
 
@@ -454,7 +450,7 @@ fill_port_polled(struct pollfd polled[CLIENTS + 1], int listener)
 static bool
 has_unsent(void)
 {
-	for (int i = 0; i < CLIENTS; i++)
+	for (int i = 0; i < HTTP_CLIENTS; i++)
 		if (clients[i].state == WRITING || clients[i].state == CLOSING)
 			return true;
 	return false;
@@ -465,19 +461,19 @@ has_unsent(void)
 static bool
 port_turn(int listener)
 {
-	static struct pollfd polled[CLIENTS + 1];
+	static struct pollfd polled[HTTP_CLIENTS + 1];
 	int wait_ms = fill_port_polled(polled, listener);
 	int64_t now_ms;
 	bool fine = true;
 
-	if (poll(polled, CLIENTS + 1, wait_ms) < 0)
+	if (poll(polled, HTTP_CLIENTS + 1, wait_ms) < 0)
 		return errno == EINTR;
 	now_ms = progress_clock_ms();
-	for (int i = 0; i < CLIENTS; i++) {
+	for (int i = 0; i < HTTP_CLIENTS; i++) {
 		serve_client(&clients[i], polled[i].revents);
 		end_late_client(&clients[i], now_ms);
 	}
-	if (polled[CLIENTS].revents != 0)
+	if (polled[HTTP_CLIENTS].revents != 0)
 		fine = accept_clients(listener);
 	return fine;
 }
@@ -494,7 +490,7 @@ http_port_serve(int listener, const struct http_service *service)
 		limit_unread();
 	}
 	close(listener);
-	for (int i = 0; i < CLIENTS; i++)
+	for (int i = 0; i < HTTP_CLIENTS; i++)
 		if (clients[i].state == READING)
 			client_close(&clients[i]);
 	while (has_unsent())

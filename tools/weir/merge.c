@@ -8,8 +8,7 @@
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
-
-enum { RANKS_MAX = 4096 };
+#include "tools/weir/tuning.h"
 
 struct choices {
 	struct view_args view;
@@ -388,7 +387,7 @@ cmd_merge(int argc, char **argv)
 {
 	struct choices choices = { .view = { .device = VIEW_ALL_DEVICES,
 				       .least = 2,
-				       .most = RANKS_MAX },
+				       .most = MERGE_RANKS },
 		.count = 10 };
 	struct ranks ranks = { 0 };
 	bool loaded = true;

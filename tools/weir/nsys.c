@@ -22,6 +22,7 @@
 
 #include "tools/weir/sqlite_read.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 
 /* A time above a hundred days is invalid. */
 #define MOST_NS INT64_C(8640000000000000)
@@ -36,10 +37,6 @@ enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
  * runtime. */
 enum { CLASS_DRIVER = 1 };
 
-/* The most devices and streams that get a name. A viewer shows the others by
- * their number. */
-enum { NAMED = 512 };
-
 struct name {
 	int64_t id; /* the first field: compare_ids() */
 	char *text;
@@ -53,9 +50,10 @@ struct nsys {
 	size_t name_capacity;
 	int64_t start_ns; /* begin of the session, since 1970; 0: unknown */
 	FILE *out;
-	bool begun;              /* the next event needs a comma before it */
-	uint64_t ranges;         /* the number of the next START_END range */
-	int64_t named[NAMED][2]; /* device and stream; stream -1: the device */
+	bool begun;      /* the next event needs a comma before it */
+	uint64_t ranges; /* the number of the next START_END range */
+	int64_t named[NSYS_NAMED]
+		     [2]; /* device and stream; stream -1: the device */
 	size_t named_count;
 	int64_t *threads; /* with events; sorted up to the last ones */
 	size_t thread_count;
@@ -299,7 +297,7 @@ name_row(struct nsys *nsys, int64_t device, int64_t stream)
 	for (size_t i = nsys->named_count; i-- > 0;)
 		if (nsys->named[i][0] == device && nsys->named[i][1] == stream)
 			return;
-	if (nsys->named_count == NAMED)
+	if (nsys->named_count == NSYS_NAMED)
 		return;
 	nsys->named[nsys->named_count][0] = device;
 	nsys->named[nsys->named_count++][1] = stream;

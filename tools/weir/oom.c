@@ -8,8 +8,7 @@
 #include "tools/weir/snapshot_holders.h"
 #include "tools/weir/snapshot_verdict.h"
 #include "tools/weir/snapshot_view.h"
-
-enum { TOP = 3 /* holders that are named */ };
+#include "tools/weir/tuning.h"
 
 struct choices {
 	struct view_args view;
@@ -168,8 +167,9 @@ print_holders(const struct snapshot *snapshot, const struct view_args *args,
     const struct holders *holders)
 {
 	struct table *table = table_new("rl");
-	size_t count = holders->count < TOP ? holders->count : TOP;
-	uint32_t stacks[TOP];
+	size_t count =
+	    holders->count < OOM_HOLDERS ? holders->count : OOM_HOLDERS;
+	uint32_t stacks[OOM_HOLDERS];
 	char text[CALLERS_TEXT];
 	bool printed;
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
-enum { PACKER_IN = 1 << 16, PACKER_OUT = 3 << 14 };
+#include "tools/weir/tuning.h"
 
 struct packer {
 	z_stream deflate;

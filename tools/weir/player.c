@@ -22,11 +22,7 @@
 #include "tools/weir/rounds.h"
 #include "tools/weir/stage.h"
 #include "tools/weir/tool.h"
-
-enum {
-	CHECK_INTERVAL = 1000, /* rows; a check walks all memory */
-	PROGRESS_INTERVAL = 64,
-};
+#include "tools/weir/tuning.h"
 
 /* A stream, by its number in the trace. */
 struct played_stream {
@@ -594,7 +590,7 @@ show_rows(struct progress *progress, const struct player *player, size_t done)
 	const struct trace *trace = player->trace;
 	size_t rest = trace->row_count - done;
 
-	if (done % PROGRESS_INTERVAL != 0 || done == 0 ||
+	if (done % PLAYER_PROGRESS_ROWS != 0 || done == 0 ||
 	    player->choices->until_oom || !progress_due(progress))
 		return;
 	progress_show(progress, "playing %s: row %zu of %zu, about %.0f s left",
@@ -624,7 +620,8 @@ play_rows(struct player *player)
 			    i + 1, trace->row_count);
 			return false;
 		}
-		if (player->choices->check && (i + 1) % CHECK_INTERVAL == 0 &&
+		if (player->choices->check &&
+		    (i + 1) % PLAYER_CHECK_ROWS == 0 &&
 		    !check_arena(player, i + 1))
 			return false;
 		if (player->choices->until_oom && player->figures->ooms > 0)

@@ -29,14 +29,13 @@
 #include "tools/report/report.h"
 #include "tools/weir/last_report.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/witness.h"
 
 /* Times in milliseconds. */
 enum {
 	ARRIVALS = 64,
 	SEEN = 64,
-	LATE_MS = 5000,   /* how late a report of the witness may be */
-	ANSWER_MS = 1000, /* how long the witness may take to answer */
 };
 
 /* A signal that came to this process. */
@@ -146,7 +145,7 @@ is_seen(struct waiting *w, const struct arrival *arrival)
 		if (seen->report.signal != (int)arrival->info.ssi_signo ||
 		    seen->report.code != arrival->info.ssi_code ||
 		    seen->report.sender != (pid_t)arrival->info.ssi_pid ||
-		    apart_ms > (seen->used ? WITNESS_MS : LATE_MS))
+		    apart_ms > (seen->used ? WITNESS_MS : PROGRAM_LATE_MS))
 			continue;
 		seen->used = true;
 		return true;
@@ -252,12 +251,12 @@ ask_witness(struct waiting *w)
 	int64_t now_ms = time_ms();
 	int64_t left_ms;
 
-	if (w->asked_ms != 0 && now_ms >= w->asked_ms + ANSWER_MS) {
+	if (w->asked_ms != 0 && now_ms >= w->asked_ms + PROGRAM_ANSWER_MS) {
 		decide_arrivals(w, w->asked_ms - WITNESS_MS + 1);
 		w->asked_ms = 0;
 	}
 	if (w->asked_ms != 0)
-		return (int)(w->asked_ms + ANSWER_MS - now_ms);
+		return (int)(w->asked_ms + PROGRAM_ANSWER_MS - now_ms);
 	if (w->n_arrivals == 0)
 		return -1;
 	left_ms = w->arrivals[0].at_ms + WITNESS_MS - now_ms;
@@ -265,7 +264,7 @@ ask_witness(struct waiting *w)
 		return (int)left_ms;
 	w->asked_ms = now_ms;
 	witness_ask(&w->witness, ++w->asked);
-	return ANSWER_MS;
+	return PROGRAM_ANSWER_MS;
 }
 
 /* ---- Waiting ------------------------------------------------------------ */

@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "tools/weir/tuning.h"
 
-enum {
-	EVERY_MS = 200,
-	LINE_BYTES = 512, /* bytes; a terminal is seldom wider */
-};
+enum { LINE_BYTES = 512, /* bytes; a terminal is seldom wider */ };
 
 static const char erase[] = "\r\033[K";
 
@@ -59,7 +57,7 @@ progress_due(struct progress *progress)
 	now = progress_clock_ms();
 	if (now < progress->next_ms)
 		return false;
-	progress->next_ms = now + EVERY_MS;
+	progress->next_ms = now + PROGRESS_EVERY_MS;
 	return true;
 }
 

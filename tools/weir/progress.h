@@ -14,12 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum {
-	/* Most commands end before this, and show nothing. */
-	PROGRESS_AFTER_MS = 1000,
-	/* Callers count this many small steps between two calls here. */
-	PROGRESS_STEPS = 4096,
-};
+#include "tools/weir/tuning.h"
 
 struct progress {
 	bool shows; /* stderr is a terminal */

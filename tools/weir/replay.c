@@ -10,13 +10,11 @@
 #include "tools/weir/replay_table.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trial.h"
+#include "tools/weir/tuning.h"
 
 /* The figures of all traces so far. Static, so that it is still reachable in a
  * child process that ends in the middle of a function (leak checkers). */
 static json_t *all_figures;
-
-/* Requests that --explain lists. The list and the sums fit a screen. */
-enum { COSTLIEST = 10 };
 
 struct choices {
 	struct trial_choices trial;
@@ -267,7 +265,7 @@ cmd_replay(int argc, char **argv)
 	struct choices choices = { .trial.play = { .limit_bytes = UINT64_MAX,
 				       .speed = 1,
 				       .seed = 1,
-				       .costliest = COSTLIEST },
+				       .costliest = REPLAY_COSTLIEST },
 		.device = -1 };
 	int result = TOOL_DONE;
 

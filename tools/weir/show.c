@@ -6,6 +6,7 @@
 
 #include "tools/weir/snapshot_callers.h"
 #include "tools/weir/snapshot_view.h"
+#include "tools/weir/tuning.h"
 
 struct choices {
 	struct view_args view;
@@ -44,8 +45,6 @@ const struct argp argp_show = { flags, parse_show_flag, "SNAPSHOT",
 	view_children, NULL, NULL };
 
 /* ---- Text ------------------------------------------------------------ */
-
-enum { MAP_CELLS = 24 };
 
 /* The character of the map for the part of a segment from `from` to `to`. */
 static char

@@ -12,6 +12,7 @@
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/snapshot_view.h"
 #include "tools/weir/timeline.h"
+#include "tools/weir/tuning.h"
 
 struct writer {
 	const struct snapshot *snapshot;
@@ -293,15 +294,15 @@ is_of_one_time(
 static void
 out_text(const char *text, size_t length, FILE *out)
 {
-	enum { PIECE = 1 << 20 };
 	struct progress progress;
 
 	progress_begin_output(&progress, out);
-	for (size_t done = 0; done < length; done += PIECE) {
+	for (size_t done = 0; done < length; done += CHROME_PIECE) {
 		size_t rest = length - done;
 
 		progress_part(&progress, "writing the trace", done, length);
-		fwrite(text + done, 1, rest < PIECE ? rest : PIECE, out);
+		fwrite(text + done, 1,
+		    rest < CHROME_PIECE ? rest : CHROME_PIECE, out);
 	}
 	progress_end(&progress);
 }

@@ -25,12 +25,11 @@
 #include "base/status.h"
 #include "snapshot/build.h"
 #include "snapshot/intern.h"
+#include "tools/weir/tuning.h"
 
 enum {
 	/* Depth of the lists that are read here: devices, and their events. */
 	OUTER_LISTS = 2,
-	DEPTH_MAX = 64,
-	KNOWN_BYTES_MAX = 64 << 20, /* bytes of texts of known stacks */
 };
 
 /* A part of a text. */
@@ -351,9 +350,9 @@ convert_json(struct reader *reader, const json_t *json, unsigned depth,
     struct value *out)
 {
 	*out = (struct value){ .kind = VALUE_NONE };
-	if (depth > DEPTH_MAX)
+	if (depth > JSON_DEPTH)
 		return status_set(
-		    WEIR_EINVAL, "nested more than %d deep", DEPTH_MAX);
+		    WEIR_EINVAL, "nested more than %d deep", JSON_DEPTH);
 	switch (json_typeof(json)) {
 	case JSON_OBJECT:
 		return convert_dict(reader, json, depth, out);
@@ -580,7 +579,7 @@ read_json_piece(struct reader *reader, struct value *out)
 	if (status != WEIR_OK)
 		return status;
 	piece.text = (const char *)source->at;
-	if (reader->known_bytes < KNOWN_BYTES_MAX &&
+	if (reader->known_bytes < JSON_KNOWN_BYTES &&
 	    find_frames(piece, &frames))
 		status = read_known(reader, piece, frames, out);
 	else

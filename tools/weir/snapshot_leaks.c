@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "tools/weir/snapshot_lives.h"
-
-enum { PARTS_LEAST = 3 }; /* parts with live blocks of a suspect */
+#include "tools/weir/tuning.h"
 
 static void
 count_life(const struct snapshot *snapshot, const struct snapshot_trace *trace,
@@ -76,7 +75,7 @@ find_of_device(const struct snapshot *snapshot, uint32_t device,
 		suspect->stack = i;
 		if (suspect->live >= least &&
 		    2 * suspect->frees < suspect->allocs &&
-		    __builtin_popcount(suspect->parts) >= PARTS_LEAST)
+		    __builtin_popcount(suspect->parts) >= LEAK_PARTS_LEAST)
 			out->items[out->count++] = *suspect;
 	}
 	free(by_stack);

@@ -11,11 +11,7 @@
 #define TOOLS_WEIR_SNAPSHOT_LEAKS_H
 
 #include "tools/weir/snapshot_view.h"
-
-enum {
-	LEAK_PARTS = 8,  /* of the trace, of equally many events */
-	LEAKS_LEAST = 3, /* live blocks of a suspect, if no flag says */
-};
+#include "tools/weir/tuning.h"
 
 struct suspect {
 	uint32_t device;

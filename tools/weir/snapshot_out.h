@@ -10,10 +10,9 @@
 
 #include "snapshot/model.h"
 #include "snapshot/source.h"
+#include "tools/weir/tuning.h"
 
 struct timeline;
-
-enum { SNAPSHOT_WHY = 256 };
 
 /* One snapshot as a part of a file. Device d of the snapshot is device
  * `device + d` of the file. */

@@ -11,6 +11,7 @@
 #define TOOLS_WEIR_SNAPSHOT_SITES_H
 
 #include "snapshot/model.h"
+#include "tools/weir/tuning.h"
 
 /*
  * The grade of a frame says how well it names an allocation; a higher grade is
@@ -38,8 +39,6 @@ enum site_grade site_grade(const struct snapshot *snapshot, uint32_t frame);
  */
 enum site_grade site_find(
     const struct snapshot *snapshot, uint32_t stack, uint32_t *frame);
-
-enum { SITE_FUNCTION = 128 };
 
 /*
  * Write a function's qualified name, without its return type, template

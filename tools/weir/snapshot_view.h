@@ -10,6 +10,7 @@
 
 #include "tools/weir/snapshot_file.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 
 /* ---- Flags: view_args.c ---------------------------------------------- */
 
@@ -135,8 +136,6 @@ const struct snapshot_segment **segments_sorted(const struct snapshot *snapshot,
 const char *setting_value(const struct snapshot *snapshot, const char *name);
 
 /* ---- Text ------------------------------------------------------------ */
-
-enum { VIEW_TEXT = 256 };
 
 /* The site of a stack (snapshot_sites.h), such as "forward (model.py:12)".
  * Control characters become '?'. Returns `text`. */

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/weir/tuning.h"
+
 enum sqlite_kind { SQLITE_NULL, SQLITE_INTEGER, SQLITE_REAL, SQLITE_TEXT };
 
 /* A text has `length` bytes and no NUL after it. A blob is a text too. */
@@ -34,9 +36,6 @@ struct sqlite {
 	size_t gathered; /* bytes of long values so far, at most `length` */
 	const char *why; /* the first fault, or NULL */
 };
-
-/* The most columns that a query names, and that a table may have. */
-enum { SQLITE_COLUMNS = 16, SQLITE_TABLE_COLUMNS = 128 };
 
 /* The columns to read of a table, and the function that gets each row. */
 struct sqlite_query {

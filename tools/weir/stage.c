@@ -12,13 +12,9 @@
 #include "tools/weir/stage.h"
 #include "tools/weir/stage_ptx.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 
 enum {
-	/* The most uses at once that end at exact times of their own. */
-	TIMERS_MAX = 24,
-	/* The host spins for the last part of a wait, because a sleep is not
-	 * more exact than this. */
-	SPIN_NS = 100000,
 	/* The most violations that are printed. */
 	VIOLATIONS_SHOWN = 10,
 	/* The grid of a kernel over many words. */
@@ -86,7 +82,7 @@ struct stage {
 	CUdeviceptr found;    /* two words of device memory; see stage_ptx.h */
 	uint64_t host_words;  /* that differed, by the host's checks */
 	uint32_t host_number; /* of the first such block; 0: none */
-	struct timer timers[TIMERS_MAX];
+	struct timer timers[STAGE_TIMERS];
 	size_t timer_count;
 	/* The values at stage_start(). */
 	uint64_t origin_ns;  /* of the device's or the host's clock */
@@ -325,9 +321,9 @@ stage_wait_until(struct stage *stage, uint64_t time_ns)
 		uint64_t nap = target - now;
 		struct timespec sleep;
 
-		if (nap <= SPIN_NS)
+		if (nap <= STAGE_SPIN_NS)
 			continue;
-		nap -= SPIN_NS;
+		nap -= STAGE_SPIN_NS;
 		sleep.tv_sec = (time_t)(nap / 1000000000u);
 		sleep.tv_nsec = (long)(nap % 1000000000u);
 		nanosleep(&sleep, NULL);
@@ -410,7 +406,7 @@ add_timer(struct stage *stage)
 /*
  * Choose a timer that is free at `time_ns`: the one that is busy longest, so
  * that the others stay free for earlier times. If all timers are busy at that
- * time, make a new one; if there are TIMERS_MAX, choose the one that is free
+ * time, make a new one; if there are STAGE_TIMERS, choose the one that is free
  * first.
  */
 static struct timer *
@@ -430,7 +426,7 @@ choose_timer(struct stage *stage, uint64_t time_ns)
 	}
 	if (best != NULL)
 		return best;
-	if (stage->timer_count == TIMERS_MAX)
+	if (stage->timer_count == STAGE_TIMERS)
 		return first;
 	return add_timer(stage) ? &stage->timers[stage->timer_count - 1] : NULL;
 }
@@ -510,8 +506,7 @@ bool
 stage_touch(struct stage *stage, weir_stream stream, void *address, size_t size,
     void **mark)
 {
-	enum { EDGE = 64 };
-	size_t edge = size < EDGE ? size : EDGE;
+	size_t edge = size < STAGE_EDGE ? size : STAGE_EDGE;
 	CUdeviceptr first = (CUdeviceptr)(uintptr_t)address;
 	CUdeviceptr last = first + size - edge;
 

@@ -25,6 +25,7 @@
 #include "tools/weir/snapshot_out.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/trace_file.h"
+#include "tools/weir/tuning.h"
 
 #define HEADER "action,addr,size,stream,time_us"
 
@@ -36,8 +37,6 @@ struct place {
 	uint32_t free_row;  /* row of its `f` */
 	uint32_t line;      /* of the latest `a`; 0: the entry is unused */
 };
-
-enum { NAME_BYTES = 256 }; /* bytes of a trace's name, with its NUL */
 
 struct reader {
 	const char *path;
@@ -133,13 +132,11 @@ read_field(const char **at, const char *end, unsigned base, uint64_t *out)
 static char *
 plain_name(const char *text)
 {
-	char plain[NAME_BYTES];
+	char plain[TRACE_NAME_BYTES];
 
 	utf8_copy_plain(plain, sizeof(plain), text);
 	return strdup(plain);
 }
-
-enum { COMMENT_MAX = 1 << 16 }; /* bytes; the longest that is read as JSON */
 
 /* Read the comment of the first line, which is JSON about the recording. Other
  * comments are ignored, and so is one that is far longer than those of weir:
@@ -147,7 +144,7 @@ enum { COMMENT_MAX = 1 << 16 }; /* bytes; the longest that is read as JSON */
 static bool
 read_comment(struct reader *reader, const char *text, size_t length)
 {
-	if (length > COMMENT_MAX)
+	if (length > TRACE_COMMENT_MAX)
 		return true;
 
 	json_t *about = json_loadb(text, length, 0, NULL);

@@ -50,11 +50,9 @@
 #include <stdint.h>
 
 #include "stacks/budget.h"
+#include "tools/weir/tuning.h"
 
 enum {
-	/* Streams are numbered from 0. A file with more streams counts as
-	 * damaged. */
-	TRACE_STREAMS_MAX = 1024,
 	/* `block` of rows without a block. */
 	TRACE_NO_BLOCK = UINT32_MAX,
 };

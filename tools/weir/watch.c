@@ -11,12 +11,10 @@
 
 #include "base/out.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/watch_link.h"
 #include "tools/weir/watch_metrics.h"
 #include "tools/weir/watch_show.h"
-
-/* The longest wait for a snapshot, which may have gigabytes. */
-enum { SNAPSHOT_MS = 600 * 1000 };
 
 struct choices {
 	pid_t pid; /* 0: list the processes that can be watched */
@@ -123,7 +121,7 @@ request_snapshot(const struct choices *choices)
 	struct out *file;
 	int fd;
 
-	if (!watch_reach(choices->pid, SNAPSHOT_MS, &fd))
+	if (!watch_reach(choices->pid, WATCH_SNAPSHOT_MS, &fd))
 		return TOOL_FAILED;
 	if (out_open(choices->snapshot, &file) != WEIR_OK) {
 		complain("%s", weir_last_error());

@@ -14,10 +14,9 @@
 
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/watch_link.h"
 #include "trace/meeting.h"
-
-enum { ASKED_MAX = 256, TRY_MS = 20 };
 
 struct asked {
 	int folder; /* an index of `folders` */
@@ -31,7 +30,7 @@ struct gathering {
 	DIR *folders[MEETING_FOLDERS];
 	size_t count;
 	size_t most;
-	struct asked asked[ASKED_MAX];
+	struct asked asked[GATHER_ASKED];
 	watch_visit *visit;
 	void *user;
 	enum watch_answer answer; /* of the last process */
@@ -130,7 +129,7 @@ end_asking(struct gathering *all, struct asked *one)
 static size_t
 gather_turn(struct gathering *all, int64_t end_ms)
 {
-	static struct pollfd polled[ASKED_MAX];
+	static struct pollfd polled[GATHER_ASKED];
 	int64_t wait_ms = end_ms - progress_clock_ms();
 	size_t open = 0;
 
@@ -139,8 +138,8 @@ gather_turn(struct gathering *all, int64_t end_ms)
 
 		if (!one->done && one->fd < 0)
 			begin_asking(all, one);
-		if (!one->done && one->fd < 0 && wait_ms > TRY_MS)
-			wait_ms = TRY_MS;
+		if (!one->done && one->fd < 0 && wait_ms > GATHER_TRY_MS)
+			wait_ms = GATHER_TRY_MS;
 		open += !one->done;
 		polled[i] = (struct pollfd){ .fd = one->fd, .events = POLLIN };
 	}
@@ -176,7 +175,8 @@ gather_all(struct gathering *all, unsigned timeout_ms)
 void
 watch_gather(size_t most, unsigned timeout_ms, watch_visit *visit, void *user)
 {
-	struct gathering all = { .most = most < ASKED_MAX ? most : ASKED_MAX,
+	struct gathering all = { .most =
+				     most < GATHER_ASKED ? most : GATHER_ASKED,
 		.visit = visit,
 		.user = user };
 

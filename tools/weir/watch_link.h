@@ -8,10 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "tools/weir/tuning.h"
 #include "trace/watch.h"
-
-/* The longest wait for an answer that is no snapshot. */
-enum { WATCH_ANSWER_MS = 10 * 1000 };
 
 /* Parse the number of a process. Another text is a usage error and ends the
  * command. */

@@ -4,8 +4,8 @@
  * Samples are not kept: each request at the port, and each write of the file,
  * asks every process once. Requests that arrive together share one sample. All
  * processes are asked at the same time, and those that have not answered after
- * ANSWER_MS, because they are stopped for example, are left out. So a process
- * cannot keep the metrics of others from being served.
+ * METRICS_ANSWER_MS, because they are stopped for example, are left out. So a
+ * process cannot keep the metrics of others from being served.
  */
 #include "tools/weir/watch_metrics.h"
 
@@ -19,13 +19,9 @@
 #include "tools/weir/http_port.h"
 #include "tools/weir/openmetrics.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/watch_link.h"
 #include "tools/weir/watch_show.h"
-
-enum {
-	PROCESSES = 64, /* further processes are left out */
-	ANSWER_MS = 1000,
-};
 
 /* ---- Samples ----------------------------------------------------------- */
 
@@ -53,11 +49,12 @@ add_answer(const struct watch_reply *reply, void *user)
 {
 	struct sample *sample = user;
 
-	if (sample->count < PROCESSES)
+	if (sample->count < METRICS_PROCESSES)
 		add_process(sample, reply);
 }
 
-/* Ask the process of the request, or all processes, for ANSWER_MS at most. */
+/* Ask the process of the request, or all processes, for METRICS_ANSWER_MS at
+ * most. */
 static enum asked
 ask_all_processes(const struct metrics_request *request, struct sample *sample)
 {
@@ -65,10 +62,12 @@ ask_all_processes(const struct metrics_request *request, struct sample *sample)
 
 	sample->count = 0;
 	if (request->pid == 0) {
-		watch_gather(PROCESSES, ANSWER_MS, add_answer, sample);
+		watch_gather(
+		    METRICS_PROCESSES, METRICS_ANSWER_MS, add_answer, sample);
 		return ASKED_ALL;
 	}
-	answer = watch_gather_one(request->pid, ANSWER_MS, add_answer, sample);
+	answer = watch_gather_one(
+	    request->pid, METRICS_ANSWER_MS, add_answer, sample);
 	if (answer == WATCH_ENDED)
 		complain("process %ld has ended", (long)request->pid);
 	return answer == WATCH_ANSWERED ? ASKED_ALL :
@@ -270,12 +269,12 @@ metrics_run(const struct metrics_request *request)
 	/* A process that cannot be watched is named before anything is
 	 * served. */
 	if (request->pid != 0) {
-		if (!watch_reach(request->pid, ANSWER_MS, &fd))
+		if (!watch_reach(request->pid, METRICS_ANSWER_MS, &fd))
 			return TOOL_FAILED;
 		close(fd);
 	}
 
-	sample.processes = calloc(PROCESSES, sizeof(*sample.processes));
+	sample.processes = calloc(METRICS_PROCESSES, sizeof(*sample.processes));
 	if (sample.processes == NULL) {
 		complain("cannot gather metrics: out of memory");
 		return TOOL_FAILED;

@@ -11,8 +11,7 @@
 #include <weir/weir.h>
 
 #include "tools/weir/tool.h"
-
-enum { TEXT = 48, BAR = 30 };
+#include "tools/weir/tuning.h"
 
 void
 watch_program(uint32_t pid, char name[32])
@@ -107,24 +106,24 @@ pending_is_old(const struct watch_device *device, const struct rates *rates)
 /* ---- Text -------------------------------------------------------------- */
 
 static const char *
-size_of(uint64_t bytes, char text[TEXT])
+size_of(uint64_t bytes, char text[SHOW_TEXT])
 {
 	if (bytes == UINT64_MAX)
 		return "none";
-	return bytes_format(bytes, text, TEXT);
+	return bytes_format(bytes, text, SHOW_TEXT);
 }
 
 static const char *
-rate_of(double value, char text[TEXT])
+rate_of(double value, char text[SHOW_TEXT])
 {
 	if (value < 0)
 		return "-";
-	snprintf(text, TEXT, "%.0f/s", value);
+	snprintf(text, SHOW_TEXT, "%.0f/s", value);
 	return text;
 }
 
 static const char *
-watch_stream_text(uint64_t stream, char text[TEXT])
+watch_stream_text(uint64_t stream, char text[SHOW_TEXT])
 {
 	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_ANY)
 		return "no stream";
@@ -132,28 +131,29 @@ watch_stream_text(uint64_t stream, char text[TEXT])
 		return "legacy default";
 	if (stream == (uint64_t)(uintptr_t)WEIR_STREAM_PER_THREAD)
 		return "per-thread default";
-	snprintf(text, TEXT, "0x%" PRIx64, stream);
+	snprintf(text, SHOW_TEXT, "0x%" PRIx64, stream);
 	return text;
 }
 
 static const char *
-watch_pool_text(const uint64_t pool[2], char text[TEXT])
+watch_pool_text(const uint64_t pool[2], char text[SHOW_TEXT])
 {
 	if (pool[0] == 0 && pool[1] == 0)
 		return "default";
-	snprintf(text, TEXT, "(%" PRIu64 ", %" PRIu64 ")", pool[0], pool[1]);
+	snprintf(
+	    text, SHOW_TEXT, "(%" PRIu64 ", %" PRIu64 ")", pool[0], pool[1]);
 	return text;
 }
 
 /* The bar of a device: '#' is live, '~' pending, '.' cached memory, and blanks
  * are the rest. */
 static const char *
-bar_of(const struct watch_device *device, char bar[BAR + 1])
+bar_of(const struct watch_device *device, char bar[SHOW_BAR + 1])
 {
 	const struct watch_memory *m = &device->memory;
-	double cell = (double)device->total_bytes / BAR;
+	double cell = (double)device->total_bytes / SHOW_BAR;
 
-	for (int i = 0; i < BAR; i++) {
+	for (int i = 0; i < SHOW_BAR; i++) {
 		double at = (i + 0.5) * cell;
 
 		bar[i] = at < (double)m->live_bytes                 ? '#' :
@@ -161,19 +161,19 @@ bar_of(const struct watch_device *device, char bar[BAR + 1])
 		    at < (double)m->held_bytes                      ? '.' :
 								      ' ';
 	}
-	bar[BAR] = '\0';
+	bar[SHOW_BAR] = '\0';
 	return bar;
 }
 
 static void
 print_memory(const char *name, const struct watch_memory *m)
 {
-	char live[TEXT];
-	char pending[TEXT];
-	char free[TEXT];
-	char held[TEXT];
-	char peak[TEXT];
-	char limit[TEXT];
+	char live[SHOW_TEXT];
+	char pending[SHOW_TEXT];
+	char free[SHOW_TEXT];
+	char held[SHOW_TEXT];
+	char peak[SHOW_TEXT];
+	char limit[SHOW_TEXT];
 
 	printf("  %-7s live %s in %" PRIu64
 	       " block%s, pending %s, cached %s, held %s (peak %s, limit %s)\n",
@@ -189,7 +189,7 @@ print_streams(const struct watch_device *device)
 	struct table *table = table_new("llrrrr");
 	static const char *const heading[] = { "  stream", "pool", "live",
 		"pending", "blocks", "allocations" };
-	char text[TEXT];
+	char text[SHOW_TEXT];
 
 	for (size_t i = 0; i < sizeof(heading) / sizeof(heading[0]); i++)
 		table_add(table, "%s", heading[i]);
@@ -217,7 +217,7 @@ print_pools(const struct watch_device *device)
 	struct table *table = table_new("lrrrr");
 	static const char *const heading[] = { "  private pool", "held", "live",
 		"pending", "blocks" };
-	char text[TEXT];
+	char text[SHOW_TEXT];
 
 	for (size_t i = 0; i < sizeof(heading) / sizeof(heading[0]); i++)
 		table_add(table, "%s", heading[i]);
@@ -254,8 +254,8 @@ print_watch_device(const struct watch_reply *now,
 {
 	struct rates rates = rates_of(now, before, device);
 	const struct watch_memory *m = &device->memory;
-	char texts[4][TEXT];
-	char bar[BAR + 1];
+	char texts[4][SHOW_TEXT];
+	char bar[SHOW_BAR + 1];
 
 	printf("device %" PRIu32 "  [%s] of %s\n", device->device,
 	    bar_of(device, bar), size_of(device->total_bytes, texts[0]));
@@ -358,7 +358,7 @@ streams_json(const struct watch_device *device)
 	for (uint32_t i = 0; i < device->stream_count; i++) {
 		const struct watch_stream *row = &device->streams[i];
 		json_t *object = json_object();
-		char text[TEXT];
+		char text[SHOW_TEXT];
 
 		json_object_set_new(object, "stream",
 		    json_string(watch_stream_text(row->stream, text)));

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20 }; /* how often a stopped program is looked at */
+#include "tools/weir/tuning.h"
 
 struct question {
 	uint32_t number;
@@ -132,7 +132,7 @@ be_witness(pid_t other, int signals)
 		struct question question;
 		ssize_t n;
 
-		poll(polled, 2, stopped != 0 ? LOOK_MS : -1);
+		poll(polled, 2, stopped != 0 ? WITNESS_LOOK_MS : -1);
 		report_signals(signals);
 		n = recv(
 		    STDIN_FILENO, &question, sizeof(question), MSG_DONTWAIT);

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { WITNESS_MS = 100 };
+#include "tools/weir/tuning.h"
 
 struct witness {
 	pid_t pid;

@@ -12,6 +12,7 @@
 
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 #include "tools/weir/workload.h"
 
 enum {
@@ -335,7 +336,6 @@ count_live(const struct workload *workload, char allocs, char frees)
 static void
 sort_rows(struct workload *workload)
 {
-	enum { SORT_SHOWN = 4 << 20 };
 	struct progress progress;
 
 	progress_begin(&progress, 0);

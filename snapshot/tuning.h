@@ -1,0 +1,41 @@
+/*
+ * The numbers of this folder that were chosen and can be chosen otherwise.
+ */
+#ifndef SNAPSHOT_TUNING_H
+#define SNAPSHOT_TUNING_H
+
+/* The first sizes of the table of names. */
+enum {
+	FRAMES_FIRST_ENTRIES = 1024,
+	FRAMES_FIRST_BYTES = 64 << 10,
+};
+
+/* Functions that are inlined at one address; further ones are left out. */
+enum { FRAME_PLACES = 8 };
+
+/* Lists that are open at once in a pickle. */
+enum { PICKLE_MARKS = 256 };
+
+/* Devices of a snapshot. A file with more counts as damaged. */
+enum { ROWS_DEVICES = 4096 };
+
+/* Settings of a snapshot, and how deep their dicts nest. Further ones are
+ * ignored. */
+enum {
+	ROWS_SETTINGS = 4096,
+	ROWS_SETTINGS_DEPTH = 4,
+};
+
+/* The first room of a source, in bytes. */
+enum { SOURCE_FIRST_ROOM = 1 << 18 };
+
+/* Notes that are written together. */
+enum { WRITE_NOTES = 256 };
+
+/* Items of a list that a pickle appends at once, as Python's own does. */
+enum { WRITER_BATCH = 1000 };
+
+/* Dictionaries and lists that are open at once. */
+enum { WRITER_DEPTH = 16 };
+
+#endif
