@@ -34,7 +34,8 @@ ask_granularity(struct arena *arena)
 		    .id = arena->device },
 	};
 	CUresult code = driver_peek()->cuMemGetAllocationGranularity(
-	    &arena->granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	    &arena->memory.granularity, &prop,
+	    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
 	return driver_status(
 	    code, "cuMemGetAllocationGranularity(device %d)", arena->device);
@@ -46,7 +47,7 @@ ask_device(struct arena *arena)
 	const struct driver *driver = driver_peek();
 	int supported = 0;
 	CUresult code =
-	    driver->cuDeviceTotalMem(&arena->total_bytes, arena->device);
+	    driver->cuDeviceTotalMem(&arena->memory.total_bytes, arena->device);
 	if (code != CUDA_SUCCESS)
 		return driver_status(
 		    code, "cuDeviceTotalMem(device %d)", arena->device);
@@ -58,7 +59,7 @@ ask_device(struct arena *arena)
 		    code, "cuDeviceGetAttribute(device %d)", arena->device);
 	arena->traits = supported ? traits_expandable : traits_segments;
 	if (!arena->traits.can_map) {
-		arena->granularity = SEGMENT_STEP;
+		arena->memory.granularity = SEGMENT_STEP;
 		return WEIR_OK;
 	}
 	return ask_granularity(arena);
@@ -86,8 +87,9 @@ arena_new(int device, const struct options *options, struct arena **out)
 	status = arena_set_up(arena, arena);
 	if (status != WEIR_OK)
 		goto drop_stream;
-	atomic_init(&arena->limit, options_limit(options, arena->total_bytes));
-	atomic_init(&arena->host_limit, SIZE_MAX);
+	atomic_init(&arena->memory.limit,
+	    options_limit(options, arena->memory.total_bytes));
+	atomic_init(&arena->memory.host_limit, SIZE_MAX);
 	thread_end_watch();
 	*out = arena;
 	return WEIR_OK;
@@ -142,7 +144,7 @@ static void
 forget_arena(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	arena->forgotten = true;
+	arena->memory.forgotten = true;
 	if (arena == arena->main) {
 		/* A thread that is still in this arena must not begin another
 		 * history. */
@@ -152,7 +154,7 @@ forget_arena(struct arena *arena)
 		emit_ring_leave(arena);
 	}
 	tcache_forget(arena);
-	if (arena->jobs == 0)
+	if (arena->memory.jobs == 0)
 		arena_forget_contents(arena);
 	lock_leave(&arena->lock);
 }
@@ -164,7 +166,7 @@ forget_arenas(int device, struct arena *arena)
 {
 	lock_enter(&lock);
 	arena_publish(device, NULL);
-	arena->next_forgotten = forgotten;
+	arena->lifecycle.next_forgotten = forgotten;
 	forgotten = arena;
 	lock_leave(&lock);
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_LIFECYCLE_H
 #define ALLOCATOR_LIFECYCLE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Find the arena of a device that device_resolve() has named, or make it. The
  * caller holds no lock. */

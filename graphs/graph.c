@@ -167,7 +167,7 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 		    "%s: the pool is of device %d, stream %p of device %d",
 		    call, pool->arena->device, (void *)graph->stream->handle,
 		    graph->stream->device);
-	if (pool != NULL && atomic_load(&pool->arena->suspended))
+	if (pool != NULL && atomic_load(&pool->arena->private.suspended))
 		return status_set(
 		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	if (pool != NULL) {
@@ -491,7 +491,7 @@ weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 	enum weir_status status = check_captured(graph, call);
 	if (status != WEIR_OK)
 		return status;
-	if (atomic_load(&graph->pool->arena->suspended))
+	if (atomic_load(&graph->pool->arena->private.suspended))
 		return status_set(
 		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	status = check_replay_stream(graph, stream, call);

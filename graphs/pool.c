@@ -50,7 +50,7 @@ static void
 register_pool(struct weir_pool *pool, struct arena *arena)
 {
 	pool->arena = arena;
-	pool->generation = arena->generation;
+	pool->generation = arena->private.generation;
 	pool->refs = 1;
 	lock_enter(&lock);
 	prune();
@@ -241,8 +241,8 @@ weir_pool_flags_set(struct weir_pool *pool, unsigned mask, unsigned flags)
 	bool keep = (mask & flags & WEIR_POOL_KEEP) != 0;
 
 	lock_enter(&pool->arena->lock);
-	atomic_store(
-	    &pool->arena->flags, (arena_flags(pool->arena) & ~clear) | set);
+	atomic_store(&pool->arena->memory.flags,
+	    (arena_flags(pool->arena) & ~clear) | set);
 	lock_leave(&pool->arena->lock);
 	if ((mask & WEIR_POOL_KEEP) == 0)
 		return WEIR_OK;
@@ -262,8 +262,8 @@ weir_pool_segment_id(const struct weir_pool *pool, uint64_t id[2])
 {
 	if (id == NULL)
 		return;
-	id[0] = pool != NULL ? pool->arena->pool.graph : 0;
-	id[1] = pool != NULL ? pool->arena->pool.user : 0;
+	id[0] = pool != NULL ? pool->arena->memory.pool.graph : 0;
+	id[1] = pool != NULL ? pool->arena->memory.pool.user : 0;
 }
 
 uint64_t
@@ -399,8 +399,8 @@ are_live(const struct arena *arena, const CUdeviceptr *sorted, size_t n)
 {
 	size_t live = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			if (block_state(b) != BLOCK_ACTIVE)

@@ -6,7 +6,7 @@
 
 #include <weir/graph.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 #include "base/list.h"
 
 struct weir_pool {

@@ -132,7 +132,7 @@ whole_size(int device, size_t size)
 {
 	struct arena *main = arena_peek(device);
 
-	return round_up(size, main->granularity);
+	return round_up(size, main->memory.granularity);
 }
 
 /* Map new memory. The mapping keeps the memory, so the handle is released. */

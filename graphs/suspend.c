@@ -51,8 +51,8 @@ emit_run(const struct segment *segment, const struct block *first,
 static void
 count_reserved(struct arena *arena, bool held)
 {
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		const struct block *run = NULL;
 		struct block *b;
 		for (b = segment_of(l)->first; b != NULL; b = b->next) {
@@ -83,8 +83,8 @@ count_reserved(struct arena *arena, bool held)
 static bool
 nothing_is_live(const struct arena *arena)
 {
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next)
 		for (struct block *b = segment_of(l)->first; b != NULL;
 		     b = b->next)
 			if (block_state(b) != BLOCK_FREE &&
@@ -125,19 +125,19 @@ drop_suspended(struct arena *arena) HOLDS(arena->lock)
 	struct driver_guard guard;
 	struct copies *copies = NULL;
 
-	if (arena->jobs > 1 || !nothing_is_live(arena))
+	if (arena->memory.jobs > 1 || !nothing_is_live(arena))
 		return;
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		copies = arena->copies;
-		arena->copies = NULL;
-		for (struct list *l = arena->segments.next;
-		     l != &arena->segments; l = l->next)
+		copies = arena->private.copies;
+		arena->private.copies = NULL;
+		for (struct list *l = arena->memory.segments.next;
+		     l != &arena->memory.segments; l = l->next)
 			drop_segment(segment_of(l));
 		driver_leave(&guard);
 		totals_set_uncounted(arena, false);
-		arena->kept--;
-		atomic_store(&arena->suspended, false);
+		arena->memory.kept--;
+		atomic_store(&arena->private.suspended, false);
 	}
 	status_unmute();
 	if (copies == NULL)
@@ -152,17 +152,17 @@ drop_suspended(struct arena *arena) HOLDS(arena->lock)
 static enum weir_status
 check_suspend(const struct arena *arena)
 {
-	if (arena->forgotten)
+	if (arena->memory.forgotten)
 		return status_set(WEIR_ECONTEXT,
 		    "suspending: device %d was reset", arena->device);
-	if (atomic_load(&arena->suspended))
+	if (atomic_load(&arena->private.suspended))
 		return status_set(
 		    WEIR_EINVAL, "suspending: the pool is suspended");
-	if (arena->jobs > 0 || !list_empty(&arena->vacated))
+	if (arena->memory.jobs > 0 || !list_empty(&arena->memory.vacated))
 		return status_set(WEIR_ENOTREADY,
 		    "suspending: memory of the pool is being mapped");
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		if (segment_of(l)->pins > 0)
 			return status_set(WEIR_EINVAL,
 			    "suspending: pages of the pool are pinned");
@@ -210,9 +210,10 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	if (status != WEIR_OK)
 		return status;
 	if (copy)
-		status = copies_take(arena, &arena->copies);
+		status = copies_take(arena, &arena->private.copies);
 	if (copy && status == WEIR_OK)
-		arena->copies_bytes = copies_size(arena->copies);
+		arena->private.copies_bytes =
+		    copies_size(arena->private.copies);
 	if (status == WEIR_OK)
 		*freed = unmap_all_handles(arena);
 	driver_leave(&guard);
@@ -230,19 +231,19 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 		lock_leave(&arena->lock);
 		return status;
 	}
-	atomic_store(&arena->suspended, true);
-	arena->kept++;
-	arena->jobs++;
+	atomic_store(&arena->private.suspended, true);
+	arena->memory.kept++;
+	arena->memory.jobs++;
 	arena_leave_for_driver(arena);
 	status = suspend(arena, copy, freed);
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK) {
 		count_reserved(arena, false);
 		totals_set_uncounted(arena, true);
-		arena->drop_suspended = drop_suspended;
+		arena->private.drop_suspended = drop_suspended;
 	} else {
-		atomic_store(&arena->suspended, false);
-		arena->kept--;
+		atomic_store(&arena->private.suspended, false);
+		arena->memory.kept--;
 	}
 	arena_job_done(arena);
 	lock_leave(&arena->lock);
@@ -308,7 +309,7 @@ map_again(struct handle *handle, const struct arena *arena)
 static enum weir_status
 bring_back(struct arena *arena)
 {
-	struct copies *copies = arena->copies;
+	struct copies *copies = arena->private.copies;
 	enum weir_status status = WEIR_OK;
 
 	if (copies != NULL)
@@ -338,8 +339,8 @@ resume(struct arena *arena)
 		unmap_again(arena);
 	driver_leave(&guard);
 	if (status == WEIR_OK) {
-		copies_drop(arena->copies);
-		arena->copies = NULL;
+		copies_drop(arena->private.copies);
+		arena->private.copies = NULL;
 	}
 	return status;
 }
@@ -353,15 +354,15 @@ finish_resume(struct arena *arena)
 				      as well */
 	totals_set_uncounted(arena, false);
 	count_reserved(arena, true);
-	arena->kept--;
-	atomic_store(&arena->suspended, false);
+	arena->memory.kept--;
+	atomic_store(&arena->private.suspended, false);
 }
 
 static enum weir_status
 try_resume(struct arena *arena, size_t *need)
 {
 	lock_enter(&arena->lock);
-	if (!arena->uncounted || arena->jobs > 0) {
+	if (!arena->memory.uncounted || arena->memory.jobs > 0) {
 		lock_leave(&arena->lock);
 		return status_set(
 		    WEIR_EINVAL, "resuming: the pool is not suspended");
@@ -370,7 +371,7 @@ try_resume(struct arena *arena, size_t *need)
 	*need = bytes;
 	enum weir_status status = arena_promise(arena, bytes, need);
 	if (status == WEIR_OK) {
-		arena->jobs++;
+		arena->memory.jobs++;
 		arena_leave_for_driver(arena);
 		status = resume(arena);
 		arena_enter_from_driver(arena);

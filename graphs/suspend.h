@@ -5,7 +5,7 @@
 #ifndef GRAPHS_SUSPEND_H
 #define GRAPHS_SUSPEND_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /*
  * Wait for all work of the device, then give the physical memory of the arena

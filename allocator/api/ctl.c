@@ -226,7 +226,7 @@ walk_limits(struct walk *walk)
 		row.writable = true;
 		row.accepted = "a number of bytes, such as 8G, or unlimited";
 		row.help = "The most memory that weir holds on the device.";
-		set_number(&row, atomic_load(&main->limit));
+		set_number(&row, atomic_load(&main->memory.limit));
 		if (row.number == SIZE_MAX)
 			snprintf(row.text, sizeof(row.text), "unlimited");
 		show_row(walk, &row);
@@ -630,7 +630,7 @@ set_limit(const row *row, const char *value)
 		bytes = SIZE_MAX;
 	else if (!parse_size(value, &bytes))
 		return refuse_ctl_value(row, value);
-	atomic_store(&arena_peek(device)->limit, (size_t)bytes);
+	atomic_store(&arena_peek(device)->memory.limit, (size_t)bytes);
 	return WEIR_OK;
 }
 

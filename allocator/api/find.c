@@ -58,9 +58,10 @@ allocator_find(const void *ptr, struct allocator_block *out)
 		return false;
 	out->device = block->arena->device;
 	out->host = block->arena->traits.is_page_locked;
-	out->host_flags = block->arena->host_flags;
+	out->host_flags = block->arena->host.flags;
 	out->requested_bytes = block->requested;
-	out->of_no_stream = heap_owns(block->arena->any_heap, block->pool);
+	out->of_no_stream =
+	    heap_owns(block->arena->memory.any_heap, block->pool);
 	return true;
 }
 

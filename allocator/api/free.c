@@ -60,7 +60,7 @@ static inline QUICK void
 leave_freed(struct arena *arena) LEAVES(arena->lock)
 {
 	const struct options *options;
-	bool unowned = arena->owners == 0;
+	bool unowned = arena->private.owners == 0;
 
 	if (arena->traits.has_idle_limit && options_get(&options) == WEIR_OK)
 		reclaim_tidy(arena, options);
@@ -246,7 +246,7 @@ allocator_free_done(void *ptr)
 	struct arena *arena = block->arena;
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
-	use_clear(&arena->waiting, &block->pending);
+	use_clear(&arena->memory.waiting, &block->pending);
 	release_block(block);
 	leave_freed(arena);
 	history_leave();
@@ -270,12 +270,13 @@ hand_over(struct block *block, struct stream *stream) HOLDS(block->arena->lock)
 	/* The steps that can fail come first. WEIR_STREAM_ANY orders nothing: a
 	 * block that moves to it keeps its uses, and gets a use of all streams
 	 * of the context. */
-	if (to == arena->any_heap) {
-		status = use_add(&arena->waiting, &block->pending, stream);
+	if (to == arena->memory.any_heap) {
+		status =
+		    use_add(&arena->memory.waiting, &block->pending, stream);
 		if (status != WEIR_OK)
 			return status;
 	} else {
-		use_clear(&arena->waiting, &block->pending);
+		use_clear(&arena->memory.waiting, &block->pending);
 		stream_protect(stream);
 	}
 	struct pool *pool = &to->pool[block->pool->kind];

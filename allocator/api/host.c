@@ -94,8 +94,8 @@ allocate_in(
 	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 	if (*out != NULL)
 		return WEIR_OK;
-	atomic_store_explicit(&arena->main->host_limit, options->pinned_limit,
-	    memory_order_relaxed);
+	atomic_store_explicit(&arena->main->memory.host_limit,
+	    options->pinned_limit, memory_order_relaxed);
 	if (options->pinned_background || options->pinned_reserve > 0)
 		host_reap_start();
 	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
@@ -388,7 +388,7 @@ weir_host_reserve(int device, size_t bytes)
 		return status;
 	weir_host_free(first);
 	lock_enter(&arena->lock);
-	arena->reserve_bytes = bytes;
+	arena->host.reserve_bytes = bytes;
 	lock_leave(&arena->lock);
 	host_reap_start();
 	return WEIR_OK;

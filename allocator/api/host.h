@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_API_HOST_H
 #define ALLOCATOR_API_HOST_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /*
  * Allocate host memory for weir's own use. The pages are registered, whatever

@@ -75,7 +75,7 @@ weir_limit_set(int device, size_t bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	atomic_store(&arena->limit, bytes);
+	atomic_store(&arena->memory.limit, bytes);
 	return WEIR_OK;
 }
 
@@ -91,8 +91,8 @@ limit_read(int device, size_t *limit, size_t *total_bytes)
 		return status;
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
-		*limit = atomic_load(&arena->limit);
-		*total_bytes = arena->total_bytes;
+		*limit = atomic_load(&arena->memory.limit);
+		*total_bytes = arena->memory.total_bytes;
 		return WEIR_OK;
 	}
 	status = options_get(&options);
@@ -135,8 +135,8 @@ weir_fraction_set(int device, double fraction)
 		return status;
 	if (fraction == 1)
 		return weir_limit_set(arena->device, SIZE_MAX);
-	return weir_limit_set(
-	    arena->device, (size_t)(fraction * (double)arena->total_bytes));
+	return weir_limit_set(arena->device,
+	    (size_t)(fraction * (double)arena->memory.total_bytes));
 }
 
 enum weir_status

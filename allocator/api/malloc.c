@@ -53,7 +53,7 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	struct block *block;
 
 	ASSERT(guard_is_for(heap->arena) && size > 0);
-	heap->arena->served++;
+	heap->arena->request.served++;
 	lock_assert_held(&heap->arena->lock);
 	enum weir_status status = idle ?
 	    ladder_allocate_idle(heap, options, whole, &block) :
@@ -94,7 +94,7 @@ allocate_block(struct stream_heap *heap, struct cache *cache,
 		return allocate_guarded(
 		    heap, options, size, where == IDLE, out);
 	tcache_flush(cache);
-	heap->arena->served++;
+	heap->arena->request.served++;
 	if (where == KEPT_FIRST)
 		block = tcache_take_complete(
 		    heap, arena_class(heap->arena, options, size));
@@ -125,7 +125,7 @@ static __attribute__((noinline)) enum weir_status
 allocate_device_scope(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, struct block **out)
 {
-	struct waiting *waiting = &heap->arena->waiting;
+	struct waiting *waiting = &heap->arena->memory.waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, heap->stream);
 	if (status == WEIR_OK) {
@@ -183,8 +183,9 @@ static void
 enter_arena(struct arena *arena) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
-	if (waiting_is_due(&arena->waiting) ||
-	    waiting_has_glance(&arena->waiting) || arena->ending > 0)
+	if (waiting_is_due(&arena->memory.waiting) ||
+	    waiting_has_glance(&arena->memory.waiting) ||
+	    arena->memory.ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -196,12 +197,13 @@ enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
-	if (arena->waiting.count == 0 && arena->ending == 0)
+	if (arena->memory.waiting.count == 0 && arena->memory.ending == 0)
 		return;
-	bool due = waiting_is_due(&arena->waiting) &&
+	bool due = waiting_is_due(&arena->memory.waiting) &&
 	    !(cache->complete &&
 		tcache_has_complete(cache, arena_class(arena, options, size)));
-	if (due || waiting_has_glance(&arena->waiting) || arena->ending > 0)
+	if (due || waiting_has_glance(&arena->memory.waiting) ||
+	    arena->memory.ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -209,7 +211,7 @@ static void
 leave_arena(struct arena *arena) LEAVES(arena->lock)
 {
 	/* Unmap VACATED blocks whose old work is done. */
-	if (!list_empty(&arena->vacated))
+	if (!list_empty(&arena->memory.vacated))
 		segment_unmap_vacated(arena, UNMAPPED_AT_ONCE);
 	lock_leave(&arena->lock);
 }
@@ -226,11 +228,11 @@ allocate_from(struct arena *arena, struct stream *stream,
 	enter_arena(arena);
 	if (arena->traits.has_idle_limit)
 		reclaim_tidy(arena, options);
-	if (arena->forgotten)
+	if (arena->memory.forgotten)
 		status = status_set(WEIR_ECONTEXT,
 		    "weir_malloc: device %d has just been reset",
 		    arena->device);
-	else if (atomic_load(&arena->suspended))
+	else if (atomic_load(&arena->private.suspended))
 		status = status_set(
 		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
@@ -251,8 +253,9 @@ allocate_from_helpers(struct arena *arena, struct stream *stream,
 	     a != NULL && arena == arena->main && status == WEIR_ENOMEM;
 	     a = arena_next(a)) {
 		lock_enter(&a->lock);
-		if ((arena_flags(a) & ARENA_SERVES_OOM) != 0 && a->owners > 0 &&
-		    !atomic_load(&a->suspended))
+		if ((arena_flags(a) & ARENA_SERVES_OOM) != 0 &&
+		    a->private.owners > 0 &&
+		    !atomic_load(&a->private.suspended))
 			status =
 			    serve_stream(a, stream, options, size, true, out);
 		lock_leave(&a->lock);
@@ -264,7 +267,8 @@ allocate_from_helpers(struct arena *arena, struct stream *stream,
 static bool
 may_fit(const struct arena *arena, size_t rounded)
 {
-	return rounded <= arena->total_bytes && rounded <= device_limit(arena);
+	return rounded <= arena->memory.total_bytes &&
+	    rounded <= device_limit(arena);
 }
 
 /* Write the snapshot of a failure; the thread keeps the status, which is the

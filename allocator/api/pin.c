@@ -43,7 +43,7 @@ weir_pin(const void *ptr)
 	struct arena *arena = block->arena;
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
-	enum weir_status status = atomic_load(&arena->suspended) ?
+	enum weir_status status = atomic_load(&arena->private.suspended) ?
 	    status_set(WEIR_EINVAL,
 		"weir_pin(%p): the pool it is of is suspended", ptr) :
 	    pin_block(block);
@@ -56,7 +56,7 @@ unpin_in(struct arena *arena, CUdeviceptr addr)
 {
 	lock_enter(&arena->lock);
 	bool found = pin_drop(arena, addr);
-	bool unowned = arena->owners == 0;
+	bool unowned = arena->private.owners == 0;
 	lock_leave(&arena->lock);
 	if (found && unowned)
 		arena_empty(arena);

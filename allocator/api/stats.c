@@ -83,8 +83,8 @@ arena_stats(struct arena *arena, struct weir_stats *out)
 	size_t struct_size = out->struct_size;
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	*out = stats_all(&arena->stats, &arena->tally);
-	out->pending_bytes = stats_pending_bytes(&arena->tally);
+	*out = stats_all(&arena->memory.stats, &arena->memory.tally);
+	out->pending_bytes = stats_pending_bytes(&arena->memory.tally);
 	lock_leave(&arena->lock);
 	out->struct_size = struct_size;
 	out->max_split_size = options->max_split_size;
@@ -210,11 +210,11 @@ static void
 reset_arena(struct arena *arena, enum reset what)
 {
 	lock_enter(&arena->lock);
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 	tcache_report(arena);
-	reset_all(&arena->stats, &arena->tally, what);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	reset_all(&arena->memory.stats, &arena->memory.tally, what);
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		reset_all(&heap->stats, &heap->tally, what);
@@ -232,7 +232,7 @@ static void
 reset_host_totals(struct arena *main, enum reset what)
 {
 	lock_enter(&main->lock);
-	struct totals *totals = main->host_totals;
+	struct totals *totals = main->memory.host_totals;
 	lock_leave(&main->lock);
 	if (totals == NULL)
 		return;

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_API_STATS_H
 #define ALLOCATOR_API_STATS_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* As weir_stats(), for one arena. Takes its lock. */
 enum weir_status arena_stats(struct arena *arena, struct weir_stats *out);

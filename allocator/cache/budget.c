@@ -87,8 +87,8 @@ budget_in(const struct tally *tally)
 static struct sums
 budget_of_arena(const struct arena *arena)
 {
-	struct totals *totals = arena->totals;
-	struct sums budget = budget_in(&arena->tally);
+	struct totals *totals = arena->memory.totals;
+	struct sums budget = budget_in(&arena->memory.tally);
 
 	if (totals == NULL)
 		return budget;
@@ -249,14 +249,14 @@ counts_report_all(struct arena *arena)
 	bool any = false;
 
 	lock_assert_held(&arena->lock);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
 		counts_report_depot(heap);
 	}
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		lock_assert_held(&cache_of(l)->arena->lock);
 		any |= counts_report(cache_of(l));

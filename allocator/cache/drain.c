@@ -103,8 +103,8 @@ depots_empty(struct arena *arena)
 	bool any = false;
 
 	lock_assert_held(&arena->lock);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
@@ -121,7 +121,7 @@ tcache_drain(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		lock_assert_held(&cache_of(l)->arena->lock);
 		any |= cache_empty(cache_of(l));
@@ -180,7 +180,7 @@ drain_complete(struct arena *arena)
 {
 	bool any = false;
 
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next)
 		if (cache_of(l)->complete) {
 			lock_assert_held(&cache_of(l)->arena->lock);
@@ -196,13 +196,13 @@ look_is_due(struct arena *arena)
 {
 	uint64_t wait = 0;
 
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next)
 		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)
 			wait += REQUESTS_A_LOOK;
-	if (arena->served - arena->looked < wait)
+	if (arena->request.served - arena->cache.looked < wait)
 		return false;
-	arena->looked = arena->served;
+	arena->cache.looked = arena->request.served;
 	return true;
 }
 
@@ -218,7 +218,7 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		lock_assert_held(&cache->arena->lock);
@@ -228,8 +228,8 @@ tcache_drain_idle(const struct pool *pool, bool widely)
 			any |= empty_bins(cache);
 	}
 	tcache_go(arena);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *p =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (has_own_depot(p, true)) {
@@ -261,7 +261,7 @@ tcache_bytes(const struct stream_heap *heap)
 	size_t bytes = heap->depot != NULL ? heap->depot->bytes : 0;
 
 	lock_assert_held(&heap->arena->lock);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		const struct cache *cache = cache_of(l);
 		if (cache->heap != heap)

@@ -49,7 +49,7 @@ retire_cache(struct cache *cache) HOLDS(cache->arena->lock)
 	cache_empty(cache);
 	delete_magazines(cache);
 	list_remove(&cache->link);
-	cache->arena->keeping -= cache->keeps;
+	cache->arena->cache.keeping -= cache->keeps;
 	cache_close(cache);
 	atomic_store_explicit(&cache->handle, NOBODY, memory_order_relaxed);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
@@ -65,10 +65,10 @@ tcache_end(struct stream_heap *heap)
 	size_t most = BLOCKS_AT_ONCE;
 	struct list *next;
 
-	ASSERT(heap != arena->any_heap);
+	ASSERT(heap != arena->memory.any_heap);
 	lock_assert_held(&arena->lock);
 	caches_stop(arena, heap);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = next) {
 		next = l->next;
 		if (cache_of(l)->heap == heap) {
@@ -87,7 +87,7 @@ tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 	lock_assert_held(&arena->lock);
 	if (!own)
 		caches_stop(arena, stream != NULL ? stream->heap : NULL);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = next) {
 		struct cache *cache = cache_of(l);
 		struct stream_heap *heap = cache->heap;
@@ -108,15 +108,15 @@ tcache_forget(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
-	while (!list_empty(&arena->caches)) {
-		struct cache *cache = cache_of(arena->caches.next);
+	while (!list_empty(&arena->cache.all)) {
+		struct cache *cache = cache_of(arena->cache.all.next);
 		cache->slots = 0;
 		delete_magazines(cache);
 		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
 	}
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct depot *depot =
 		    CONTAINER_OF(l, struct stream_heap, link)->depot;
 		if (depot == NULL)
@@ -216,7 +216,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 
 	atomic_init(&cache->handle, tcache_key(heap));
 	cache->device = stream->device;
-	cache->granule = heap->arena->granule;
+	cache->granule = heap->arena->memory.granule;
 	cache->small_max = traits->small_max;
 	cache->context =
 	    stream_is_default(stream->handle) ? stream->context : NULL;
@@ -295,8 +295,8 @@ make_cache(struct tcache *t, struct stream_heap *heap,
 	cache->way_of_handle = (uint8_t)way_of_handle;
 	set_up(cache, t, heap, options);
 	heap->caches++;
-	list_push_back(&heap->arena->caches, &cache->link);
-	heap->arena->keeping += cache->keeps;
+	list_push_back(&heap->arena->cache.all, &cache->link);
+	heap->arena->cache.keeping += cache->keeps;
 	list_push_back(&t->caches, &cache->own_link);
 	list_push_back(&t->awake, &cache->awake);
 	if (by_stream)
@@ -328,7 +328,7 @@ is_cacheable(const struct stream_heap *heap, const struct options *options)
 
 	if (options->reclaim_always || guard_is_for(heap->arena) ||
 	    options->max_split_size != OPTION_UNLIMITED ||
-	    heap->arena->stats.oversize_allocations.current != 0 ||
+	    heap->arena->memory.stats.oversize_allocations.current != 0 ||
 	    heap->ended || ended || os_forked())
 		return false;
 	if (!heap->arena->traits.has_streams)
@@ -402,8 +402,8 @@ static void
 retire_all(struct arena *arena) HOLDS(arena->lock)
 {
 	caches_stop(arena, NULL);
-	while (!list_empty(&arena->caches)) {
-		struct cache *cache = cache_of(arena->caches.next);
+	while (!list_empty(&arena->cache.all)) {
+		struct cache *cache = cache_of(arena->cache.all.next);
 		lock_assert_held(&cache->arena->lock);
 		retire_cache(cache);
 	}

@@ -22,7 +22,8 @@ static inline struct cache *
 tcache_enter_slow(struct stream_heap *heap, struct cache *cache)
     HOLDS(heap->arena->lock)
 {
-	return cache != NULL && !cache->keeps && heap->arena->keeping == 0 ?
+	return cache != NULL && !cache->keeps &&
+		heap->arena->cache.keeping == 0 ?
 	    NULL :
 	    tcache_enter_slow_with(heap, cache);
 }

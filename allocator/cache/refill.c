@@ -15,7 +15,7 @@
 static size_t
 class_of_block(const struct block *block)
 {
-	return class_of(block->arena->granule, block->size);
+	return class_of(block->arena->memory.granule, block->size);
 }
 
 /* Change the budget of a cache for a block that the pool allocated (-1) or
@@ -150,7 +150,8 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 	}
 	status_unmute();
 	/* Count the requests that these blocks save. */
-	pool->owner->arena->served += (uint64_t)(bin->top - bin->bottom);
+	pool->owner->arena->request.served +=
+	    (uint64_t)(bin->top - bin->bottom);
 	bin_reverse(bin);
 }
 

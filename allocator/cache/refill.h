@@ -26,7 +26,7 @@ static inline void
 tcache_account_alloc(struct cache *cache, const struct block *block)
 {
 	/* Otherwise no cache has a budget. */
-	if (block->arena->keeping > 0)
+	if (block->arena->cache.keeping > 0)
 		tcache_account_alloc_slow(cache, block);
 }
 

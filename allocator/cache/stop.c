@@ -24,7 +24,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 	bool others = false;
 
 	lock_assert_held(&arena->lock);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		/* A cache that keeps no freed blocks is used under the lock
@@ -39,7 +39,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 	if (!others)
 		return;
 	tcache_barrier();
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next)
 		if (atomic_load_explicit(
 			&cache_of(l)->wanted, memory_order_relaxed) != 0)
@@ -50,7 +50,7 @@ void
 tcache_go(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {
 		struct cache *cache = cache_of(l);
 		if (cache->owner == tcache_own)
@@ -67,7 +67,7 @@ tcache_stop(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	caches_stop(arena, NULL);
 	counts_report_all(arena);
-	for (struct list *l = arena->caches.next; l != &arena->caches;
+	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next)
 		counts_set_budget(cache_of(l), (struct sums){ 0 });
 }

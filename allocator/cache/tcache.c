@@ -223,8 +223,9 @@ rounded_in(const struct cache *cache, size_t size)
 {
 	if (cache->rounding != NULL)
 		return size_class(cache->rounding, size);
-	return size > cache->small_max ? round_up(size, cache->arena->page) :
-					 size_of_granule(cache->granule, size);
+	return size > cache->small_max ?
+	    round_up(size, cache->arena->memory.page) :
+	    size_of_granule(cache->granule, size);
 }
 
 static inline struct block *
@@ -297,7 +298,7 @@ tcache_find_in(weir_stream handle, CUcontext context)
 struct cache *
 tcache_find_host(const struct arena *arena)
 {
-	unsigned way = arena->any_heap->index % TCACHE_WAYS;
+	unsigned way = arena->memory.any_heap->index % TCACHE_WAYS;
 	struct cache *cache = tcache_own->by_heap[way];
 
 	return cache->arena == arena && tcache_is_alive(cache) ? cache : NULL;

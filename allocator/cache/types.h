@@ -6,7 +6,7 @@
 
 #include "allocator/cache/depot.h"
 #include "allocator/cache/tuning.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 struct cache {
 	/* For the hit paths; NOBODY and NULL close the cache to them. */
@@ -27,7 +27,7 @@ struct cache {
 	bool brought; /* brought frees to the depot, perhaps unreported */
 	/* Beside the counts, because a report reads all caches of a thread. */
 	bool keeps;       /* freed blocks, or only finds the heap; constant */
-	atomic_bool dead; /* retired: out of arena->caches */
+	atomic_bool dead; /* retired: out of arena->cache.all */
 	struct arena *arena;   /* constant */
 	size_t small_max;      /* of the arena's traits; constant */
 	struct list own_link;  /* in owner->caches; used by the owner */
@@ -68,7 +68,7 @@ struct cache {
 	struct stream_heap *heap; /* pinned by ->caches */
 	struct tcache *owner;
 
-	struct list link; /* in arena->caches, under its lock */
+	struct list link; /* in arena->cache.all, under its lock */
 };
 
 /* The cache of the latest weir_host_malloc(). A change of options retires

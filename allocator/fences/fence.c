@@ -223,10 +223,10 @@ fences_see_delay(struct arena *arena)
 	uint64_t latest = 0;
 
 	lock_assert_held(&arena->lock);
-	if (arena->stats.num_gpu_waits == 0)
+	if (arena->memory.stats.num_gpu_waits == 0)
 		return;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
@@ -234,15 +234,16 @@ fences_see_delay(struct arena *arena)
 		uint64_t waited = delay_take_waited(&heap->stream->delay);
 		int64_t felt = delay_take_felt(&heap->stream->delay);
 		heap->stats.gpu_wait_ns += waited;
-		arena->stats.gpu_wait_ns += waited;
-		policy_add_evidence(&arena->evidence, waited, felt);
+		arena->memory.stats.gpu_wait_ns += waited;
+		policy_add_evidence(&arena->policy.evidence, waited, felt);
 		if (late > latest)
 			latest = late;
 	}
 	latest += delay_lost_ns();
-	if (latest > arena->late_ns) {
-		arena->stats.gpu_delay_ns += latest - arena->late_ns;
-		arena->late_ns = latest;
+	if (latest > arena->fences.late_ns) {
+		arena->memory.stats.gpu_delay_ns +=
+		    latest - arena->fences.late_ns;
+		arena->fences.late_ns = latest;
 	}
 }
 
@@ -267,8 +268,8 @@ fences_ask_all(struct arena *arena)
 
 	lock_assert_held(&arena->lock);
 	status_mute();
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap->completed_at <= heap->freed_at)
@@ -293,7 +294,7 @@ fence_if_due(struct stream_heap *heap)
 	uint64_t latest =
 	    heap->freed_at > heap->served_at ? heap->freed_at : heap->served_at;
 
-	ASSERT(heap != heap->arena->any_heap);
+	ASSERT(heap != heap->arena->memory.any_heap);
 	if (heap->unfenced_bytes < FENCES_LEAST ||
 	    heap->unfenced_bytes < held / FENCE_SHARE)
 		return;
@@ -307,11 +308,11 @@ fence_if_due(struct stream_heap *heap)
 void
 fences_upkeep_due(struct stream_heap *mine)
 {
-	struct stream_heap *other = mine->arena->unfenced;
+	struct stream_heap *other = mine->arena->fences.due;
 
 	lock_assert_held(&mine->arena->lock);
-	mine->arena->unfenced = NULL;
-	if (mine != mine->arena->any_heap)
+	mine->arena->fences.due = NULL;
+	if (mine != mine->arena->memory.any_heap)
 		fence_if_due(mine);
 	if (other != NULL && other != mine)
 		fence_if_due(other);
@@ -324,7 +325,7 @@ fences_poll(struct stream_heap *mine)
 	struct questions questions = { .context = NULL };
 	unsigned n = 0;
 
-	if (mine == arena->any_heap) {
+	if (mine == arena->memory.any_heap) {
 		lock_assert_held(&arena->lock);
 		arena_begin_several(arena);
 	}
@@ -347,7 +348,7 @@ fences_poll(struct stream_heap *mine)
 	questions_end(&questions);
 	status_unmute();
 	/* A device-scope request finds complete memory only there. */
-	if (mine == arena->any_heap)
+	if (mine == arena->memory.any_heap)
 		arena_promote_all(arena);
 	else
 		arena_promote(arena);
@@ -372,7 +373,7 @@ wait_for(struct stream_heap *mine, const struct stream_heap *other,
 	capture_leave(&guard);
 	if (code != CUDA_SUCCESS)
 		return false;
-	mine->arena->stats.num_gpu_waits++;
+	mine->arena->memory.stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
 	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(stream, other->stream, fence->at, 0);
@@ -391,7 +392,7 @@ join_captured(const struct view *view, const struct stream_heap *other)
 	    capture_join(mine->stream, other->stream, view->capture);
 	if (tick == 0)
 		return false;
-	mine->arena->stats.num_gpu_waits++;
+	mine->arena->memory.stats.num_gpu_waits++;
 	mine->stats.num_gpu_waits++;
 	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(mine->stream, other->stream, tick, view->capture);
@@ -444,7 +445,7 @@ fences_see_busy(struct view *view)
 {
 	const struct stream_heap *mine = view->mine;
 	const struct use *use =
-	    use_first_open(&mine->arena->waiting, mine->stream);
+	    use_first_open(&mine->arena->memory.waiting, mine->stream);
 
 	lock_assert_held(&view->mine->arena->lock);
 	view->busy_since = mine->fence_count > 0 ? mine->fences[0].at : 0;

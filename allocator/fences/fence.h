@@ -16,15 +16,15 @@ fences_note(struct stream_heap *heap, size_t bytes) HOLDS(heap->arena->lock)
 {
 	heap->unfenced_bytes += bytes;
 	if (heap->unfenced_bytes >= FENCES_LEAST &&
-	    heap != heap->arena->any_heap)
-		heap->arena->unfenced = heap;
+	    heap != heap->arena->memory.any_heap)
+		heap->arena->fences.due = heap;
 }
 
 static inline void
 fences_note_request(struct stream_heap *mine, size_t bytes)
     HOLDS(mine->arena->lock)
 {
-	if (mine->arena->streams <= 1)
+	if (mine->arena->memory.streams <= 1)
 		return;
 	fences_note(mine, bytes);
 	mine->served_at = order_now();
@@ -36,9 +36,9 @@ void fences_upkeep_due(struct stream_heap *mine) HOLDS(mine->arena->lock);
 static inline void
 fences_upkeep(struct stream_heap *mine) HOLDS(mine->arena->lock)
 {
-	if (mine->arena->streams > 1 &&
+	if (mine->arena->memory.streams > 1 &&
 	    (mine->unfenced_bytes >= FENCES_LEAST ||
-		mine->arena->unfenced != NULL))
+		mine->arena->fences.due != NULL))
 		fences_upkeep_due(mine);
 }
 

@@ -18,14 +18,14 @@ block_free_since(struct block *block) HOLDS(block->arena->lock)
 	struct stream_heap *home = owner;
 
 	if (__builtin_expect(owner->completed, 0)) {
-		home = block->arena->any_heap;
+		home = block->arena->memory.any_heap;
 		block_move(block, &home->pool[block->pool->kind]);
 	}
 	if (home->freed_at < block->freed_at)
 		home->freed_at = block->freed_at;
 	lock_assert_held(&home->arena->lock);
 	fences_note(home, block->size);
-	if (block->arena->several)
+	if (block->arena->memory.several)
 		block_set_epoch(block);
 	block_put_free(block);
 	lock_assert_held(&owner->arena->lock);

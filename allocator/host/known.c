@@ -77,10 +77,11 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 	if (arena == NULL) {
 		status = arena_make(main, host_source(kind), 0, &arena);
 		if (status == WEIR_OK) {
-			arena->node = node_of(device);
-			arena->host_flags = host_kind_facts(kind).flags;
-			arena->reserve_bytes = options_peek()->pinned_reserve;
-			arena->any_heap->index = TCACHE_WAYS - 1 - kind;
+			arena->memory.node = node_of(device);
+			arena->host.flags = host_kind_facts(kind).flags;
+			arena->host.reserve_bytes =
+			    options_peek()->pinned_reserve;
+			arena->memory.any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(
 			    &arenas[device][kind], arena, memory_order_release);
 		}

@@ -5,7 +5,7 @@
 #define ALLOCATOR_HOST_KNOWN_H
 
 #include "allocator/host/kinds.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* The best source that the options and the device allow, for the next request.
  * False if no request has shown yet whether the driver allows it. `main` is the

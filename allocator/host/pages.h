@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_HOST_PAGES_H
 #define ALLOCATOR_HOST_PAGES_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* The source of a kind of host memory. */
 const struct source *host_source(unsigned kind);

@@ -57,32 +57,32 @@ struct found {
 static bool
 grow_reserve(struct arena *arena, const struct options *options)
 {
-	struct pool *pool = &arena->any_heap->pool[POOL_LARGE];
-	size_t held = arena->stats.reserved_bytes.all.current;
+	struct pool *pool = &arena->memory.any_heap->pool[POOL_LARGE];
+	size_t held = arena->memory.stats.reserved_bytes.all.current;
 
-	if (held >= arena->reserve_bytes || arena->forgotten)
+	if (held >= arena->host.reserve_bytes || arena->memory.forgotten)
 		return false;
-	size_t missing =
-	    round_up(arena->reserve_bytes - held, arena->granularity);
+	size_t missing = round_up(
+	    arena->host.reserve_bytes - held, arena->memory.granularity);
 	if (arena->traits.can_map)
 		missing = min_size(missing, RESERVE_STEP);
 	lock_assert_held(&pool->owner->arena->lock);
 	enum weir_status status = pool_prepare(pool, options, missing);
-	while (status == WEIR_ENOMEM && missing > arena->granularity) {
-		missing = round_up(missing / 2, arena->granularity);
+	while (status == WEIR_ENOMEM && missing > arena->memory.granularity) {
+		missing = round_up(missing / 2, arena->memory.granularity);
 		status = pool_prepare(pool, options, missing);
 	}
 	if (status != WEIR_OK)
-		arena->reserve_bytes = held;
-	return held < arena->reserve_bytes;
+		arena->host.reserve_bytes = held;
+	return held < arena->host.reserve_bytes;
 }
 
 static bool
 has_unused(const struct arena *arena)
 {
-	return arena->stats.reserved_bytes.all.current >
-	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes) +
-	    arena->reserve_bytes;
+	return arena->memory.stats.reserved_bytes.all.current >
+	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_active_bytes) +
+	    arena->host.reserve_bytes;
 }
 
 static void
@@ -94,7 +94,7 @@ reap_arena(
 	do
 		decay_run(arena, options);
 	while (decay_is_under_way(arena));
-	found->waits |= arena->waiting.count > 0;
+	found->waits |= arena->memory.waiting.count > 0;
 	found->grows |= grow_reserve(arena, options);
 	found->unused |= has_unused(arena);
 	lock_leave(&arena->lock);

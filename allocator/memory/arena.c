@@ -45,7 +45,8 @@ arena_publish(int device, struct arena *arena)
 size_t
 arena_held(const struct arena *arena)
 {
-	return arena->stats.reserved_bytes.all.current + arena->promised;
+	return arena->memory.stats.reserved_bytes.all.current +
+	    arena->memory.promised;
 }
 
 size_t guard_zone;
@@ -55,7 +56,7 @@ size_t guard_zone;
 void
 arena_leave_for_driver(struct arena *arena)
 {
-	ASSERT(arena->jobs > 0);
+	ASSERT(arena->memory.jobs > 0);
 	lock_leave(&arena->lock);
 }
 
@@ -96,9 +97,9 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	idle_init(&heap->idle);
 	list_init(&heap->freed_link);
 	list_init(&heap->ended_link);
-	list_push_back(&arena->heaps, &heap->link);
-	heap->index = arena->heaps_made++;
-	arena->streams += stream->handle != WEIR_STREAM_ANY;
+	list_push_back(&arena->memory.heaps, &heap->link);
+	heap->index = arena->memory.heaps_made++;
+	arena->memory.streams += stream->handle != WEIR_STREAM_ANY;
 	if (arena == arena->main)
 		stream->heap = heap;
 	/* The stream may have ended since it was found; a later poll records
@@ -116,8 +117,8 @@ heap_peek(const struct arena *arena, const struct stream *stream)
 {
 	if (arena == arena->main)
 		return stream->heap;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap->stream == stream)
@@ -150,7 +151,7 @@ heap_drop(struct stream_heap *heap)
 	struct arena *arena = heap->arena;
 
 	lock_assert_held(&heap->arena->lock);
-	ASSERT(heap != arena->any_heap);
+	ASSERT(heap != arena->memory.any_heap);
 	if (heap->blocks > 0 || heap->pins > 0 || heap->caches > 0)
 		return;
 	fences_drop(heap);
@@ -161,13 +162,13 @@ heap_drop(struct stream_heap *heap)
 		heap_remove_ended(heap);
 	list_remove(&heap->freed_link);
 	list_remove(&heap->link);
-	arena->streams--;
+	arena->memory.streams--;
 	if (arena == arena->main)
 		heap->stream->heap = NULL;
 	stream_put(heap->stream);
 	depot_delete(heap->depot);
-	if (arena->unfenced == heap)
-		arena->unfenced = NULL;
+	if (arena->fences.due == heap)
+		arena->fences.due = NULL;
 	meta_free(heap, sizeof(*heap));
 }
 
@@ -178,32 +179,32 @@ arena_set_up(struct arena *arena, struct arena *main)
 {
 	ASSERT(main != NULL);
 	arena->main = main;
-	arena->in_use = true;
-	arena->owners = 1;
-	arena->moves_paid_ns = driver_time_ns();
-	arena->late_ns = delay_lost_ns();
+	arena->private.in_use = true;
+	arena->private.owners = 1;
+	arena->policy.paid_ns = driver_time_ns();
+	arena->fences.late_ns = delay_lost_ns();
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
-	list_init(&arena->heaps);
-	list_init(&arena->ended);
-	list_init(&arena->emptied);
-	list_init(&arena->having_freed);
-	list_init(&arena->segments);
-	list_init(&arena->ranges);
-	list_init(&arena->vacated);
-	list_init(&arena->caches);
-	tree_init(&arena->pins, TREE_KEY(struct pin, node, addr, addr));
-	waiting_init(&arena->waiting);
-	arena->source = source_driver;
-	arena->granule = WEIR_GRANULE;
-	arena->page = WEIR_GRANULE;
+	list_init(&arena->memory.heaps);
+	list_init(&arena->memory.ended);
+	list_init(&arena->memory.emptied);
+	list_init(&arena->memory.having_freed);
+	list_init(&arena->memory.segments);
+	list_init(&arena->memory.ranges);
+	list_init(&arena->memory.vacated);
+	list_init(&arena->cache.all);
+	tree_init(&arena->memory.pins, TREE_KEY(struct pin, node, addr, addr));
+	waiting_init(&arena->memory.waiting);
+	arena->memory.source = source_driver;
+	arena->memory.granule = WEIR_GRANULE;
+	arena->memory.page = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
-	    heap_make(arena, arena->any, &arena->any_heap);
+	    heap_make(arena, arena->any, &arena->memory.any_heap);
 	lock_leave(&arena->lock);
 	if (status != WEIR_OK) {
 		lock_destroy(&arena->lock);
 		return status;
 	}
-	arena->any_heap->completed_at = UINT64_MAX;
+	arena->memory.any_heap->completed_at = UINT64_MAX;
 	return WEIR_OK;
 }

@@ -6,8 +6,8 @@
 #define ALLOCATOR_MEMORY_ARENA_H
 
 #include "allocator/memory/tuning.h"
-#include "allocator/memory/types.h"
 #include "allocator/policy/policy.h"
+#include "allocator/state.h"
 
 /* The arena of a device, or NULL if it has none yet. One load. */
 struct arena *arena_peek(int device);
@@ -21,8 +21,8 @@ static inline struct arena *
 arena_next(const struct arena *arena)
 {
 	return arena == arena->main ?
-	    atomic_load_explicit(&arena->others, memory_order_acquire) :
-	    arena->next;
+	    atomic_load_explicit(&arena->private.others, memory_order_acquire) :
+	    arena->private.next;
 }
 
 /* Make the heap of a stream that has none. WEIR_EHOSTMEM. */
@@ -43,7 +43,7 @@ heap_owns(const struct stream_heap *heap, const struct pool *pool)
 static inline unsigned
 arena_flags(const struct arena *arena)
 {
-	return atomic_load_explicit(&arena->flags, memory_order_relaxed);
+	return atomic_load_explicit(&arena->memory.flags, memory_order_relaxed);
 }
 
 /* Does the arena count for the device's totals and limit? */
@@ -57,7 +57,8 @@ arena_is_counted(const struct arena *arena)
 static inline bool
 heap_is_device_scope(const struct stream_heap *heap)
 {
-	return heap == heap->arena->any_heap && heap->arena->traits.has_streams;
+	return heap == heap->arena->memory.any_heap &&
+	    heap->arena->traits.has_streams;
 }
 
 /* Is memory of cuMemAlloc kept from streams that have mapped memory?
@@ -79,14 +80,14 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 {
 	if (!heap->arena->traits.has_streams)
 		return heap->arena->traits.can_map;
-	return heap != heap->arena->any_heap &&
+	return heap != heap->arena->memory.any_heap &&
 	    arena_maps(heap->arena, options);
 }
 
 static inline bool
 arena_is_crowded(const struct arena *arena)
 {
-	return arena->streams >= STREAMS_CROWD;
+	return arena->memory.streams >= STREAMS_CROWD;
 }
 
 /* The size class of a request that no option rounds. */
@@ -94,8 +95,8 @@ static inline size_t
 arena_size(const struct arena *arena, size_t size)
 {
 	return size > arena->traits.small_max ?
-	    round_up(size, arena->page) :
-	    size_of_granule(arena->granule, size);
+	    round_up(size, arena->memory.page) :
+	    size_of_granule(arena->memory.granule, size);
 }
 
 /* The size class of a request in an arena. */
@@ -111,7 +112,7 @@ arena_class(
 static inline enum pool_kind
 arena_kind(const struct arena *arena, size_t rounded)
 {
-	if (rounded < FINE_END && arena->granule < WEIR_GRANULE)
+	if (rounded < FINE_END && arena->memory.granule < WEIR_GRANULE)
 		return POOL_FINE;
 	return rounded <= arena->traits.small_max ? POOL_SMALL : POOL_LARGE;
 }
@@ -120,13 +121,14 @@ arena_kind(const struct arena *arena, size_t rounded)
 static inline size_t
 arena_granule(const struct arena *arena, enum pool_kind kind)
 {
-	return kind == POOL_FINE ? arena->granule : WEIR_GRANULE;
+	return kind == POOL_FINE ? arena->memory.granule : WEIR_GRANULE;
 }
 
 /*
  * Release the lock for driver calls, and take it again. A job that does so
- * raises arena->jobs before and ends with arena_job_done(), both under the
- * lock, so that segments and blocks outlast the job even if the context goes.
+ * raises arena->memory.jobs before and ends with arena_job_done(), both under
+ * the lock, so that segments and blocks outlast the job even if the context
+ * goes.
  */
 void arena_leave_for_driver(struct arena *arena) LEAVES(arena->lock);
 void arena_enter_from_driver(struct arena *arena) ENTERS(arena->lock);
@@ -139,7 +141,8 @@ size_t arena_held(const struct arena *arena);
 static inline size_t
 arena_memory_most(const struct arena *arena)
 {
-	return arena->most_live + policy_memory_spare(arena->most_live);
+	return arena->policy.most_live +
+	    policy_memory_spare(arena->policy.most_live);
 }
 
 /* Walk the heaps that have freed blocks; NULL: the end. They come in the order
@@ -148,7 +151,7 @@ arena_memory_most(const struct arena *arena)
 static inline struct stream_heap *
 heap_of_freed_link(const struct arena *arena, const struct list *link)
 {
-	return link != &arena->having_freed ?
+	return link != &arena->memory.having_freed ?
 	    CONTAINER_OF(link, struct stream_heap, freed_link) :
 	    NULL;
 }
@@ -156,7 +159,7 @@ heap_of_freed_link(const struct arena *arena, const struct list *link)
 static inline struct stream_heap *
 heap_first_freed(const struct arena *arena) HOLDS(arena->lock)
 {
-	return heap_of_freed_link(arena, arena->having_freed.next);
+	return heap_of_freed_link(arena, arena->memory.having_freed.next);
 }
 
 static inline struct stream_heap *
@@ -170,9 +173,10 @@ static inline void
 heap_note_freed(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	struct arena *arena = heap->arena;
-	struct list *at = &arena->having_freed;
+	struct list *at = &arena->memory.having_freed;
 
-	while (!arena_is_crowded(arena) && at->prev != &arena->having_freed &&
+	while (!arena_is_crowded(arena) &&
+	    at->prev != &arena->memory.having_freed &&
 	    heap_of_freed_link(arena, at->prev)->index > heap->index)
 		at = at->prev;
 	list_insert_before(at, &heap->freed_link);
@@ -243,21 +247,21 @@ static inline void
 heap_end(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	heap->ended = true;
-	list_push_back(&heap->arena->ended, &heap->ended_link);
-	heap->arena->ending++;
+	list_push_back(&heap->arena->memory.ended, &heap->ended_link);
+	heap->arena->memory.ending++;
 }
 static inline void
 heap_complete(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	heap->completed = true;
 	list_remove(&heap->ended_link);
-	list_push_back(&heap->arena->emptied, &heap->ended_link);
+	list_push_back(&heap->arena->memory.emptied, &heap->ended_link);
 }
 static inline void
 heap_remove_ended(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
 	list_remove(&heap->ended_link);
-	heap->arena->ending--;
+	heap->arena->memory.ending--;
 }
 
 /* Drop a heap that has no block, no pin and no cache. */

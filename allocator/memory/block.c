@@ -61,8 +61,8 @@ make_slab(struct arena *arena)
 		    (struct block *)(void *)(slab + i * STRIDE);
 		block->arena = arena;
 		list_init(&block->pending.link);
-		block->next = arena->spare;
-		arena->spare = block;
+		block->next = arena->memory.spare;
+		arena->memory.spare = block;
 	}
 	return WEIR_OK;
 }
@@ -74,8 +74,9 @@ block_make_room(struct arena *arena, CUdeviceptr addr)
 
 	lock_assert_held(&arena->lock);
 	ASSERT(addr % FINE_GRANULE == 0);
-	return status == WEIR_OK && arena->spare == NULL ? make_slab(arena) :
-							   status;
+	return status == WEIR_OK && arena->memory.spare == NULL ?
+	    make_slab(arena) :
+	    status;
 }
 
 enum weir_status
@@ -114,8 +115,8 @@ block_delete(struct block *block)
 	ASSERT(block->requested == 0 && block->stack == 0);
 	block_set_state(block, BLOCK_UNMAPPED);
 	block->segment = NULL;
-	block->next = arena->spare;
-	arena->spare = block;
+	block->next = arena->memory.spare;
+	arena->memory.spare = block;
 }
 
 enum weir_status
@@ -333,8 +334,8 @@ static inline QUICK bool
 go_together(const struct block *neighbour, const struct block *block)
 {
 	return neighbour->pool == block->pool &&
-	    (neighbour->epoch == block->epoch || block->arena->streams < 2 ||
-		block_is_complete(block));
+	    (neighbour->epoch == block->epoch ||
+		block->arena->memory.streams < 2 || block_is_complete(block));
 }
 
 static inline bool
@@ -410,7 +411,7 @@ absorb_prev(struct block *block) HOLDS(block->arena->lock)
 static struct pool *
 unmapped_pool(const struct block *block)
 {
-	return &block->arena->any_heap->pool[block->segment->kind];
+	return &block->arena->memory.any_heap->pool[block->segment->kind];
 }
 
 struct block *
@@ -607,7 +608,7 @@ block_put_free(struct block *block)
 	if (!expandable)
 		count_inactive(block->pool, before, inactive_around(block));
 	idle_put_large(block, expandable);
-	if (block->arena->several && !block_is_complete(block)) {
+	if (block->arena->memory.several && !block_is_complete(block)) {
 		list_remove(&block->pending.link);
 		heap_add_freed(block);
 	}
@@ -617,7 +618,7 @@ block_put_free(struct block *block)
 void
 block_promote(struct block *block)
 {
-	struct stream_heap *any = block->arena->any_heap;
+	struct stream_heap *any = block->arena->memory.any_heap;
 
 	lock_assert_held(&block->arena->lock);
 	ASSERT(block_is_in_run(block) && !block_is_complete(block));
@@ -644,7 +645,7 @@ block_move_to(struct block *block, struct pool *pool)
 	lock_assert_held(&block->arena->lock);
 	ASSERT(pool != block->pool && pool->owner->arena == block->arena);
 	ASSERT(block->pool->owner->blocks > 0);
-	if (block_is_held(block) && !block->arena->uncounted) {
+	if (block_is_held(block) && !block->arena->memory.uncounted) {
 		int64_t size = (int64_t)block->size;
 		lock_assert_held(&block->pool->owner->arena->lock);
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);

@@ -5,7 +5,7 @@
 #define ALLOCATOR_MEMORY_BLOCK_H
 
 #include "allocator/memory/starts.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Make a block for a start at `addr`, all zero but its arena and addr. Later
  * calls on it cannot fail. WEIR_EHOSTMEM. Records of blocks are reused for
@@ -34,14 +34,14 @@ block_spare(struct arena *arena, CUdeviceptr addr, struct leaf **leaf,
 	CUdeviceptr place = lookup_place(addr);
 
 	*leaf = start_leaf(arena, place);
-	if (__builtin_expect(*leaf == NULL || arena->spare == NULL, 0)) {
+	if (__builtin_expect(*leaf == NULL || arena->memory.spare == NULL, 0)) {
 		enum weir_status status = block_make_room(arena, addr);
 		if (status != WEIR_OK)
 			return status;
 		*leaf = start_leaf(arena, place);
 	}
-	*out = arena->spare;
-	arena->spare = (*out)->next;
+	*out = arena->memory.spare;
+	arena->memory.spare = (*out)->next;
 	return WEIR_OK;
 }
 
@@ -162,7 +162,7 @@ static inline struct pool *
 block_home(const struct block *block)
 {
 	if (__builtin_expect(block->pool->owner->completed, 0))
-		return &block->arena->any_heap->pool[block->pool->kind];
+		return &block->arena->memory.any_heap->pool[block->pool->kind];
 	return block->pool;
 }
 
@@ -181,7 +181,7 @@ block_is_in_run(const struct block *block)
 static inline bool
 block_is_complete(const struct block *block)
 {
-	return block->pool->owner == block->arena->any_heap;
+	return block->pool->owner == block->arena->memory.any_heap;
 }
 
 /* Can the block be part of a run of this pool? */

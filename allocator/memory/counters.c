@@ -44,7 +44,7 @@ __attribute__((noinline)) void
 stats_count_in_totals(const struct pool *pool, uint64_t size,
     uint64_t requested, tally_count count)
 {
-	struct totals *totals = pool->owner->arena->totals;
+	struct totals *totals = pool->owner->arena->memory.totals;
 
 	lock_enter(&totals->lock);
 	totals->changes++;
@@ -103,10 +103,10 @@ void
 stats_flow(struct pool *pool, const struct sums *out, const struct sums *in)
 {
 	struct arena *arena = pool->owner->arena;
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	lock_assert_held(&pool->owner->arena->lock);
-	flow_in(&arena->tally, pool, out, in);
+	flow_in(&arena->memory.tally, pool, out, in);
 	flow_in(&pool->owner->tally, pool, out, in);
 	if (totals == NULL)
 		return;
@@ -128,10 +128,10 @@ stats_note_peaks(struct tally *tally)
 void
 stats_note_arena_peaks(struct arena *arena)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	lock_assert_held(&arena->lock);
-	stats_note_peaks(&arena->tally);
+	stats_note_peaks(&arena->memory.tally);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -191,11 +191,11 @@ change1(struct weir_stat *stat, int delta)
 void
 stats_change1(struct arena *arena, enum stat1 which, int delta)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	lock_assert_held(&arena->lock);
 	ASSERT(delta == 1 || delta == -1);
-	change1(stat1_at(&arena->stats, which), delta);
+	change1(stat1_at(&arena->memory.stats, which), delta);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -225,7 +225,7 @@ stats_zero_counters(struct weir_stats *stats)
 void
 stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
 {
-	struct weir_stats *all = &heap->arena->stats;
+	struct weir_stats *all = &heap->arena->memory.stats;
 	struct weir_stats *own = &heap->stats;
 
 	lock_assert_held(&heap->arena->lock);

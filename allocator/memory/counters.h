@@ -101,9 +101,9 @@ static inline void
 stats_change_arena(struct arena *arena, enum pool_kind kind, enum stat3 which,
     int64_t delta) HOLDS(arena->lock)
 {
-	stats_change3(stats_at(&arena->stats, which), kind, delta);
-	if (arena->totals != NULL)
-		totals_change(arena->totals, kind, which, delta);
+	stats_change3(stats_at(&arena->memory.stats, which), kind, delta);
+	if (arena->memory.totals != NULL)
+		totals_change(arena->memory.totals, kind, which, delta);
 }
 
 /* Change a statistic of a pool's stream and of its arena. */
@@ -125,9 +125,9 @@ stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
 	struct stream_heap *owner = pool->owner;
 	struct arena *arena = owner->arena;
 
-	tally_in(&arena->tally, pool, size, requested, count);
+	tally_in(&arena->memory.tally, pool, size, requested, count);
 	tally_in(&owner->tally, pool, size, requested, count);
-	if (__builtin_expect(arena->totals != NULL, 0))
+	if (__builtin_expect(arena->memory.totals != NULL, 0))
 		stats_count_in_totals(pool, size, requested, count);
 }
 

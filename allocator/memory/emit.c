@@ -19,20 +19,20 @@ struct history_ring *
 emit_ring_enter(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	if (arena->totals != NULL) {
-		lock_enter(&arena->totals->lock);
-		lock_hand_over(&arena->totals->lock);
+	if (arena->memory.totals != NULL) {
+		lock_enter(&arena->memory.totals->lock);
+		lock_hand_over(&arena->memory.totals->lock);
 	}
-	return &arena->main->history;
+	return &arena->main->memory.history;
 }
 
 void
 emit_ring_leave(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	if (arena->totals != NULL) {
-		lock_take_over(&arena->totals->lock);
-		lock_leave(&arena->totals->lock);
+	if (arena->memory.totals != NULL) {
+		lock_take_over(&arena->memory.totals->lock);
+		lock_leave(&arena->memory.totals->lock);
 	}
 }
 
@@ -41,7 +41,7 @@ emit_ring_leave(struct arena *arena)
 static bool
 is_emitting(const struct arena *arena)
 {
-	return !arena->forgotten && arena_is_counted(arena);
+	return !arena->memory.forgotten && arena_is_counted(arena);
 }
 
 /* The memory that an event is about; the arena gives its pool. */
@@ -71,7 +71,7 @@ observe_event_of(const struct arena *arena, enum trace_action action,
 	    .stream = of->stream == (uint64_t)(uintptr_t)WEIR_STREAM_LEGACY ?
 		NULL :
 		(weir_stream)(uintptr_t)of->stream,
-	    .pool_id = { arena->pool.graph, arena->pool.user },
+	    .pool_id = { arena->memory.pool.graph, arena->memory.pool.user },
 	    .device_free_bytes = oom ? of->addr : 0 });
 }
 
@@ -87,7 +87,7 @@ add_event(const struct arena *arena, struct history_ring *ring,
 	event->addr = of->addr;
 	event->size = of->size;
 	event->stream = of->stream;
-	event->pool = arena->pool;
+	event->pool = arena->memory.pool;
 	event->granules = of->granules;
 	event->stack = of->stack;
 	if (action == TRACE_alloc && served_here.has_event)
@@ -240,7 +240,7 @@ emit_oom_slow(struct arena *arena, const struct stream *stream,
 void
 emit_snapshot(struct arena *arena)
 {
-	struct subject of = { .size = tally_now(&arena->tally, PART_ALL,
+	struct subject of = { .size = tally_now(&arena->memory.tally, PART_ALL,
 				  TALLIED_active_bytes) };
 
 	lock_assert_held(&arena->lock);

@@ -50,7 +50,7 @@ forget_segment(struct segment *segment)
 		if (block_state(b) == BLOCK_VACATED)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
-			use_clear(&segment->arena->waiting, &b->pending);
+			use_clear(&segment->arena->memory.waiting, &b->pending);
 		list_init(&b->pending.link); /* its list is forgotten too */
 		b->requested = 0;
 		b->stack = 0;
@@ -62,8 +62,9 @@ forget_segment(struct segment *segment)
 	list_remove(&segment->range_link);
 	if (segment->expandable)
 		forget_handles(segment);
-	else if (segment->arena->source.forget != NULL)
-		segment->arena->source.forget(segment->arena->source.closure,
+	else if (segment->arena->memory.source.forget != NULL)
+		segment->arena->memory.source.forget(
+		    segment->arena->memory.source.closure,
 		    segment->arena->device, segment->addr, segment->size);
 	meta_free(segment, sizeof(*segment));
 }
@@ -72,45 +73,45 @@ void
 arena_forget_contents(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	waiting_forget(&arena->waiting);
+	waiting_forget(&arena->memory.waiting);
 	pins_forget(arena);
-	arena->keep_event = NULL;
-	arena->kept -= arena->keeps_ending;
-	arena->keeps_ending = 0;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	arena->memory.keep_event = NULL;
+	arena->memory.kept -= arena->memory.keeps_ending;
+	arena->memory.keeps_ending = 0;
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
 		fences_forget(heap);
 		idle_forget(heap);
 	}
-	while (!list_empty(&arena->segments))
-		forget_segment(
-		    CONTAINER_OF(arena->segments.next, struct segment, link));
-	list_init(&arena->vacated);
+	while (!list_empty(&arena->memory.segments))
+		forget_segment(CONTAINER_OF(
+		    arena->memory.segments.next, struct segment, link));
+	list_init(&arena->memory.vacated);
 	handles_release_again(arena);
-	arena->stats = (struct weir_stats){ 0 };
-	arena->tally = (struct tally){ 0 };
+	arena->memory.stats = (struct weir_stats){ 0 };
+	arena->memory.tally = (struct tally){ 0 };
 	totals_set_uncounted(arena, false);
 	if (arena != arena->main)
-		arena->totals = NULL;
-	if (arena->copies != NULL)
-		meta_free(arena->copies, arena->copies_bytes);
-	arena->copies = NULL;
-	places_delete(arena->places);
-	arena->places = NULL;
-	arena->most_pinned = 0;
-	arena->pinned_bytes = 0;
-	arena->pinned_ns = 0;
-	arena->reserve_bytes = 0;
+		arena->memory.totals = NULL;
+	if (arena->private.copies != NULL)
+		meta_free(arena->private.copies, arena->private.copies_bytes);
+	arena->private.copies = NULL;
+	places_delete(arena->request.places);
+	arena->request.places = NULL;
+	arena->memory.most_pinned = 0;
+	arena->memory.pinned_bytes = 0;
+	arena->memory.pinned_ns = 0;
+	arena->host.reserve_bytes = 0;
 }
 
 void
 arena_job_done(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	ASSERT(arena->jobs > 0);
-	if (--arena->jobs == 0 && arena->forgotten)
+	ASSERT(arena->memory.jobs > 0);
+	if (--arena->memory.jobs == 0 && arena->memory.forgotten)
 		arena_forget_contents(arena);
 }

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_FORGET_H
 #define ALLOCATOR_MEMORY_FORGET_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Forget all memory of an arena that has no job under way. */
 void arena_forget_contents(struct arena *arena) HOLDS(arena->lock);

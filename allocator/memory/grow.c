@@ -25,10 +25,10 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	bool exact = how == GROW_EXACT;
-	arena->jobs++;
-	if (arena->kept > 0 && how != GROW_MOVED)
+	arena->memory.jobs++;
+	if (arena->memory.kept > 0 && how != GROW_MOVED)
 		how = GROW_NEW;
-	if (arena->kept > 0 && how == GROW_MOVED)
+	if (arena->memory.kept > 0 && how == GROW_MOVED)
 		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
 	else if (heap_maps(pool->owner, options))
 		status = map_for(view, pool, options, rounded, how, need);
@@ -57,7 +57,7 @@ pool_prepare(struct pool *pool, const struct options *options, size_t size)
 	if (status != WEIR_OK)
 		return status;
 	view_begin(&view, pool->owner);
-	arena->jobs++;
+	arena->memory.jobs++;
 	status = heap_maps(pool->owner, options) ?
 	    map_new(&view, pool, options, size, &need) :
 	    segment_grow_driver(pool, options, size, false, &need);

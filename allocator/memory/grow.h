@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_GROW_H
 #define ALLOCATOR_MEMORY_GROW_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* The memory that pool_grow() may map. */
 enum grow_how {

@@ -123,7 +123,7 @@ handles_around(
 static struct handle *
 first_from(const struct arena *arena, const struct list *l)
 {
-	for (; l != &arena->segments; l = l->next) {
+	for (; l != &arena->memory.segments; l = l->next) {
 		const struct segment *segment =
 		    CONTAINER_OF(l, struct segment, link);
 		struct handle *handle =
@@ -137,7 +137,7 @@ first_from(const struct arena *arena, const struct list *l)
 struct handle *
 handles_first(const struct arena *arena)
 {
-	return first_from(arena, arena->segments.next);
+	return first_from(arena, arena->memory.segments.next);
 }
 
 struct handle *
@@ -164,13 +164,14 @@ handle_size(const struct arena *arena, const struct options *options,
 	if (arena->traits.is_page_locked)
 		most = min_size(most, HOST_HANDLE_MAX);
 	if (options->prefer == PREFER_MEMORY)
-		most = min_size(most, policy_memory_spare(arena->most_live));
+		most = min_size(
+		    most, policy_memory_spare(arena->policy.most_live));
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	most = min_size(most, device_limit(arena) / HANDLES_LEAST);
-	most = min_size(most, arena->total_bytes / HANDLES_OF_DEVICE);
-	most = round_down(most, arena->granularity);
-	if (most < arena->granularity)
-		most = arena->granularity;
+	most = min_size(most, arena->memory.total_bytes / HANDLES_OF_DEVICE);
+	most = round_down(most, arena->memory.granularity);
+	if (most < arena->memory.granularity)
+		most = arena->memory.granularity;
 	return missing < most ? missing : most;
 }
 
@@ -186,7 +187,7 @@ handle_prop(const struct arena *arena)
 	if (arena->traits.is_page_locked)
 		prop.location =
 		    (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST_NUMA,
-			    .id = arena->node };
+			    .id = arena->memory.node };
 	else
 		prop.requestedHandleTypes =
 		    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -200,7 +201,8 @@ handle_create(struct handle *handle, const struct arena *arena)
 	CUmemGenericAllocationHandle id;
 	CUresult code = driver_peek()->cuMemCreate(&id, handle->size, &prop, 0);
 
-	ASSERT(handle->size > 0 && handle->size % arena->granularity == 0);
+	ASSERT(
+	    handle->size > 0 && handle->size % arena->memory.granularity == 0);
 	/* The node of the device may be full, or not be open to the process,
 	 * as in a container, and another one may be. */
 	if (code != CUDA_SUCCESS && arena->traits.is_page_locked) {
@@ -271,18 +273,18 @@ addresses_drop(CUdeviceptr addr, size_t size)
 void
 handles_release_again(struct arena *arena)
 {
-	struct handle *handle = arena->unreleased;
+	struct handle *handle = arena->memory.unreleased;
 
 	lock_assert_held(&arena->lock);
-	arena->unreleased = NULL;
+	arena->memory.unreleased = NULL;
 	while (handle != NULL) {
 		struct handle *next = handle->next;
 		handle_release(handle);
-		if (handle->id == 0 || arena->forgotten) {
+		if (handle->id == 0 || arena->memory.forgotten) {
 			meta_free(handle, sizeof(*handle));
 		} else {
-			handle->next = arena->unreleased;
-			arena->unreleased = handle;
+			handle->next = arena->memory.unreleased;
+			arena->memory.unreleased = handle;
 		}
 		handle = next;
 	}
@@ -305,7 +307,8 @@ static bool
 is_user(const struct arena *arena, int peer)
 {
 	return arena != NULL &&
-	    (atomic_load(&arena->users[peer / 64]) >> peer % 64 & 1) != 0;
+	    (atomic_load(&arena->memory.users[peer / 64]) >> peer % 64 & 1) !=
+	    0;
 }
 
 /* List devices that may use the memory of a device, or of an arena of it, from
@@ -423,15 +426,15 @@ set_arena_peer(struct arena *arena, int peer, bool allow)
 
 	lock_enter(&arena->lock);
 	/* Jobs that are mapping now may have read the old list. */
-	while (arena->jobs > 0) {
+	while (arena->memory.jobs > 0) {
 		lock_leave(&arena->lock);
 		sched_yield();
 		lock_enter(&arena->lock);
 	}
 	/* The memory of a suspended arena is opened when it is resumed. The
 	 * handles that could not be unmapped still have their access. */
-	bool there =
-	    !atomic_load(&arena->suspended) && !arena->traits.is_page_locked;
+	bool there = !atomic_load(&arena->private.suspended) &&
+	    !arena->traits.is_page_locked;
 	for (struct handle *h = handles_first(arena);
 	     h != NULL && (status == WEIR_OK || !allow); h = handles_next(h))
 		if (there || h->mapped)
@@ -574,10 +577,10 @@ allocator_open_arena(struct arena *arena, int peer)
 		return status;
 	lock_enter(&peers_lock);
 	if (!is_peer(arena->device, peer) && !is_user(arena, peer)) {
-		atomic_fetch_or(&arena->users[peer / 64], bit);
+		atomic_fetch_or(&arena->memory.users[peer / 64], bit);
 		status = set_arena_peer(arena, peer, true);
 		if (status != WEIR_OK) {
-			atomic_fetch_and(&arena->users[peer / 64], ~bit);
+			atomic_fetch_and(&arena->memory.users[peer / 64], ~bit);
 			status_mute();
 			(void)set_arena_peer(arena, peer, false);
 			status_unmute();

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_HANDLE_H
 #define ALLOCATOR_MEMORY_HANDLE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* One physical allocation, mapped whole. */
 struct handle {
@@ -53,7 +53,7 @@ void handle_drop_hold(CUmemGenericAllocationHandle id);
 void addresses_drop_mapping(CUdeviceptr addr, size_t size);
 void addresses_drop(CUdeviceptr addr, size_t size);
 
-/* Release the handles in arena->unreleased again; under the lock. If the
+/* Release the handles in arena->memory.unreleased again; under the lock. If the
  * context is gone, they are dropped. */
 void handles_release_again(struct arena *arena) HOLDS(arena->lock);
 /* Make mapped memory of a device readable and writable by it and its peers. */

@@ -19,7 +19,7 @@ heap_get_rare(
 		/* Memory of an earlier stream, which has ended, may be there
 		 * too. */
 		if (status == WEIR_OK &&
-		    (arena->streams > 1 ||
+		    (arena->memory.streams > 1 ||
 			(heap->index > 1 && arena_promotes(arena))))
 			arena_begin_several(arena);
 	}

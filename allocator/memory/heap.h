@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_HEAP_H
 #define ALLOCATOR_MEMORY_HEAP_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Get the heap of a stream in an arena, made if need be. WEIR_EHOSTMEM. */
 enum weir_status heap_get_rare(struct arena *arena, struct stream *stream,

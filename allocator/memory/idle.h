@@ -21,7 +21,7 @@
 #ifndef ALLOCATOR_MEMORY_IDLE_H
 #define ALLOCATOR_MEMORY_IDLE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 static inline void
 idle_init(struct idle_index *index)
@@ -33,7 +33,7 @@ idle_init(struct idle_index *index)
 static inline size_t
 idle_least(const struct segment *segment)
 {
-	return segment->expandable ? segment->arena->granularity :
+	return segment->expandable ? segment->arena->memory.granularity :
 				     segment->size;
 }
 
@@ -45,8 +45,8 @@ idle_put_large(struct block *block, bool expandable) HOLDS(block->arena->lock)
 {
 	struct idle *idle = block->idle;
 
-	if (block->size <
-	    (expandable ? block->arena->granularity : block->segment->size))
+	if (block->size < (expandable ? block->arena->memory.granularity :
+					block->segment->size))
 		return;
 	struct idle_index *index = &block->pool->owner->idle;
 	if (idle == NULL || index->tree.count != 1) {

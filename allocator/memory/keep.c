@@ -11,7 +11,7 @@ void
 arena_keep(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	arena->kept++;
+	arena->memory.kept++;
 	lock_leave(&arena->lock);
 }
 
@@ -20,7 +20,7 @@ arena_unkeep(struct arena *arena)
 {
 	ASSERT(arena != NULL);
 	lock_enter(&arena->lock);
-	arena->kept--;
+	arena->memory.kept--;
 	lock_leave(&arena->lock);
 }
 
@@ -34,7 +34,7 @@ record_keeps(struct arena *arena)
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		/* If it cannot be recorded now, a poll tries again. */
-		(void)stream_fence(arena->any, &arena->keep_event);
+		(void)stream_fence(arena->any, &arena->memory.keep_event);
 		driver_leave(&guard);
 	}
 	status_unmute();
@@ -43,19 +43,19 @@ record_keeps(struct arena *arena)
 static void
 drop_keep_event(struct arena *arena)
 {
-	if (arena->keep_event != NULL)
-		event_release(arena->context, arena->keep_event);
-	arena->keep_event = NULL;
+	if (arena->memory.keep_event != NULL)
+		event_release(arena->context, arena->memory.keep_event);
+	arena->memory.keep_event = NULL;
 }
 
 void
 arena_unkeep_later(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	if (arena->forgotten) {
-		arena->kept--;
+	if (arena->memory.forgotten) {
+		arena->memory.kept--;
 	} else {
-		arena->keeps_ending++;
+		arena->memory.keeps_ending++;
 		drop_keep_event(arena);
 		record_keeps(arena);
 	}
@@ -66,9 +66,9 @@ static void
 remove_ended_keeps(struct arena *arena)
 {
 	drop_keep_event(arena);
-	arena->kept -= arena->keeps_ending;
-	arena->keeps_ending = 0;
-	arena->keeps_ended++;
+	arena->memory.kept -= arena->memory.keeps_ending;
+	arena->memory.keeps_ending = 0;
+	arena->memory.keeps_ended++;
 }
 
 void
@@ -77,15 +77,15 @@ arena_poll_keeps(struct arena *arena)
 	struct driver_guard guard;
 
 	lock_assert_held(&arena->lock);
-	if (arena->keeps_ending == 0)
+	if (arena->memory.keeps_ending == 0)
 		return;
-	if (arena->keep_event == NULL)
+	if (arena->memory.keep_event == NULL)
 		record_keeps(arena);
-	if (arena->keep_event == NULL ||
+	if (arena->memory.keep_event == NULL ||
 	    driver_enter(arena->context, &guard) != WEIR_OK)
 		return;
-	bool done =
-	    driver_peek()->cuEventQuery(arena->keep_event) == CUDA_SUCCESS;
+	bool done = driver_peek()->cuEventQuery(arena->memory.keep_event) ==
+	    CUDA_SUCCESS;
 	driver_leave(&guard);
 	if (done)
 		remove_ended_keeps(arena);
@@ -94,18 +94,18 @@ arena_poll_keeps(struct arena *arena)
 void
 arena_wait_keeps(struct arena *arena)
 {
-	uint64_t ended = arena->keeps_ended;
-	unsigned ending = arena->keeps_ending;
+	uint64_t ended = arena->memory.keeps_ended;
+	unsigned ending = arena->memory.keeps_ending;
 
 	lock_assert_held(&arena->lock);
 	if (ending == 0)
 		return;
-	arena->stats.num_host_waits++;
+	arena->memory.stats.num_host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(arena->any);
 	lock_enter(&arena->lock);
 	/* Keeps that ended meanwhile may be for later work. */
-	if (status == WEIR_OK && arena->keeps_ended == ended &&
-	    arena->keeps_ending == ending)
+	if (status == WEIR_OK && arena->memory.keeps_ended == ended &&
+	    arena->memory.keeps_ending == ending)
 		remove_ended_keeps(arena);
 }

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_KEEP_H
 #define ALLOCATOR_MEMORY_KEEP_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Add or remove a keep: the arena's memory must stay where it is, or need not
  * any more. The caller holds no lock. */

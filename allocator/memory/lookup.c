@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/status.h"

@@ -2,8 +2,8 @@
  * Pins: physical pages that stay where they are, even after the block that they
  * were pinned for is freed (invariant I-16).
  *
- * A pin is a range of addresses, in arena->pins by its first byte. Each handle
- * counts the pins that overlap it, and each segment the pins in it.
+ * A pin is a range of addresses, in arena->memory.pins by its first byte. Each
+ * handle counts the pins that overlap it, and each segment the pins in it.
  * handles_within(), which finds handles to move or give back, leaves out
  * handles with pins; a driver segment with a pin is not given back. No more is
  * needed: a live block does not move, and a freed block may be allocated again
@@ -23,7 +23,8 @@ static struct pin *
 find_pin(const struct arena *arena, CUdeviceptr addr)
 {
 	struct pin key = { .addr = addr };
-	struct tree_node *node = tree_lower_bound(&arena->pins, &key.node);
+	struct tree_node *node =
+	    tree_lower_bound(&arena->memory.pins, &key.node);
 	struct pin *pin =
 	    node != NULL ? CONTAINER_OF(node, struct pin, node) : NULL;
 
@@ -64,7 +65,7 @@ pin_block(const struct block *block)
 			return status_set(
 			    WEIR_EHOSTMEM, "no host memory for a pin");
 		pin->addr = block->addr;
-		tree_insert(&arena->pins, &pin->node);
+		tree_insert(&arena->memory.pins, &pin->node);
 	} else {
 		count_pin(pin, -1);
 	}
@@ -86,7 +87,7 @@ pin_drop(struct arena *arena, CUdeviceptr addr)
 		count_pin(pin, -1);
 		lock_assert_held(&pin->segment->arena->lock);
 		idle_unpin(pin->segment, pin->addr, pin->size);
-		tree_remove(&arena->pins, &pin->node);
+		tree_remove(&arena->memory.pins, &pin->node);
 		meta_free(pin, sizeof(*pin));
 	}
 	return pin != NULL;
@@ -98,8 +99,8 @@ pins_forget(struct arena *arena)
 	struct tree_node *node;
 
 	lock_assert_held(&arena->lock);
-	while ((node = tree_first(&arena->pins)) != NULL) {
-		tree_remove(&arena->pins, node);
+	while ((node = tree_first(&arena->memory.pins)) != NULL) {
+		tree_remove(&arena->memory.pins, node);
 		meta_free(
 		    CONTAINER_OF(node, struct pin, node), sizeof(struct pin));
 	}

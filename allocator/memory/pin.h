@@ -4,12 +4,12 @@
 #ifndef ALLOCATOR_MEMORY_PIN_H
 #define ALLOCATOR_MEMORY_PIN_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* A pin by weir_pin(): all pages that overlap [addr, addr + size), in one
  * segment, stay where they are. */
 struct pin {
-	struct tree_node node; /* in arena->pins */
+	struct tree_node node; /* in arena->memory.pins */
 	CUdeviceptr addr;
 	size_t size;
 	struct segment *segment;

@@ -21,9 +21,9 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked || options == NULL)
 		return;
-	arena->stats.pin_delay_ns += ns;
-	arena->moves_paid_ns = policy_pay(
-	    arena->moves_paid_ns, driver_time_ns(), ns, options->delay_percent);
+	arena->memory.stats.pin_delay_ns += ns;
+	arena->policy.paid_ns = policy_pay(arena->policy.paid_ns,
+	    driver_time_ns(), ns, options->delay_percent);
 }
 
 void
@@ -33,16 +33,17 @@ pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 	if (!arena->traits.is_page_locked || bytes == 0)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;
-	size_t first =
-	    held > arena->most_pinned ? held - arena->most_pinned : 0;
+	size_t first = held > arena->memory.most_pinned ?
+	    held - arena->memory.most_pinned :
+	    0;
 
-	arena->stats.pin_ns += ns;
-	arena->pinned_bytes += bytes;
-	arena->pinned_ns += ns;
+	arena->memory.stats.pin_ns += ns;
+	arena->memory.pinned_bytes += bytes;
+	arena->memory.pinned_ns += ns;
 	if (first >= bytes)
 		first = bytes;
-	if (arena->most_pinned < held)
-		arena->most_pinned = held;
+	if (arena->memory.most_pinned < held)
+		arena->memory.most_pinned = held;
 	pin_time_moved(arena,
 	    (uint64_t)((double)ns * (double)(bytes - first) / (double)bytes));
 }
@@ -55,7 +56,7 @@ pin_time_gave(struct arena *arena, uint64_t began_ns)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;
 
-	arena->stats.unpin_ns += ns;
+	arena->memory.stats.unpin_ns += ns;
 	pin_time_moved(arena, ns);
 }
 
@@ -68,8 +69,8 @@ pin_time_for_moves(size_t bytes)
 uint64_t
 pin_time_for(const struct arena *arena, size_t bytes)
 {
-	if (arena->pinned_bytes == 0)
+	if (arena->memory.pinned_bytes == 0)
 		return 0;
-	return (uint64_t)((double)arena->pinned_ns * (double)bytes /
-	    (double)arena->pinned_bytes);
+	return (uint64_t)((double)arena->memory.pinned_ns * (double)bytes /
+	    (double)arena->memory.pinned_bytes);
 }

@@ -13,7 +13,7 @@
 #ifndef ALLOCATOR_MEMORY_PIN_TIME_H
 #define ALLOCATOR_MEMORY_PIN_TIME_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* The time before calls; 0 if the arena's memory is not page-locked. Takes no
  * lock. */

@@ -29,7 +29,7 @@
 #ifndef ALLOCATOR_MEMORY_PLACES_H
 #define ALLOCATOR_MEMORY_PLACES_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Two requests are equal if their keys are: size and stream. */
 static inline uint64_t

@@ -52,7 +52,7 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 	    atomic_load_explicit(&arena_keeps_apart, memory_order_relaxed) &&
 	    arena_maps(block->arena, options))
 		return false;
-	if ((block->arena->flags & ARENA_NO_SPLIT) != 0)
+	if ((block->arena->memory.flags & ARENA_NO_SPLIT) != 0)
 		return block->run == rounded;
 	if (!block->arena->traits.has_rounding)
 		return true;

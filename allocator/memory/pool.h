@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_POOL_H
 #define ALLOCATOR_MEMORY_POOL_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /*
  * Find the block that stands for the best run of a pool for a size class, or

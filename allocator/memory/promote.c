@@ -8,10 +8,10 @@
  * hundreds of thousands of free blocks may be listed or moved. No request pays
  * for more than a portion of them: it lists the largest runs first, moves the
  * blocks that were freed first, and leaves the others to the next requests.
- * Until then arena->behind is set, and complete blocks may be in the heaps of
- * their streams. A search finds these, too, as far as they are listed. Before
- * memory goes back because nothing else is left, arena_promote_all() moves the
- * rest.
+ * Until then arena->memory.behind is set, and complete blocks may be in the
+ * heaps of their streams. A search finds these, too, as far as they are listed.
+ * Before memory goes back because nothing else is left, arena_promote_all()
+ * moves the rest.
  *
  * While pool->unlisted is set, the blocks of runs above the place in the tree
  * that the listing has come to are in pool->freed. A run only rises in the tree
@@ -44,7 +44,7 @@ list_some(struct pool *pool, size_t *left)
 {
 	struct block *head;
 
-	ASSERT(pool->owner != pool->owner->arena->any_heap);
+	ASSERT(pool->owner != pool->owner->arena->memory.any_heap);
 	while (pool->unlisted && *left > 0) {
 		head = next_unlisted(pool);
 		pool->unlisted = head != NULL;
@@ -61,7 +61,7 @@ list_some(struct pool *pool, size_t *left)
 static void
 begin_listing(struct stream_heap *heap, size_t *left) HOLDS(heap->arena->lock)
 {
-	ASSERT(heap != heap->arena->any_heap);
+	ASSERT(heap != heap->arena->memory.any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
 		if (pool->free.count == 0)
@@ -71,7 +71,7 @@ begin_listing(struct stream_heap *heap, size_t *left) HOLDS(heap->arena->lock)
 		pool->listed_addr = 0;
 		list_some(pool, left);
 		heap_insert_freed(heap);
-		heap->arena->behind |= pool->unlisted;
+		heap->arena->memory.behind |= pool->unlisted;
 	}
 }
 
@@ -81,14 +81,14 @@ arena_begin_several(struct arena *arena)
 	size_t left = BLOCKS_AT_ONCE;
 
 	lock_assert_held(&arena->lock);
-	if (arena->several)
+	if (arena->memory.several)
 		return;
-	arena->several = true;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	arena->memory.several = true;
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap != arena->any_heap) {
+		if (heap != arena->memory.any_heap) {
 			lock_assert_held(&heap->arena->lock);
 			begin_listing(heap, &left);
 		}
@@ -101,7 +101,7 @@ arena_begin_several(struct arena *arena)
 static void
 promote_freed(struct pool *pool, size_t *left)
 {
-	ASSERT(pool->owner != pool->owner->arena->any_heap);
+	ASSERT(pool->owner != pool->owner->arena->memory.any_heap);
 	while (!list_empty(&pool->freed) && *left > 0) {
 		struct block *block = block_of_pending(pool->freed.next);
 		if (block->freed_at > pool->owner->completed_at)
@@ -117,7 +117,7 @@ static void
 promote_heap(struct stream_heap *heap, bool promotes, size_t *left)
     HOLDS(heap->arena->lock)
 {
-	ASSERT(heap != heap->arena->any_heap);
+	ASSERT(heap != heap->arena->memory.any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct pool *pool = &heap->pool[kind];
 		if (pool->unlisted)
@@ -133,7 +133,7 @@ void
 heap_empty_some(struct stream_heap *heap, size_t *left)
 {
 	lock_assert_held(&heap->arena->lock);
-	ASSERT(heap != heap->arena->any_heap);
+	ASSERT(heap != heap->arena->memory.any_heap);
 	for (int kind = POOL_KINDS - 1; kind >= 0; kind--) {
 		struct tree *free = &heap->pool[kind].free;
 		for (; free->count > 0 && *left > 0; --*left) {
@@ -156,7 +156,7 @@ promote_portion(struct arena *arena, size_t left) HOLDS(arena->lock)
 		lock_assert_held(&p->arena->lock);
 		promote_heap(p, promotes, &left);
 	}
-	arena->behind = left == 0;
+	arena->memory.behind = left == 0;
 }
 
 void

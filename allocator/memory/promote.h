@@ -5,7 +5,7 @@
 #define ALLOCATOR_MEMORY_PROMOTE_H
 
 #include "allocator/memory/tuning.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Are complete blocks of this arena moved? Only in a device's own arena, and
  * while it is not kept: requests to other arenas must get their addresses again
@@ -13,7 +13,7 @@
 static inline bool
 arena_promotes(const struct arena *arena)
 {
-	return arena == arena->main && arena->kept == 0;
+	return arena == arena->main && arena->memory.kept == 0;
 }
 
 /* From now on a second stream, or device-scope requests, may use the arena's
@@ -21,7 +21,7 @@ arena_promotes(const struct arena *arena)
 void arena_begin_several(struct arena *arena) HOLDS(arena->lock);
 
 /* Move a portion of the blocks that are complete, mostly all of them, or sets
- * arena->behind; move all of them. */
+ * arena->memory.behind; move all of them. */
 void arena_promote(struct arena *arena) HOLDS(arena->lock);
 void arena_promote_all(struct arena *arena) HOLDS(arena->lock);
 

@@ -61,7 +61,7 @@ prepare_remap(struct remap_plan *plan)
 		struct block *moving = donor->cut.middle != NULL ?
 		    donor->cut.middle :
 		    donor->span.first;
-		status = use_add(&arena->waiting, &moving->pending,
+		status = use_add(&arena->memory.waiting, &moving->pending,
 		    plan->pool->owner->stream);
 		if (status != WEIR_OK)
 			return status;
@@ -78,7 +78,7 @@ prepare_remap(struct remap_plan *plan)
 static void
 drop_prepared(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
-	struct waiting *waiting = &plan->pool->owner->arena->waiting;
+	struct waiting *waiting = &plan->pool->owner->arena->memory.waiting;
 
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct donor *donor = &plan->donors[i];
@@ -197,7 +197,7 @@ show_again(struct remap_plan *plan)
 		struct block *block = plan->donors[i].block;
 		if (donor_chosen(&plan->donors[i]) == 0)
 			continue;
-		use_clear(&block->arena->waiting, &block->pending);
+		use_clear(&block->arena->memory.waiting, &block->pending);
 		block->segment->busy--;
 		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_FREE);
@@ -207,8 +207,8 @@ show_again(struct remap_plan *plan)
 		if (is_stuck(plan->moved, block) ||
 		    is_stuck(plan->fresh, block)) {
 			block_set_state(block, BLOCK_VACATED);
-			list_push_back(
-			    &block->arena->vacated, &block->pending.link);
+			list_push_back(&block->arena->memory.vacated,
+			    &block->pending.link);
 			continue;
 		}
 		block->segment->busy--;
@@ -231,11 +231,11 @@ leave_donor(struct block *block) HOLDS(block->arena->lock)
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
 	block_set_vacated(block);
 	if (!arena->traits.has_streams) { /* no work can be queued on it */
-		list_push_back(&arena->vacated, &block->pending.link);
+		list_push_back(&arena->memory.vacated, &block->pending.link);
 		return;
 	}
 	block->pending.bytes = block->size;
-	waiting_add(&arena->waiting, &block->pending);
+	waiting_add(&arena->memory.waiting, &block->pending);
 }
 
 /* Account for the time of the calls: that of creating handles, and of the rest
@@ -248,8 +248,8 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 
 	if (!arena->traits.is_page_locked) {
 		if (plan->moved_handles > 0)
-			arena->moves_paid_ns =
-			    policy_pay(arena->moves_paid_ns, driver_time_ns(),
+			arena->policy.paid_ns =
+			    policy_pay(arena->policy.paid_ns, driver_time_ns(),
 				policy_moves_ns(plan->moved_handles),
 				plan->options->delay_percent);
 		return;
@@ -258,7 +258,7 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 	uint64_t moved_ns =
 	    (uint64_t)((double)mapped_ns * (double)plan->moved_bytes / bytes);
 	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes,
-	    arena->stats.reserved_bytes.all.current);
+	    arena->memory.stats.reserved_bytes.all.current);
 	pin_time_moved(arena, moved_ns);
 }
 
@@ -282,25 +282,26 @@ commit_remap(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 		handle_remove(h);
 		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
-		arena->stats.num_map_calls++;
+		arena->memory.stats.num_map_calls++;
 		plan->moved_handles++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = plan->fresh; h != NULL; h = h->next) {
 		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
-		arena->stats.num_map_calls++;
-		arena->stats.num_device_alloc++;
+		arena->memory.stats.num_map_calls++;
+		arena->memory.stats.num_device_alloc++;
 	}
 	plan->fresh = NULL;
-	arena->stats.remapped_bytes += plan->moved_bytes;
+	arena->memory.stats.remapped_bytes += plan->moved_bytes;
 	served_here.served.grown_bytes += plan->fresh_bytes;
 	for (size_t i = 0; i < plan->part_count; i++) {
 		struct block *block = plan->parts[i].block;
 		block->freed_at = tick;
 		/* New memory is complete. As long as the device has one stream,
 		 * complete blocks need not be kept apart. */
-		if (tick > 0 || arena->streams < 2 || !arena_promotes(arena)) {
+		if (tick > 0 || arena->memory.streams < 2 ||
+		    !arena_promotes(arena)) {
 			lock_assert_held(&block->arena->lock);
 			block_move(block, plan->pool);
 		}
@@ -329,7 +330,7 @@ map_hidden(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 	struct arena *arena = plan->pool->owner->arena;
 	uint64_t began_ns;
 
-	ASSERT(arena->jobs > 0);
+	ASSERT(arena->memory.jobs > 0);
 	hide_blocks(plan);
 	lock_assert_held(&arena->lock);
 	enum weir_status status = map_unlocked(plan, arena, &began_ns);
@@ -421,8 +422,8 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	struct remap_plan bare = plan;
 
 	lock_assert_held(&pool->owner->arena->lock);
-	*need = round_up(rounded, pool->owner->arena->granularity);
-	if (rounded > pool->owner->arena->total_bytes)
+	*need = round_up(rounded, pool->owner->arena->memory.granularity);
+	if (rounded > pool->owner->arena->memory.total_bytes)
 		return status_set(WEIR_ENOMEM,
 		    "%zu bytes are more than device %d has", rounded,
 		    pool->owner->arena->device);

@@ -31,7 +31,7 @@ in_run(const struct remap_plan *plan, const struct block *block)
 static size_t
 missing_in(const struct block *block, size_t have, size_t rounded)
 {
-	size_t granularity = block->arena->granularity;
+	size_t granularity = block->arena->memory.granularity;
 
 	ASSERT(rounded > 0);
 	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
@@ -109,7 +109,7 @@ static bool
 find_run(struct remap_plan *plan)
 {
 	const struct pool *pool = plan->pool;
-	const struct stream_heap *any = pool->owner->arena->any_heap;
+	const struct stream_heap *any = pool->owner->arena->memory.any_heap;
 	const struct tree *unmapped = &any->pool[pool->kind].unmapped;
 	const struct block least = { .size = plan->rounded };
 	struct tree_node *n = tree_first(unmapped);
@@ -234,7 +234,7 @@ add_all_donors(struct remap_plan *plan, enum grow_how how)
 	const struct stream_heap *mine = plan->pool->owner;
 	struct span_search search = { .mine = mine,
 		.kind = SPANS_OF_ALL_KINDS,
-		.least = mine->arena->granularity,
+		.least = mine->arena->memory.granularity,
 		.is_good = may_give,
 		.about = plan,
 		.found = add_donor,
@@ -459,8 +459,8 @@ plan_drop(struct remap_plan *plan)
 		if (handle->id == 0) {
 			meta_free(handle, sizeof(*handle));
 		} else {
-			handle->next = arena->unreleased;
-			arena->unreleased = handle;
+			handle->next = arena->memory.unreleased;
+			arena->memory.unreleased = handle;
 		}
 	}
 	drop_donors(plan);

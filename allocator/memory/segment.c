@@ -67,14 +67,14 @@ segment_new(struct pool *pool, CUdeviceptr addr, size_t size, bool expandable,
 	segment->alone = lookup_is_alone(addr, size);
 	segment->first = block;
 	segment->stack = history_stack();
-	segment->index = arena->segments_made++;
+	segment->index = arena->memory.segments_made++;
 	segment->idle.place = segment->index;
 	segment->idle.end = UINT64_MAX;
 	list_init(&segment->range_link);
 	if (expandable)
-		list_push_back(&arena->ranges, &segment->range_link);
+		list_push_back(&arena->memory.ranges, &segment->range_link);
 	tree_init(&segment->handles, TREE_KEY(struct handle, node, addr, addr));
-	list_push_back(&arena->segments, &segment->link);
+	list_push_back(&arena->memory.segments, &segment->link);
 	block->size = size;
 	block->segment = segment;
 	block_set_pool(block, pool);
@@ -110,20 +110,20 @@ static enum weir_status
 reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 {
 	struct arena *arena = pool->owner->arena;
-	size_t least = round_up(rounded, arena->granularity);
-	size_t wish = arena->total_bytes + arena->total_bytes / 8;
+	size_t least = round_up(rounded, arena->memory.granularity);
+	size_t wish = arena->memory.total_bytes + arena->memory.total_bytes / 8;
 	CUresult code;
 
 	ASSERT(rounded > 0);
 	if (pool->kind != POOL_LARGE)
 		wish /= 8;
-	wish = round_up(wish > least ? wish : least, arena->granularity);
+	wish = round_up(wish > least ? wish : least, arena->memory.granularity);
 	for (;;) {
 		code = driver_peek()->cuMemAddressReserve(
-		    addr, wish, arena->granularity, 0, 0);
+		    addr, wish, arena->memory.granularity, 0, 0);
 		if (code == CUDA_SUCCESS || wish == least)
 			break;
-		wish = round_up(wish / 2, arena->granularity);
+		wish = round_up(wish / 2, arena->memory.granularity);
 		if (wish < least)
 			wish = least;
 	}
@@ -140,7 +140,8 @@ segment_reserve(struct pool *pool, size_t rounded)
 	enum weir_status status = reserve(pool, rounded, &addr, &size);
 
 	lock_assert_held(&pool->owner->arena->lock);
-	ASSERT(pool->owner == pool->owner->arena->any_heap || rounded > 0);
+	ASSERT(
+	    pool->owner == pool->owner->arena->memory.any_heap || rounded > 0);
 	if (status != WEIR_OK)
 		return status;
 	status = segment_new(pool, addr, size, true, &segment);
@@ -197,16 +198,16 @@ static enum weir_status
 allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
     HOLDS(arena->lock)
 {
-	struct source source = arena->source;
+	struct source source = arena->memory.source;
 
-	ASSERT(size > 0 && arena->jobs > 0);
+	ASSERT(size > 0 && arena->memory.jobs > 0);
 	arena_leave_for_driver(arena);
 	const uint64_t began_ns = pin_time_now(arena);
 	enum weir_status status =
 	    source.take(source.closure, arena->device, size, addr);
 	if (status == WEIR_OK &&
 	    (*addr == 0 || *addr % WEIR_GRANULE != 0 ||
-		(arena->own_source &&
+		(arena->memory.own_source &&
 		    (segment_owner(*addr) != NULL ||
 			segment_owner(*addr + size - 1) != NULL)))) {
 		source.give(source.closure, arena->device, *addr, size);
@@ -219,7 +220,7 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK)
 		pin_time_took(arena, began_ns, size,
-		    arena->stats.reserved_bytes.all.current + size);
+		    arena->memory.stats.reserved_bytes.all.current + size);
 	return status;
 }
 
@@ -227,9 +228,9 @@ static bool
 free_to_source(struct arena *arena, CUdeviceptr addr, size_t size)
     HOLDS(arena->lock)
 {
-	struct source source = arena->source;
+	struct source source = arena->memory.source;
 
-	ASSERT(size > 0 && arena->jobs > 0);
+	ASSERT(size > 0 && arena->memory.jobs > 0);
 	arena_leave_for_driver(arena);
 	const uint64_t began_ns = pin_time_now(arena);
 	bool given = source.give(source.closure, arena->device, addr, size);
@@ -242,7 +243,7 @@ size_t
 segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
-	const struct weir_stat3 *reserved = &arena->stats.reserved_bytes;
+	const struct weir_stat3 *reserved = &arena->memory.stats.reserved_bytes;
 	enum pool_kind kind = arena_kind(arena, rounded);
 
 	ASSERT(rounded > 0);
@@ -251,7 +252,7 @@ segment_size_for(
 	if (arena->traits.has_rounding)
 		return size_segment(options, rounded);
 	if (arena->traits.can_map)
-		return round_up(rounded, arena->granularity);
+		return round_up(rounded, arena->memory.granularity);
 	return size_host_segment(kind, rounded,
 	    kind == POOL_LARGE ? reserved->large_pool.current :
 				 reserved->small_pool.current);
@@ -285,7 +286,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	segment->mapped_bytes = size;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
-	arena->stats.num_device_alloc++;
+	arena->memory.stats.num_device_alloc++;
 	served_here.served.grown_bytes += size;
 	lock_assert_held(&segment->arena->lock);
 	count_driver_segment(segment, 1);
@@ -446,7 +447,7 @@ release_driver(const struct span *span) HOLDS(span->first->arena->lock)
 	}
 	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
-	arena->stats.num_device_free++;
+	arena->memory.stats.num_device_free++;
 	count_driver_segment(segment, -1);
 	struct stream_heap *owner = block->pool->owner;
 	lock_assert_held(&segment->first->arena->lock);
@@ -494,7 +495,7 @@ settle_handles(struct segment *segment, struct handle *handles, bool released)
 		next = handles->next;
 		if (released) {
 			meta_free(handles, sizeof(*handles));
-			segment->arena->stats.num_device_free++;
+			segment->arena->memory.stats.num_device_free++;
 		} else {
 			handle_insert(segment, handles);
 		}
@@ -537,7 +538,7 @@ release_expandable(const struct span *span, size_t want)
 		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
-	arena->stats.num_unmap_calls++;
+	arena->memory.stats.num_unmap_calls++;
 	block_commit(block, BLOCK_UNMAPPED);
 	segment_unreserve_if_empty(segment);
 	return size;
@@ -553,7 +554,7 @@ segment_release(const struct span *span, size_t want)
 	lock_assert_held(&span->first->arena->lock);
 	ASSERT(want > 0 && block_state(span->first) == BLOCK_FREE);
 	status_mute();
-	arena->jobs++;
+	arena->memory.jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		released = span->first->segment->expandable ?
 		    release_expandable(span, want) :
@@ -569,7 +570,7 @@ segment_release(const struct span *span, size_t want)
 /* ---- Vacated addresses ------------------------------------------------- */
 
 /* Unmap the VACATED blocks of a list. Blocks that the driver refuses to unmap
- * go back to arena->vacated. */
+ * go back to arena->memory.vacated. */
 static void
 unmap_vacated(struct arena *arena, struct list *unmapping) HOLDS(arena->lock)
 {
@@ -593,13 +594,13 @@ unmap_vacated(struct arena *arena, struct list *unmapping) HOLDS(arena->lock)
 	while (!list_empty(&refused)) {
 		struct list *link = refused.next;
 		list_remove(link);
-		list_push_back(&arena->vacated, link);
+		list_push_back(&arena->memory.vacated, link);
 	}
 	while (!list_empty(&done)) {
 		struct block *block = block_of_pending(done.next);
 		struct segment *segment = block->segment;
 		list_remove(&block->pending.link);
-		arena->stats.num_unmap_calls++;
+		arena->memory.stats.num_unmap_calls++;
 		segment->busy--;
 		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_UNMAPPED);
@@ -616,15 +617,16 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 
 	lock_assert_held(&arena->lock);
 	list_init(&unmapping);
-	for (size_t n = 0; n < max && !list_empty(&arena->vacated); n++) {
-		struct list *link = arena->vacated.next;
+	for (size_t n = 0; n < max && !list_empty(&arena->memory.vacated);
+	     n++) {
+		struct list *link = arena->memory.vacated.next;
 		list_remove(link);
 		list_push_back(&unmapping, link);
 	}
 	if (list_empty(&unmapping))
 		return;
 	status_mute();
-	arena->jobs++;
+	arena->memory.jobs++;
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		unmap_vacated(arena, &unmapping);
 		driver_leave(&guard);
@@ -632,7 +634,7 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 	while (!list_empty(&unmapping)) { /* the context could not be entered */
 		struct list *link = unmapping.next;
 		list_remove(link);
-		list_push_back(&arena->vacated, link);
+		list_push_back(&arena->memory.vacated, link);
 	}
 	arena_job_done(arena);
 	status_unmute();
@@ -647,8 +649,8 @@ segment_unreserve(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		for (struct list *l = arena->ranges.next; l != &arena->ranges;
-		     l = next) {
+		for (struct list *l = arena->memory.ranges.next;
+		     l != &arena->memory.ranges; l = next) {
 			next = l->next;
 			struct segment *segment =
 			    CONTAINER_OF(l, struct segment, range_link);

@@ -5,7 +5,7 @@
 #define ALLOCATOR_MEMORY_SEGMENT_H
 
 #include "allocator/memory/tuning.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /*
  * Note [Growing]
@@ -47,7 +47,7 @@ enum weir_status segment_grow_driver(struct pool *pool,
 size_t segment_release(const struct span *span, size_t want)
     HOLDS(span->first->arena->lock);
 
-/* Unmap at most `max` blocks of arena->vacated. Releases the lock in
+/* Unmap at most `max` blocks of arena->memory.vacated. Releases the lock in
  * between. */
 void segment_unmap_vacated(struct arena *arena, size_t max) HOLDS(arena->lock);
 

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_SOURCE_H
 #define ALLOCATOR_MEMORY_SOURCE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* cuMemAlloc and cuMemFree. */
 extern const struct source source_driver;

@@ -6,7 +6,7 @@
  *   - runs of the request's own heap, which complete blocks may be part of,
  *   from its trees
  *   - free blocks of other streams from the lists pool->freed, and pending
- *   blocks from arena->waiting
+ *   blocks from arena->memory.waiting
  *
  * A block leaves its pool's list soon after it is seen to be complete, so the
  * lists are as long as the work that the device still has to do.
@@ -23,8 +23,8 @@
  * smallest first, from their trees. A search of the largest runs looks at half
  * as many blocks, because a request makes several. A row that is found in both
  * ways is reported twice then, which does not matter to a best fit. Where
- * memory must stay where it is (arena->kept), a request may have no other
- * memory, so there is no bound.
+ * memory must stay where it is (arena->memory.kept), a request may have no
+ * other memory, so there is no bound.
  */
 #include "allocator/memory/spans.h"
 
@@ -259,17 +259,17 @@ spans_find(struct span_search *search)
 	const struct arena *arena = search->mine->arena;
 
 	ASSERT(search != NULL);
-	search->listed_left = arena->kept > 0 ? SIZE_MAX :
-	    search->largest > 0               ? SPANS_ASKED / 2 :
-						SPANS_ASKED;
+	search->listed_left = arena->memory.kept > 0 ? SIZE_MAX :
+	    search->largest > 0                      ? SPANS_ASKED / 2 :
+						       SPANS_ASKED;
 	search->runs_left = search->listed_left;
 	search_heap(search, search->mine);
-	if (search->mine != arena->any_heap)
-		search_heap(search, arena->any_heap);
+	if (search->mine != arena->memory.any_heap)
+		search_heap(search, arena->memory.any_heap);
 	lock_assert_held(&arena->lock);
 	for (const struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = heap_next_freed(p))
 		if (p != search->mine)
 			search_freed(search, p);
-	search_list(search, &arena->waiting.pending);
+	search_list(search, &arena->memory.waiting.pending);
 }

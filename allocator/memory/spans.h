@@ -5,7 +5,7 @@
 #define ALLOCATOR_MEMORY_SPANS_H
 
 #include "allocator/memory/tuning.h"
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Blocks of every kind, for struct span_search. */
 #define SPANS_OF_ALL_KINDS POOL_KINDS

@@ -5,13 +5,13 @@
 #ifndef ALLOCATOR_MEMORY_STARTS_H
 #define ALLOCATOR_MEMORY_STARTS_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* The leaf of a place, or NULL. */
 static inline struct leaf *
 start_leaf(struct arena *arena, CUdeviceptr place) HOLDS(arena->lock)
 {
-	struct nearby *nearby = &arena->starts;
+	struct nearby *nearby = &arena->memory.starts;
 
 	return __builtin_expect(nearby->base == lookup_base(place), 1) ?
 	    nearby->leaf :

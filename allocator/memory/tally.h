@@ -5,7 +5,7 @@
 #ifndef ALLOCATOR_MEMORY_TALLY_H
 #define ALLOCATOR_MEMORY_TALLY_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Raise a peak that was passed. */
 void tally_raise_peak(struct tally_part *part, enum tallied which);

@@ -29,24 +29,24 @@ totals_new(const struct arena *main)
 enum weir_status
 totals_begin_host(struct arena *main)
 {
-	if (main->host_totals == NULL)
-		main->host_totals = totals_new(main);
-	return main->host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
+	if (main->memory.host_totals == NULL)
+		main->memory.host_totals = totals_new(main);
+	return main->memory.host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
 }
 
 enum weir_status
 totals_begin(struct arena *main)
 {
-	if (main->totals != NULL)
+	if (main->memory.totals != NULL)
 		return WEIR_OK;
 	struct totals *totals = totals_new(main);
 	if (totals == NULL)
 		return WEIR_EHOSTMEM;
-	totals->stats = main->stats;
-	totals->tally = main->tally;
+	totals->stats = main->memory.stats;
+	totals->tally = main->memory.tally;
 	stats_zero_counters(&totals->stats);
-	totals->promised = main->promised;
-	main->totals = totals;
+	totals->promised = main->memory.promised;
+	main->memory.totals = totals;
 	return WEIR_OK;
 }
 
@@ -74,11 +74,11 @@ totals_changes(struct totals *totals)
 void
 totals_set_uncounted(struct arena *arena, bool uncounted)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
-	if (arena->uncounted == uncounted)
+	if (arena->memory.uncounted == uncounted)
 		return;
-	arena->uncounted = uncounted;
+	arena->memory.uncounted = uncounted;
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -89,7 +89,7 @@ totals_set_uncounted(struct arena *arena, bool uncounted)
 bool
 device_has_uncounted(const struct arena *arena)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	if (totals == NULL)
 		return false;
@@ -123,7 +123,7 @@ leave_totals(struct totals *totals)
 static size_t
 held_bytes(const struct arena *arena)
 {
-	const struct totals *totals = arena->totals;
+	const struct totals *totals = arena->memory.totals;
 
 	return totals != NULL ?
 	    totals->stats.reserved_bytes.all.current + totals->promised :
@@ -133,7 +133,7 @@ held_bytes(const struct arena *arena)
 size_t
 device_held(const struct arena *arena)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	enter_totals(totals);
 	size_t bytes = held_bytes(arena);
@@ -144,10 +144,10 @@ device_held(const struct arena *arena)
 size_t
 device_reserved(const struct arena *arena)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	if (totals == NULL)
-		return arena->stats.reserved_bytes.all.current;
+		return arena->memory.stats.reserved_bytes.all.current;
 	lock_enter(&totals->lock);
 	size_t bytes = totals->stats.reserved_bytes.all.current;
 	lock_leave(&totals->lock);
@@ -158,10 +158,10 @@ size_t
 device_live(const struct arena *arena)
 {
 	const enum tallied which = TALLIED_allocated_bytes;
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	if (totals == NULL)
-		return tally_now(&arena->tally, PART_ALL, which);
+		return tally_now(&arena->memory.tally, PART_ALL, which);
 	lock_enter(&totals->lock);
 	size_t bytes = tally_now(&totals->tally, PART_ALL, which);
 	lock_leave(&totals->lock);
@@ -173,8 +173,9 @@ device_limit(const struct arena *arena)
 {
 	if (arena->traits.account == ACCOUNT_HOST)
 		return atomic_load_explicit(
-		    &arena->main->host_limit, memory_order_relaxed);
-	return atomic_load_explicit(&arena->main->limit, memory_order_relaxed);
+		    &arena->main->memory.host_limit, memory_order_relaxed);
+	return atomic_load_explicit(
+	    &arena->main->memory.limit, memory_order_relaxed);
 }
 
 size_t
@@ -182,7 +183,8 @@ device_size(const struct arena *arena)
 {
 	size_t limit = device_limit(arena);
 
-	return limit < arena->total_bytes ? limit : arena->total_bytes;
+	return limit < arena->memory.total_bytes ? limit :
+						   arena->memory.total_bytes;
 }
 
 size_t
@@ -197,7 +199,7 @@ device_left(const struct arena *arena)
 enum weir_status
 arena_promise(struct arena *arena, size_t size, size_t *need)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 	size_t limit = device_limit(arena);
 
 	lock_assert_held(&arena->lock);
@@ -205,7 +207,7 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 	size_t bytes = held_bytes(arena);
 	bool fits = bytes <= limit && size <= limit - bytes;
 	if (fits)
-		arena->promised += size;
+		arena->memory.promised += size;
 	if (fits && totals != NULL)
 		totals->promised += size;
 	leave_totals(totals);
@@ -223,11 +225,11 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 void
 arena_promised(struct arena *arena, size_t size)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 
 	lock_assert_held(&arena->lock);
-	ASSERT(arena->promised >= size);
-	arena->promised -= size;
+	ASSERT(arena->memory.promised >= size);
+	arena->memory.promised -= size;
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);

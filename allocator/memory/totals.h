@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_TOTALS_H
 #define ALLOCATOR_MEMORY_TOTALS_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Claim `size` bytes of the limit before asking the driver for them. They count
  * as held until arena_promised(), which the caller calls once it has them or

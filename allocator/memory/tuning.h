@@ -90,9 +90,6 @@ enum { ROUND_LEAST = 64 };
 
 /* ---- Decay: request/decay.h -------------------------------------------- */
 
-/* Periods that `decay_ms` is divided into. */
-enum { DECAY_STEPS = 5 };
-
 /* Requests for device memory after which decay looks at the clock. */
 enum { DEVICE_DECAY_REQUESTS = 64 };
 

@@ -25,13 +25,13 @@
  *
  * An UNMAPPED block is in pool->unmapped of the heap of WEIR_STREAM_ANY. A FREE
  * block is in a run, whose first block of its pool is in pool->free. An ACTIVE
- * block is with its caller. A PENDING block is in arena->waiting, and so is a
- * VACATED one until the old work on it is done; then it is in arena->vacated.
- * While the driver is called without the lock, blocks that get memory are
- * MAPPING and blocks that lose it are UNMAPPING; these are in no list or tree.
- * A GUARD block is a zone of an ACTIVE neighbour (guard.h); it is held and in
- * no list or tree. A CACHED block is free memory that a thread keeps
- * (tcache.h).
+ * block is with its caller. A PENDING block is in arena->memory.waiting, and so
+ * is a VACATED one until the old work on it is done; then it is in
+ * arena->memory.vacated. While the driver is called without the lock, blocks
+ * that get memory are MAPPING and blocks that lose it are UNMAPPING; these are
+ * in no list or tree. A GUARD block is a zone of an ACTIVE neighbour (guard.h);
+ * it is held and in no list or tree. A CACHED block is free memory that a
+ * thread keeps (tcache.h).
  *
  * The state of a block changes between ACTIVE and CACHED without the lock; all
  * other changes are made under it. A block may move from one stream's heap to
@@ -43,8 +43,7 @@
  * Starts and sizes are multiples of WEIR_GRANULE; in pools of the kind
  * POOL_FINE, of the arena's granule.
  *
- * arena->lock guards every field that is not marked constant. A function that
- * is called under it says HOLDS(), with its path from an argument to the lock.
+ * arena->lock guards every field that is not marked constant (../state.h).
  */
 #ifndef ALLOCATOR_MEMORY_TYPES_H
 #define ALLOCATOR_MEMORY_TYPES_H
@@ -56,7 +55,6 @@
 #include "allocator/memory/sizes.h"
 #include "allocator/memory/traits.h"
 #include "allocator/memory/tuning.h"
-#include "allocator/policy/policy.h"
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -142,8 +140,8 @@ struct segment {
 	bool alone;     /* lookup_is_alone() of its addresses */
 	uint64_t index; /* larger in later segments */
 
-	struct list link;       /* in arena->segments */
-	struct list range_link; /* in arena->ranges; expandable only */
+	struct list link;       /* in arena->memory.segments */
+	struct list range_link; /* in arena->memory.ranges; expandable only */
 	struct idle idle;       /* driver segments only */
 	struct block *first;
 	size_t mapped_bytes;
@@ -160,7 +158,8 @@ struct pool {
 	/* By size, then address; heap of WEIR_STREAM_ANY only. */
 	struct tree unmapped;
 	/* FREE blocks, the earliest freed first, where other streams find them;
-	 * unused for WEIR_STREAM_ANY and while arena->several is not set. */
+	 * unused for WEIR_STREAM_ANY and while arena->memory.several is not
+	 * set. */
 	struct list freed;
 	/* Not all of them are in the list yet, but those of runs above this
 	 * place in the tree: promote.c, Note [Portions]. */
@@ -210,7 +209,7 @@ struct stream_heap {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
 
-	struct list link; /* in arena->heaps */
+	struct list link; /* in arena->memory.heaps */
 	/* NULL before its first magazine; set without the lock. It lies here so
 	 * that a walk over the depots of all streams reads one cache line of
 	 * each heap. */
@@ -225,7 +224,7 @@ struct stream_heap {
 	uint64_t completed_at;
 	uint64_t freed_at;  /* the tick of the latest free */
 	uint64_t pended_at; /* and of the latest that left a PENDING block */
-	struct list freed_link; /* in arena->having_freed, or none */
+	struct list freed_link; /* in arena->memory.having_freed, or none */
 	struct idle_index idle; /* its blocks that could go back */
 	unsigned fence_count;
 	/* Bytes freed, or allocated by large requests, since the latest fence;
@@ -236,13 +235,14 @@ struct stream_heap {
 	 * latest free before that: Note [Memory in a capture]. */
 	uint64_t seen_in;
 	uint64_t freed_before;
-	uint64_t tried; /* arena->tries when it was last waited for */
+	uint64_t tried; /* arena->request.tries when it was last waited for */
 	/* Recorded when the stream ended; NULL if it could not be recorded or
 	 * is met. */
 	CUevent end_event;
-	bool ended;             /* the stream has ended: Note [A stream ends] */
-	bool completed;         /* ended, and its work is done */
-	struct list ended_link; /* in arena->ended or arena->emptied */
+	bool ended;     /* the stream has ended: Note [A stream ends] */
+	bool completed; /* ended, and its work is done */
+	struct list
+	    ended_link; /* in arena->memory.ended or arena->memory.emptied */
 
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
@@ -250,17 +250,6 @@ struct stream_heap {
 	/* Fences that are not met yet, the oldest first. They come last,
 	 * because heap_make() leaves them as they are. */
 	struct fence fences[FENCES];
-};
-
-/* The state of request/decay.c. */
-struct decay {
-	uint64_t at_ns[DECAY_STEPS]; /* the time of each tick */
-	uint64_t tick[DECAY_STEPS];  /* 0: none yet */
-	unsigned next;               /* the place of the next tick */
-	uint64_t latest_ns;
-	uint64_t due;    /* free tick: memory up to it is yet to go; or 0 */
-	size_t bytes;    /* given back since new memory last came */
-	unsigned slower; /* how often the time has been doubled */
 };
 
 enum { DEVICES_MAX = 128 };
@@ -290,119 +279,6 @@ struct source {
 enum arena_flags {
 	ARENA_NO_SPLIT = 1,   /* each block is a driver segment of its own */
 	ARENA_SERVES_OOM = 2, /* its free memory serves the last need */
-};
-
-struct totals;
-
-struct arena {
-	/* Constant. */
-	struct traits traits; /* a copy */
-	int device;
-	CUcontext context; /* the primary context */
-	/* Bits by device: those that may use this arena's memory, beside those
-	 * that may use all memory of the device. Set under handle.c's lock. */
-	_Atomic(uint64_t) users[DEVICES_MAX / 64];
-	size_t granularity; /* bytes of the smallest mapping */
-	size_t total_bytes; /* of the device, or of the host */
-	int node;           /* of page-locked memory that is mapped: NUMA */
-	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
-	struct arena *main; /* the device's own arena; perhaps this one */
-	struct arena *next; /* the next of the device's other arenas */
-
-	/* For the whole device; used in the device's own arena only. */
-	_Atomic(struct arena *) others; /* the latest of the others */
-	_Atomic(size_t) limit;          /* bytes; SIZE_MAX: none */
-	atomic_uint unowned;            /* other arenas without an owner */
-	/* Under the lock, and under that of the totals if there are any. */
-	struct history_ring history;
-	_Atomic(size_t) host_limit; /* of page-locked host memory */
-	struct totals *host_totals; /* NULL before there is any */
-
-	struct arena *next_forgotten; /* under lifecycle.c's lock */
-
-	struct lock lock;
-	struct stream_heap *any_heap;
-	struct list heaps; /* of all streams, and any_heap; by index */
-	/* The heaps with blocks in pool->freed or with pending ones, and some
-	 * that had: heap_first_freed(). */
-	struct list having_freed;
-	struct stream_heap *unfenced; /* has freed so much that a fence is due;
-				       * or NULL */
-	unsigned streams;             /* streams that have a heap */
-	bool several; /* there have been two streams, or device-scope requests:
-			 FREE blocks are in pool->freed, where other streams
-			 find them */
-	bool behind;  /* promote.c, Note [Portions] */
-	uint64_t heaps_made;
-	struct list segments;
-	struct list ranges; /* those of them that are expandable */
-	uint64_t segments_made;
-	struct list caches; /* of threads */
-	unsigned keeping;   /* those of them that keep blocks */
-	struct waiting waiting;
-	struct list vacated;       /* VACATED blocks to unmap */
-	struct handle *unreleased; /* in no segment; through ->next */
-	struct tree pins;          /* struct pin, by address */
-	struct decay decay;
-	struct block *spare;  /* unused records, through ->next */
-	struct nearby starts; /* leaf of the latest start that was named */
-	unsigned jobs;        /* under way, with the lock released at times */
-	size_t promised; /* bytes that jobs are allocating from the driver */
-	uint64_t tries;  /* requests that came to waiting so far */
-	uint64_t served; /* requests so far, and blocks that caches got ahead */
-	uint64_t looked; /* `served` when all caches were last walked */
-	uint64_t polled; /* `served` when streams were last polled */
-	uint64_t moves_paid_ns; /* and brief waits: policy_pay() */
-	size_t most_pinned;     /* the most bytes held: pin_time.h */
-	uint64_t pinned_bytes;  /* since the context was made */
-	uint64_t pinned_ns;     /* the time that this took */
-	size_t reserve_bytes;   /* so many stay held: host/reaper.c */
-	unsigned host_flags;    /* of enum weir_host_flags; constant */
-	uint64_t late_ns; /* the largest lateness seen of a stream, and the time
-			   * that was lost */
-	struct evidence evidence; /* of the cost of weir's waits */
-	size_t most_live;      /* the peak of live bytes, with the request's */
-	struct places *places; /* of large requests: places.h; or NULL */
-	/* The heaps that have ended but not completed, in the order to poll
-	 * them; those that have completed and still have free or cached blocks;
-	 * and the number of both. */
-	struct list ended;
-	struct list emptied;
-	unsigned ending;
-	bool forgotten; /* the context is gone */
-	struct tally tally;
-	struct weir_stats stats; /* without the tallied ones */
-	/* Totals of all arenas of the device; NULL while there is one only. */
-	struct totals *totals;
-	struct trace_pool pool; /* its name in the history */
-
-	/* Note [Other arenas]. */
-	struct source source;
-	bool own_source; /* its source is not the driver */
-	size_t granule;  /* of blocks below FINE_END */
-	size_t page;     /* of large blocks; WEIR_GRANULE in device memory */
-	/* Set under the lock and read without it. Flags that a reader sees too
-	 * late do no harm: an arena that was just made, or is in use again, has
-	 * no memory yet. */
-	atomic_uint flags;
-	bool in_use;
-	uint64_t generation; /* how often the arena has gone out of use */
-	unsigned owners;
-	atomic_bool suspended; /* or about to be so: graphs/suspend.h */
-	bool uncounted;        /* suspended: its memory is not held */
-	/* Drops a suspended arena's memory for good if no block of it is live
-	 * or pending. Set while `uncounted` is. May release and retake the
-	 * lock, in a job of the caller's. */
-	void (*drop_suspended)(struct arena *arena);
-	struct copies *copies; /* of its contents; NULL: none are kept */
-	size_t copies_bytes;   /* size of that structure */
-	unsigned kept;         /* keeps: its memory must stay where it is */
-	/* How many of the keeps have ended. They count until all work is done
-	 * that was queued when the last of them ended; keep_event covers it,
-	 * once it is recorded. */
-	unsigned keeps_ending;
-	uint64_t keeps_ended; /* how often ended keeps have been removed */
-	CUevent keep_event;
 };
 
 /* The sums over all arenas of a device. Plain counters hold the counts of

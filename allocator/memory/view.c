@@ -86,7 +86,7 @@ view_can_wait(struct view *view)
 	view->ordered = false;
 	if (mine->stream->handle == WEIR_STREAM_ANY || mine->ended)
 		return false;
-	if (mine->arena->kept > 0) {
+	if (mine->arena->memory.kept > 0) {
 		lock_assert_held(&mine->arena->lock);
 		view->capture = heap_position(mine).capture;
 	}

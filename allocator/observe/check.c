@@ -78,21 +78,21 @@ check_place(struct check *check, struct block *b)
 	CHECK(check, "I-6",
 	    block_state(b) != BLOCK_FREE || is_unlisted(b) ||
 		list_empty(&b->pending.link) ==
-		    (!b->arena->several || block_is_complete(b)),
+		    (!b->arena->memory.several || block_is_complete(b)),
 	    b->addr);
 	CHECK(check, "I-7", waits || block_state(b) != BLOCK_PENDING, b->addr);
 	CHECK(check, "I-7", !waits || may_wait, b->addr);
 	/* Otherwise it would stay mapped for ever. A job may hold it in a list
 	 * of its own, outside the lock. */
 	CHECK(check, "I-7",
-	    b->arena->jobs > 0 || block_state(b) != BLOCK_VACATED ||
+	    b->arena->memory.jobs > 0 || block_state(b) != BLOCK_VACATED ||
 		!list_empty(&b->pending.link),
 	    b->addr);
 	/* Otherwise other streams could use it before its work is done. */
 	CHECK(check, "I-15",
 	    block_state(b) != BLOCK_FREE ||
 		b->freed_at <= b->pool->owner->freed_at ||
-		b->pool->owner == b->arena->any_heap,
+		b->pool->owner == b->arena->memory.any_heap,
 	    b->addr);
 	CHECK(check, "I-6", b->pool->kind == b->segment->kind, b->addr);
 	CHECK(check, "I-6", b->pool->owner->arena == b->arena, b->addr);
@@ -307,7 +307,7 @@ count_pins(const struct arena *arena, CUdeviceptr addr, size_t size)
 {
 	unsigned n = 0;
 
-	for (struct tree_node *t = tree_first(&arena->pins); t != NULL;
+	for (struct tree_node *t = tree_first(&arena->memory.pins); t != NULL;
 	     t = tree_next(t)) {
 		const struct pin *p = CONTAINER_OF(t, struct pin, node);
 		n += p->addr < addr + size && p->addr + p->size > addr;
@@ -323,16 +323,16 @@ check_handles(struct check *check, const struct segment *s)
 	size_t sum = 0;
 
 	/* While a job is under way, handles are between two places. */
-	if (s->arena->jobs > 0)
+	if (s->arena->memory.jobs > 0)
 		return;
 	CHECK(check, "I-10", tree_consistent(&s->handles), s->addr);
 	for (struct tree_node *n = tree_first(&s->handles); n != NULL;
 	     n = tree_next(n)) {
 		struct handle *h = CONTAINER_OF(n, struct handle, node);
-		CHECK(check, "I-10", h->addr % s->arena->granularity == 0,
-		    h->addr);
-		CHECK(check, "I-10", h->size % s->arena->granularity == 0,
-		    h->addr);
+		CHECK(check, "I-10",
+		    h->addr % s->arena->memory.granularity == 0, h->addr);
+		CHECK(check, "I-10",
+		    h->size % s->arena->memory.granularity == 0, h->addr);
 		CHECK(check, "I-16",
 		    h->pins == count_pins(s->arena, h->addr, h->size), h->addr);
 		sum += h->size;
@@ -366,8 +366,8 @@ is_mapped(const struct segment *s, CUdeviceptr addr, size_t size)
 static void
 check_pins(struct check *check, const struct arena *arena)
 {
-	CHECK(check, "I-16", tree_consistent(&arena->pins), 0);
-	for (struct tree_node *n = tree_first(&arena->pins); n != NULL;
+	CHECK(check, "I-16", tree_consistent(&arena->memory.pins), 0);
+	for (struct tree_node *n = tree_first(&arena->memory.pins); n != NULL;
 	     n = tree_next(n)) {
 		const struct pin *p = CONTAINER_OF(n, struct pin, node);
 		CHECK(check, "I-16", p->times > 0, p->addr);
@@ -403,9 +403,10 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 		count_block(totals, b);
 	}
 	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
-	CHECK(check, "I-2", mapped == s->mapped_bytes || s->arena->jobs > 0,
+	CHECK(check, "I-2",
+	    mapped == s->mapped_bytes || s->arena->memory.jobs > 0, s->addr);
+	CHECK(check, "I-10", busy == s->busy || s->arena->memory.jobs > 0,
 	    s->addr);
-	CHECK(check, "I-10", busy == s->busy || s->arena->jobs > 0, s->addr);
 	CHECK(check, "I-16", s->pins == count_pins(s->arena, s->addr, s->size),
 	    s->addr);
 	totals->segments += !s->expandable;
@@ -463,8 +464,8 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	size_t idle = 0;
 	uint64_t since_sum = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *s = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = s->first; b != NULL; b = b->next) {
 			if (b->pool->owner != heap)
@@ -479,7 +480,7 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 		}
 	}
 	t.segments = 0; /* counted per device only */
-	if (arena->uncounted)
+	if (arena->memory.uncounted)
 		t.reserved = 0;
 	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
 	check_totals(check, &heap->stats, &heap->tally, &t);
@@ -511,23 +512,24 @@ arena_check(struct arena *arena, struct check *check)
 	struct counted totals = { 0 };
 	size_t ranges = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *s = CONTAINER_OF(l, struct segment, link);
 		ranges += s->expandable;
 		check_segment(check, s, &totals);
 	}
-	for (struct list *l = arena->ranges.next; l != &arena->ranges;
-	     l = l->next)
+	for (struct list *l = arena->memory.ranges.next;
+	     l != &arena->memory.ranges; l = l->next)
 		ranges--;
 	CHECK(check, "I-10", ranges == 0, 0);
-	if (arena->uncounted)
+	if (arena->memory.uncounted)
 		totals.reserved = 0;
-	check_totals(check, &arena->stats, &arena->tally, &totals);
+	check_totals(
+	    check, &arena->memory.stats, &arena->memory.tally, &totals);
 	check_pins(check, arena);
-	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	CHECK(check, "I-7", totals.waiting == arena->memory.waiting.count, 0);
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
@@ -580,8 +582,8 @@ check_device(struct arena *main, struct check *check)
 	guard_look_at_all(main, check);
 	report_all_caches(main);
 	lock_enter(&main->lock);
-	struct totals *totals = main->totals;
-	struct totals *host = main->host_totals;
+	struct totals *totals = main->memory.totals;
+	struct totals *host = main->memory.host_totals;
 	lock_leave(&main->lock);
 	uint64_t begun = totals_changes(totals);
 	uint64_t host_begun = totals_changes(host);
@@ -589,7 +591,8 @@ check_device(struct arena *main, struct check *check)
 		lock_enter(&a->lock);
 		tcache_stop(a);
 		arena_check(a, check);
-		struct weir_stats all = stats_all(&a->stats, &a->tally);
+		struct weir_stats all =
+		    stats_all(&a->memory.stats, &a->memory.tally);
 		if (arena_is_counted(a))
 			stats_add_current(&sums, &all);
 		else

@@ -19,7 +19,8 @@
 static __attribute__((noinline)) void
 begin_stats(struct arena *main, bool host, struct weir_stats *out)
 {
-	struct totals *totals = host ? main->host_totals : main->totals;
+	struct totals *totals =
+	    host ? main->memory.host_totals : main->memory.totals;
 
 	if (totals != NULL) {
 		lock_enter(&totals->lock);
@@ -27,9 +28,9 @@ begin_stats(struct arena *main, bool host, struct weir_stats *out)
 		lock_leave(&totals->lock);
 	}
 	if (totals == NULL && !host)
-		*out = stats_all(&main->stats, &main->tally);
+		*out = stats_all(&main->memory.stats, &main->memory.tally);
 	else if (!host)
-		stats_add_counters(out, &main->stats);
+		stats_add_counters(out, &main->memory.stats);
 }
 
 void
@@ -38,13 +39,14 @@ device_stats(struct arena *main, struct weir_stats *out)
 	lock_enter(&main->lock);
 	tcache_report(main);
 	begin_stats(main, false, out);
-	out->pending_bytes = stats_pending_bytes(&main->tally);
+	out->pending_bytes = stats_pending_bytes(&main->memory.tally);
 	lock_leave(&main->lock);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_counted(a)) {
-			stats_add_counters(out, &a->stats);
-			out->pending_bytes += stats_pending_bytes(&a->tally);
+			stats_add_counters(out, &a->memory.stats);
+			out->pending_bytes +=
+			    stats_pending_bytes(&a->memory.tally);
 		}
 		lock_leave(&a->lock);
 	}
@@ -60,7 +62,7 @@ add_counters(struct arena *main, bool host, struct weir_stats *out)
 
 		lock_enter(&a->lock);
 		if (host ? is_host : arena_is_counted(a))
-			stats_add_counters(out, &a->stats);
+			stats_add_counters(out, &a->memory.stats);
 		lock_leave(&a->lock);
 	}
 }
@@ -86,7 +88,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 	struct weir_stats counters = { 0 };
 
 	lock_enter(&main->lock);
-	struct totals *totals = main->host_totals;
+	struct totals *totals = main->memory.host_totals;
 	lock_leave(&main->lock);
 	if (totals == NULL)
 		return;
@@ -94,9 +96,9 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		lock_enter(&a->lock);
 		if (a->traits.account == ACCOUNT_HOST) {
 			tcache_report(a);
-			stats_add_counters(&counters, &a->stats);
+			stats_add_counters(&counters, &a->memory.stats);
 			counters.pending_bytes +=
-			    stats_pending_bytes(&a->tally);
+			    stats_pending_bytes(&a->memory.tally);
 		}
 		lock_leave(&a->lock);
 	}

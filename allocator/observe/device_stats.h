@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_OBSERVE_DEVICE_STATS_H
 #define ALLOCATOR_OBSERVE_DEVICE_STATS_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Compute all statistics of a device, given its own arena, or of its
  * page-locked host memory. The caller holds no lock. */

@@ -557,8 +557,8 @@ find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *s = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = s->first; b != NULL; b = b->next) {
 			if (b->addr <= above || !is_guarded(b) ||
@@ -590,7 +590,7 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	size_t found = 0;
 	size_t n;
 
-	if (!guard_is_for(arena) || arena->forgotten)
+	if (!guard_is_for(arena) || arena->memory.forgotten)
 		return 0;
 	some = meta_alloc(SOME * sizeof(*some));
 	if (some == NULL || !guard_enter(arena, &guard, &own))

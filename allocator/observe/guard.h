@@ -12,8 +12,8 @@
 #ifndef ALLOCATOR_OBSERVE_GUARD_H
 #define ALLOCATOR_OBSERVE_GUARD_H
 
-#include "allocator/memory/types.h"
 #include "allocator/observe/fault.h"
+#include "allocator/state.h"
 
 /* Set the size of the zones, once: the first call decides. Under the lock of
  * the list of arenas. */

@@ -98,7 +98,7 @@ resize_all(bool clear)
 			continue;
 		lock_enter(&arena->lock);
 		struct history_ring *ring = emit_ring_enter(arena);
-		if (!arena->forgotten)
+		if (!arena->memory.forgotten)
 			history_resize(ring, clear);
 		emit_ring_leave(arena);
 		lock_leave(&arena->lock);
@@ -110,8 +110,8 @@ static void
 forget_stacks(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		segment->stack = 0;
 		for (struct block *b = segment->first; b != NULL; b = b->next)

@@ -109,8 +109,8 @@ pending_of(const struct weir_stats *stats)
 static void
 look_at_streams(struct watch_device *device, const struct arena *arena)
 {
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		const struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		const struct weir_stats all =
@@ -122,7 +122,8 @@ look_at_streams(struct watch_device *device, const struct arena *arena)
 		add_stream(device,
 		    (struct watch_stream){
 			.stream = (uint64_t)(uintptr_t)heap->stream->handle,
-			.pool = { arena->pool.graph, arena->pool.user },
+			.pool = { arena->memory.pool.graph,
+			    arena->memory.pool.user },
 			.live_bytes = stats->allocated_bytes.all.current,
 			.pending_bytes = pending_of(stats),
 			.live_blocks = stats->allocation.all.current,
@@ -134,15 +135,16 @@ static void
 gather_arena(struct watch_device *device, struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	if (arena->in_use && arena_is_counted(arena)) {
+	if (arena->private.in_use && arena_is_counted(arena)) {
 		tcache_report(arena);
 		look_at_streams(device, arena);
 		struct weir_stats stats =
-		    stats_all(&arena->stats, &arena->tally);
+		    stats_all(&arena->memory.stats, &arena->memory.tally);
 		if (arena != arena->main)
 			add_pool(device,
 			    (struct watch_pool){
-				.pool = { arena->pool.graph, arena->pool.user },
+				.pool = { arena->memory.pool.graph,
+				    arena->memory.pool.user },
 				.held_bytes = stats.reserved_bytes.all.current,
 				.live_bytes = stats.allocated_bytes.all.current,
 				.pending_bytes = pending_of(&stats),
@@ -171,12 +173,13 @@ gather_device(struct watch_device *device, struct arena *main)
 
 	memset(device, 0, sizeof(*device));
 	device->device = (uint32_t)main->device;
-	device->total_bytes = main->total_bytes;
+	device->total_bytes = main->memory.total_bytes;
 	device_stats(main, &stats);
-	fill_memory(&device->memory, &stats, atomic_load(&main->limit));
+	fill_memory(&device->memory, &stats, atomic_load(&main->memory.limit));
 	stats = (struct weir_stats){ 0 };
 	device_host_stats(main, &stats);
-	fill_memory(&device->pinned, &stats, atomic_load(&main->host_limit));
+	fill_memory(
+	    &device->pinned, &stats, atomic_load(&main->memory.host_limit));
 	look_at_history(device, main);
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		gather_arena(device, a);

@@ -73,7 +73,7 @@ struct part {
 static bool
 is_shown(const struct block *block)
 {
-	return block_is_held(block) && !block->arena->uncounted &&
+	return block_is_held(block) && !block->arena->memory.uncounted &&
 	    (block->segment->expandable ||
 		block_state(block) != BLOCK_UNMAPPING);
 }
@@ -125,7 +125,7 @@ add_run(
 		.device = first->arena->device,
 		.addr = first->addr,
 		.stream = (uint64_t)(uintptr_t)first->segment->stream,
-		.pool = first->arena->pool,
+		.pool = first->arena->memory.pool,
 		.stack = first->segment->stack,
 		.small = first->segment->kind != POOL_LARGE,
 		.expandable = first->segment->expandable,
@@ -152,8 +152,8 @@ make_copy_arrays(struct arena_copy *copy)
 	struct arena *arena = copy->arena;
 	size_t blocks = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		const struct segment *segment =
 		    CONTAINER_OF(l, struct segment, link);
 		for (const struct block *b = segment->first; b != NULL;
@@ -176,8 +176,8 @@ look_at_segments(const struct wish *wish, struct arena_copy *copy)
 {
 	struct arena *arena = copy->arena;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		const struct block *b =
 		    CONTAINER_OF(l, struct segment, link)->first;
 		while (b != NULL)
@@ -193,8 +193,8 @@ is_wanted(const struct wish *wish, const struct arena *arena)
 	if (!arena->traits.has_streams)
 		return !wish->of_pool && !wish->of_stream;
 	return !wish->of_pool ||
-	    (wish->graph == arena->pool.graph &&
-		wish->user == arena->pool.user);
+	    (wish->graph == arena->memory.pool.graph &&
+		wish->user == arena->memory.pool.user);
 }
 
 /* Copy the state of an arena. Later changes belong to the next snapshot. */
@@ -209,7 +209,7 @@ copy_arena(const struct wish *wish, struct arena_copy *copy)
 	if (status == WEIR_OK) {
 		if (is_wanted(wish, arena))
 			look_at_segments(wish, copy);
-		copy->pool = arena->pool;
+		copy->pool = arena->memory.pool;
 		const struct history_ring *ring = emit_ring_enter(arena);
 		copy->end = ring->next;
 		copy->oldest = history_oldest(ring);
@@ -436,7 +436,8 @@ limit_source(const struct arena *main, const struct options *options)
 	if (limit == options->memory_limit)
 		return "memory_limit_mb";
 	if (limit ==
-	    (size_t)(options->memory_fraction * (double)main->total_bytes))
+	    (size_t)(options->memory_fraction *
+		(double)main->memory.total_bytes))
 		return "per_process_memory_fraction";
 	return "weir_limit_set()";
 }
@@ -484,7 +485,7 @@ list_devices(
 			.device = i,
 			.recorded = parts[i].recorded,
 			.dropped = parts[i].dropped,
-			.total_bytes = parts[i].main->total_bytes,
+			.total_bytes = parts[i].main->memory.total_bytes,
 			.limit_bytes = device_limit(parts[i].main),
 			.limit_source = limit_source(parts[i].main, options),
 			.pinned_source = pinned_source(&parts[i], options),

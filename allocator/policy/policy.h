@@ -116,6 +116,7 @@
 #include <stdint.h>
 
 #include "allocator/options.h"
+#include "allocator/policy/state.h"
 
 /* The cost of a wait on the device, the least first. */
 enum wait_cost { WAIT_FREE, WAIT_CHEAP, WAIT_DEAR };
@@ -140,13 +141,6 @@ policy_allows(enum waits waits, enum wait_cost cost)
 {
 	return (int)cost < (int)waits;
 }
-
-/* Recent sums over all streams: how long weir's waits took, and how late
- * streams became that have not caught up. */
-struct evidence {
-	uint64_t waited_ns;
-	uint64_t felt_ns;
-};
 
 /* Add waits that are over: how long they took, and how much later their streams
  * became; below 0 if these have caught up. */

@@ -37,10 +37,11 @@ reuse_arena(struct arena *main, const struct traits *traits)
 {
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		bool idle = !a->in_use && a->traits.name == traits->name;
+		bool idle =
+		    !a->private.in_use && a->traits.name == traits->name;
 		if (idle) {
-			a->in_use = true;
-			a->owners = 1;
+			a->private.in_use = true;
+			a->private.owners = 1;
 		}
 		lock_leave(&a->lock);
 		if (idle)
@@ -60,7 +61,7 @@ make_other_arena(
 	arena->traits = *traits;
 	arena->device = main->device;
 	arena->context = main->context;
-	arena->granularity = main->granularity;
+	arena->memory.granularity = main->memory.granularity;
 	arena->any = stream_ref(main->any);
 	enum weir_status status = arena_set_up(arena, main);
 	if (status != WEIR_OK) {
@@ -68,9 +69,9 @@ make_other_arena(
 		meta_free(arena, sizeof(*arena));
 		return status;
 	}
-	arena->next = atomic_load(&main->others);
-	while (
-	    !atomic_compare_exchange_weak(&main->others, &arena->next, arena))
+	arena->private.next = atomic_load(&main->private.others);
+	while (!atomic_compare_exchange_weak(
+	    &main->private.others, &arena->private.next, arena))
 		;
 	*out = arena;
 	return WEIR_OK;
@@ -93,31 +94,34 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	lock_enter(&main->lock);
 	if (traits->account == ACCOUNT_HOST) {
 		status = totals_begin_host(main);
-		totals = main->host_totals;
+		totals = main->memory.host_totals;
 	} else {
 		status = totals_begin(main);
-		totals = main->totals;
+		totals = main->memory.totals;
 	}
-	bool forgotten = main->forgotten;
+	bool forgotten = main->memory.forgotten;
 	lock_leave(&main->lock);
 	lock_enter(&arena->lock);
-	arena->source = source != NULL ? *source : source_driver;
-	arena->own_source = source != NULL && source != &source_driver;
-	arena->page = traits->is_page_locked ? os_page_size() : WEIR_GRANULE;
-	arena->granule =
-	    arena->source.granule != 0 ? arena->source.granule : WEIR_GRANULE;
-	atomic_store(&arena->flags, flags);
-	arena->waiting.in_captures = traits->has_streams;
-	arena->pool =
+	arena->memory.source = source != NULL ? *source : source_driver;
+	arena->memory.own_source = source != NULL && source != &source_driver;
+	arena->memory.page =
+	    traits->is_page_locked ? os_page_size() : WEIR_GRANULE;
+	arena->memory.granule = arena->memory.source.granule != 0 ?
+	    arena->memory.source.granule :
+	    WEIR_GRANULE;
+	atomic_store(&arena->memory.flags, flags);
+	arena->memory.waiting.in_captures = traits->has_streams;
+	arena->memory.pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
-	arena->totals = totals;
-	arena->total_bytes =
-	    traits->is_page_locked ? os_memory_bytes() : main->total_bytes;
-	arena->forgotten = forgotten;
+	arena->memory.totals = totals;
+	arena->memory.total_bytes = traits->is_page_locked ?
+	    os_memory_bytes() :
+	    main->memory.total_bytes;
+	arena->memory.forgotten = forgotten;
 	for (int i = 0; i < DEVICES_MAX / 64; i++)
-		atomic_store(&arena->users[i], 0);
+		atomic_store(&arena->memory.users[i], 0);
 	if (status != WEIR_OK)
-		arena->in_use = false;
+		arena->private.in_use = false;
 	lock_leave(&arena->lock);
 	if (status == WEIR_OK)
 		*out = arena;
@@ -130,8 +134,8 @@ void
 arena_hold(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	if (arena->owners++ == 0)
-		atomic_fetch_sub(&arena->main->unowned, 1);
+	if (arena->private.owners++ == 0)
+		atomic_fetch_sub(&arena->main->private.unowned, 1);
 	lock_leave(&arena->lock);
 }
 
@@ -139,7 +143,8 @@ bool
 arena_lives(struct arena *arena, uint64_t generation)
 {
 	lock_enter(&arena->lock);
-	bool lives = arena->in_use && arena->generation == generation;
+	bool lives =
+	    arena->private.in_use && arena->private.generation == generation;
 	lock_leave(&arena->lock);
 	return lives;
 }
@@ -148,10 +153,10 @@ bool
 arena_revive(struct arena *arena, uint64_t generation)
 {
 	lock_enter(&arena->lock);
-	bool alive = arena->in_use && arena->generation == generation &&
-	    !arena->forgotten;
-	if (alive && arena->owners++ == 0)
-		atomic_fetch_sub(&arena->main->unowned, 1);
+	bool alive = arena->private.in_use &&
+	    arena->private.generation == generation && !arena->memory.forgotten;
+	if (alive && arena->private.owners++ == 0)
+		atomic_fetch_sub(&arena->main->private.unowned, 1);
 	lock_leave(&arena->lock);
 	return alive;
 }
@@ -160,9 +165,9 @@ size_t
 arena_drop(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	bool last = --arena->owners == 0;
+	bool last = --arena->private.owners == 0;
 	if (last)
-		atomic_fetch_add(&arena->main->unowned, 1);
+		atomic_fetch_add(&arena->main->private.unowned, 1);
 	lock_leave(&arena->lock);
 	return last ? arena_empty(arena) : 0;
 }
@@ -172,42 +177,43 @@ arena_drop(struct arena *arena)
 static void
 retire_arena(struct arena *arena)
 {
-	struct totals *totals = arena->totals;
+	struct totals *totals = arena->memory.totals;
 	struct list *next;
 
-	ASSERT(arena->owners == 0 && arena != arena->main);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps; l = next) {
+	ASSERT(arena->private.owners == 0 && arena != arena->main);
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		next = l->next;
-		if (heap != arena->any_heap) {
+		if (heap != arena->memory.any_heap) {
 			lock_assert_held(&heap->arena->lock);
 			heap_drop(heap);
 		}
 	}
 	if (totals != NULL) {
 		lock_enter(&totals->lock);
-		stats_add_counters(&totals->stats, &arena->stats);
+		stats_add_counters(&totals->stats, &arena->memory.stats);
 		lock_leave(&totals->lock);
 	}
-	arena->stats = (struct weir_stats){ 0 };
-	arena->tally = (struct tally){ 0 };
-	arena->any_heap->stats = (struct weir_stats){ 0 };
-	arena->any_heap->tally = (struct tally){ 0 };
-	arena->served = 0;
-	arena->moves_paid_ns = driver_time_ns();
-	arena->most_live = 0;
-	arena->late_ns = 0;
-	arena->decay = (struct decay){ 0 };
-	arena->in_use = false;
-	arena->generation++;
-	atomic_fetch_sub(&arena->main->unowned, 1);
+	arena->memory.stats = (struct weir_stats){ 0 };
+	arena->memory.tally = (struct tally){ 0 };
+	arena->memory.any_heap->stats = (struct weir_stats){ 0 };
+	arena->memory.any_heap->tally = (struct tally){ 0 };
+	arena->request.served = 0;
+	arena->policy.paid_ns = driver_time_ns();
+	arena->policy.most_live = 0;
+	arena->fences.late_ns = 0;
+	arena->request.decay = (struct decay){ 0 };
+	arena->private.in_use = false;
+	arena->private.generation++;
+	atomic_fetch_sub(&arena->main->private.unowned, 1);
 }
 
 static bool
 is_unowned(const struct arena *arena)
 {
-	return arena->in_use && arena->owners == 0;
+	return arena->private.in_use && arena->private.owners == 0;
 }
 
 size_t
@@ -217,15 +223,16 @@ arena_empty(struct arena *arena)
 
 	lock_enter(&arena->lock);
 	if (is_unowned(arena)) {
-		arena->jobs++; /* keeps it in use until this is done */
+		arena->memory.jobs++; /* keeps it in use until this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
-		if (arena->uncounted)
-			arena->drop_suspended(arena);
+		if (arena->memory.uncounted)
+			arena->private.drop_suspended(arena);
 		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);
-		if (is_unowned(arena) && arena->jobs == 1 &&
-		    list_empty(&arena->segments) && arena->waiting.count == 0)
+		if (is_unowned(arena) && arena->memory.jobs == 1 &&
+		    list_empty(&arena->memory.segments) &&
+		    arena->memory.waiting.count == 0)
 			retire_arena(arena);
 		arena_job_done(arena);
 	}
@@ -265,10 +272,11 @@ shed_waiting(struct arena *arena, size_t want)
 	size_t bytes = 0;
 
 	lock_enter(&arena->lock);
-	if (arena->kept > 0 && arena->kept == arena->keeps_ending)
+	if (arena->memory.kept > 0 &&
+	    arena->memory.kept == arena->memory.keeps_ending)
 		arena_wait_keeps(arena);
-	arena->tries++;
-	while (arena->kept == 0 && !arena->forgotten) {
+	arena->request.tries++;
+	while (arena->memory.kept == 0 && !arena->memory.forgotten) {
 		tcache_drain(arena);
 		bytes = reclaim_shed(arena, want);
 		if (bytes > 0 || !reclaim_wait(arena))
@@ -289,7 +297,7 @@ arena_ask_others(struct arena *arena, size_t want)
 {
 	size_t bytes = 0;
 
-	if (atomic_load(&arena->main->others) == NULL)
+	if (atomic_load(&arena->main->private.others) == NULL)
 		return 0;
 	status_mute();
 	for (struct arena *a = arena->main; a != NULL && bytes < want;

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_PRIVATE_ARENAS_H
 #define ALLOCATOR_PRIVATE_ARENAS_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /*
  * Make an empty arena on a device, with one owner. Holds no lock.
@@ -42,7 +42,8 @@ arena_empty_unowned(struct arena *arena)
 {
 	struct arena *main = arena->main;
 
-	return atomic_load_explicit(&main->unowned, memory_order_relaxed) > 0 ?
+	return atomic_load_explicit(
+		   &main->private.unowned, memory_order_relaxed) > 0 ?
 	    arena_empty_all(main) :
 	    0;
 }

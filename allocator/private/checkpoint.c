@@ -55,15 +55,15 @@ struct checkpoint {
 static enum weir_status
 check_calm(struct arena *arena)
 {
-	if (arena->forgotten)
+	if (arena->memory.forgotten)
 		return status_set(WEIR_ECONTEXT,
 		    "checkpoint: device %d was reset", arena->device);
-	if (arena->jobs > 0 || atomic_load(&arena->suspended))
+	if (arena->memory.jobs > 0 || atomic_load(&arena->private.suspended))
 		return status_set(WEIR_ENOTREADY,
 		    "checkpoint: memory of the pool is being mapped, or "
 		    "is suspended");
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending; l = l->next)
+	for (struct list *l = arena->memory.waiting.pending.next;
+	     l != &arena->memory.waiting.pending; l = l->next)
 		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
 			return status_set(WEIR_ENOTREADY,
 			    "checkpoint: the block at %#llx waits for a "
@@ -84,13 +84,13 @@ static enum weir_status
 count_blocks(const struct arena *arena, size_t *n)
 {
 	*n = 0;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			*n += is_kept(b);
 			if (block_state(b) == BLOCK_ACTIVE &&
-			    b->pool->owner == arena->any_heap)
+			    b->pool->owner == arena->memory.any_heap)
 				return status_set(WEIR_ENOTSUP,
 				    "checkpoint: the block at %#llx is of no "
 				    "stream",
@@ -112,8 +112,8 @@ compare_was(const void *a, const void *b)
 static void
 note_blocks(struct checkpoint *checkpoint, const struct arena *arena)
 {
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			if (!is_kept(b))
@@ -151,7 +151,7 @@ copy_runs(struct arena *arena, struct checkpoint *checkpoint) HOLDS(arena->lock)
 		return status_set(WEIR_EHOSTMEM,
 		    "checkpoint: no host memory for %zu blocks", n);
 	checkpoint->arena = arena;
-	checkpoint->generation = arena->generation;
+	checkpoint->generation = arena->private.generation;
 	note_blocks(checkpoint, arena);
 	return WEIR_OK;
 }
@@ -222,7 +222,7 @@ order_after_owner(const struct was *was, struct block *now)
 	char b[STREAM_PHRASE];
 	struct view view;
 
-	if (owner == was->heap || owner == arena->any_heap ||
+	if (owner == was->heap || owner == arena->memory.any_heap ||
 	    (block_state(now) == BLOCK_FREE &&
 		now->freed_at <= owner->completed_at))
 		return WEIR_OK;
@@ -230,7 +230,7 @@ order_after_owner(const struct was *was, struct block *now)
 		owner->freed_at = order_tick();
 	view_begin(&view, was->heap);
 	lock_assert_held(&view.mine->arena->lock);
-	if (was->heap != arena->any_heap && view_can_wait(&view) &&
+	if (was->heap != arena->memory.any_heap && view_can_wait(&view) &&
 	    view.capture == 0 &&
 	    fences_follow(&view, owner, owner->freed_at, WAITS_ANY))
 		return WEIR_OK;
@@ -275,8 +275,8 @@ static enum weir_status
 check_live(const struct arena *arena, size_t *n)
 {
 	*n = 0;
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			if (block_state(b) != BLOCK_ACTIVE)
@@ -431,8 +431,8 @@ free_live(struct job *job)
 	struct arena *arena = job->arena;
 	size_t n = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next)
 			if (block_state(b) == BLOCK_ACTIVE)
@@ -560,7 +560,7 @@ checkpoint_restore(struct arena *arena, const struct checkpoint *checkpoint,
 	history_enter(WEIR_HISTORY_STATE);
 	lock_enter(&arena->lock);
 	if (checkpoint->arena != arena ||
-	    checkpoint->generation != arena->generation)
+	    checkpoint->generation != arena->private.generation)
 		status = status_set(
 		    WEIR_EINVAL, "checkpoint: it is not of this pool");
 	lock_assert_held(&job.arena->lock);

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_PRIVATE_CHECKPOINT_H
 #define ALLOCATOR_PRIVATE_CHECKPOINT_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 struct checkpoint;
 

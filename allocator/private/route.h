@@ -8,7 +8,7 @@
 #ifndef ALLOCATOR_PRIVATE_ROUTE_H
 #define ALLOCATOR_PRIVATE_ROUTE_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 struct route;
 

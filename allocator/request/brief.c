@@ -27,11 +27,11 @@ poll_again(struct request *r) HOLDS(r->heap->arena->lock)
 static bool
 make_way(struct arena *arena) HOLDS(arena->lock)
 {
-	ASSERT(arena->jobs > 0);
+	ASSERT(arena->memory.jobs > 0);
 	arena_leave_for_driver(arena);
 	os_relax();
 	arena_enter_from_driver(arena);
-	return !arena->forgotten;
+	return !arena->memory.forgotten;
 }
 
 /* Pay for what was done since `begin`: for one brief wait before it, so that
@@ -43,7 +43,7 @@ pay(struct request *r, uint64_t begin, uint64_t waits)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(waits > 0);
-	arena->moves_paid_ns = policy_pay(arena->moves_paid_ns, begin,
+	arena->policy.paid_ns = policy_pay(arena->policy.paid_ns, begin,
 	    policy_brief_ns() * waits, r->options->delay_percent);
 }
 
@@ -62,7 +62,7 @@ brief_wait(struct request *r)
 	lock_assert_held(&arena->lock);
 	tcache_drain(arena);
 	enum weir_status status = poll_again(r);
-	arena->jobs++;
+	arena->memory.jobs++;
 	while (status == WEIR_OK && r->got == NULL &&
 	    now - begin < policy_brief_ns() && now != then && make_way(arena)) {
 		status = poll_again(r);
@@ -70,8 +70,8 @@ brief_wait(struct request *r)
 		now = driver_time_ns();
 	}
 	uint64_t took = driver_time_ns() - begin;
-	arena->stats.num_brief_waits++;
-	arena->stats.brief_wait_ns += took;
+	arena->memory.stats.num_brief_waits++;
+	arena->memory.stats.brief_wait_ns += took;
 	if (took >= 2 * policy_brief_ns())
 		pay(r, begin, took / policy_brief_ns() - 1);
 	arena_job_done(arena);

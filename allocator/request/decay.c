@@ -31,7 +31,7 @@
 static uint64_t
 decay_ns(const struct arena *arena, const struct options *options)
 {
-	return (options->decay_ms * 1000000) << arena->decay.slower;
+	return (options->decay_ms * 1000000) << arena->request.decay.slower;
 }
 
 /* The latest tick that is old enough; 0: none is. */
@@ -61,7 +61,7 @@ keep_tick(struct decay *decay, uint64_t now_ns)
 static void
 shed_portion(struct arena *arena) HOLDS(arena->lock)
 {
-	struct decay *decay = &arena->decay;
+	struct decay *decay = &arena->request.decay;
 	bool all;
 	size_t bytes = reclaim_shed_old(arena, decay->due, &all);
 
@@ -75,7 +75,7 @@ shed_portion(struct arena *arena) HOLDS(arena->lock)
 void
 decay_run(struct arena *arena, const struct options *options)
 {
-	struct decay *decay = &arena->decay;
+	struct decay *decay = &arena->request.decay;
 
 	lock_assert_held(&arena->lock);
 	if (options->decay_ms == OPTION_OFF)
@@ -104,7 +104,7 @@ decay_run(struct arena *arena, const struct options *options)
 void
 decay_regret(struct arena *arena)
 {
-	struct decay *decay = &arena->decay;
+	struct decay *decay = &arena->request.decay;
 
 	lock_assert_held(&arena->lock);
 	if (decay->bytes == 0)

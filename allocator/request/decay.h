@@ -10,7 +10,8 @@
 static inline bool
 decay_is_due(const struct arena *arena)
 {
-	return (arena->served & (arena->traits.decay_requests - 1)) == 0;
+	return (arena->request.served & (arena->traits.decay_requests - 1)) ==
+	    0;
 }
 
 /* Give back memory that has not been used for long: Note [Decay]. May release
@@ -21,7 +22,7 @@ void decay_run(struct arena *arena, const struct options *options)
 static inline bool
 decay_is_under_way(const struct arena *arena)
 {
-	return arena->decay.due != 0;
+	return arena->request.decay.due != 0;
 }
 
 /* Note that new memory is needed: memory that decayed was perhaps given back

@@ -73,7 +73,7 @@ request_init(struct request *r, struct stream_heap *heap,
     const struct options *options, size_t size, size_t rounded)
 {
 	ASSERT(size > 0 && rounded >= size);
-	ASSERT(heap->arena->any_heap != NULL);
+	ASSERT(heap->arena->memory.any_heap != NULL);
 	r->heap = heap;
 	r->options = options;
 	r->size = size;
@@ -130,7 +130,7 @@ grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
 		if (status != WEIR_OK && status != WEIR_ENOMEM)
 			return status_unmute_and_report();
 		status_unmute();
-		if (arena->forgotten)
+		if (arena->memory.forgotten)
 			return refuse_forgotten(arena);
 		if (status == WEIR_OK)
 			status = search_all(r);
@@ -145,7 +145,7 @@ remap(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(r->got == NULL);
-	if (arena->kept > 0)
+	if (arena->memory.kept > 0)
 		return WEIR_OK;
 	if (wait_idle_bytes(arena, POOL_SMALL) +
 		wait_idle_bytes(arena, POOL_LARGE) <
@@ -162,7 +162,7 @@ static size_t
 note_live(const struct request *r)
 {
 	struct arena *arena = r->heap->arena;
-	const struct tally *tally = &arena->tally;
+	const struct tally *tally = &arena->memory.tally;
 	size_t peak =
 	    (size_t)tally->part[PART_ALL].peak[TALLIED_allocated_bytes];
 	size_t live =
@@ -174,9 +174,9 @@ note_live(const struct request *r)
 	}
 	if (live < peak)
 		live = peak;
-	if (arena->most_live < live)
-		arena->most_live = live;
-	return arena->most_live;
+	if (arena->policy.most_live < live)
+		arena->policy.most_live = live;
+	return arena->policy.most_live;
 }
 
 static struct request_facts
@@ -188,18 +188,19 @@ facts_of(const struct request *r)
 		.is_small = r->kind != POOL_LARGE,
 		.is_captured = r->view.capture != 0,
 		.held_bytes = arena_held(arena) + r->rounded,
-		.most_live_bytes = arena->most_live,
+		.most_live_bytes = arena->policy.most_live,
 		.now_ns = driver_time_ns(),
-		.moves_paid_ns = arena->moves_paid_ns,
+		.moves_paid_ns = arena->policy.paid_ns,
 		.delay_percent = r->options->delay_percent,
-		.request_bytes = round_up(r->rounded, arena->granularity),
+		.request_bytes =
+		    round_up(r->rounded, arena->memory.granularity),
 		.spare_bytes = reclaim_spare(arena, r->options),
 		.elapsed_ns = driver_age_ns(),
 		.late_ns = r->late_ns,
 		.lost_ns = delay_lost_ns(),
 		.slack_ns = r->slack_ns,
 		.sees_waits = order_is_seen(&r->heap->stream->order),
-		.evidence = arena->evidence };
+		.evidence = arena->policy.evidence };
 }
 
 static enum weir_status
@@ -250,7 +251,8 @@ may_fit_alone(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
 
-	return r->size <= arena->total_bytes && r->size <= device_limit(arena);
+	return r->size <= arena->memory.total_bytes &&
+	    r->size <= device_limit(arena);
 }
 
 static enum weir_status
@@ -259,7 +261,7 @@ empty_caches(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(r->got == NULL);
-	arena->tries++;
+	arena->request.tries++;
 	lock_assert_held(&arena->lock);
 	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
 }
@@ -275,7 +277,7 @@ search_refreshed(struct request *r) HOLDS(r->heap->arena->lock)
 static void
 count_retry(struct request *r)
 {
-	r->heap->arena->stats.num_alloc_retries++;
+	r->heap->arena->memory.stats.num_alloc_retries++;
 	r->heap->stats.num_alloc_retries++;
 }
 
@@ -297,7 +299,7 @@ shed_and_wait(struct request *r) HOLDS(r->heap->arena->lock)
 			waited = true;
 			if (!reclaim_wait(arena))
 				break;
-			if (arena->forgotten)
+			if (arena->memory.forgotten)
 				return refuse_forgotten(arena);
 			tcache_drain(arena);
 		}
@@ -507,8 +509,9 @@ wait_briefly(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = brief_wait(r);
 
-	return r->heap->arena->forgotten ? refuse_forgotten(r->heap->arena) :
-					   status;
+	return r->heap->arena->memory.forgotten ?
+	    refuse_forgotten(r->heap->arena) :
+	    status;
 }
 
 static enum weir_status
@@ -540,7 +543,7 @@ grow_exactly(struct request *r) HOLDS(r->heap->arena->lock)
 static bool
 is_of_stream(const struct request *r)
 {
-	return r->heap != r->heap->arena->any_heap;
+	return r->heap != r->heap->arena->memory.any_heap;
 }
 
 /* A step that does not serve the request returns WEIR_OK or WEIR_ENOMEM. */
@@ -627,9 +630,9 @@ note_place(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	if (arena->places == NULL)
-		arena->places = places_new();
-	struct place place = places_note(arena->places,
+	if (arena->request.places == NULL)
+		arena->request.places = places_new();
+	struct place place = places_note(arena->request.places,
 	    places_key(r->heap, r->rounded), tcache_take_large_hits());
 	r->place = place.was;
 	return place;
@@ -658,7 +661,7 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
 	if (r.got != NULL && place.index != 0)
-		places_fill(heap->arena->places, place, r.got->addr);
+		places_fill(heap->arena->request.places, place, r.got->addr);
 	*out = r.got;
 	return status;
 }
@@ -674,7 +677,7 @@ ladder_upkeep(struct arena *arena, const struct options *options)
 	}
 	if (decay_is_due(arena))
 		decay_run(arena, options);
-	if (arena->served % REQUESTS_A_DRAIN == 0 &&
+	if (arena->request.served % REQUESTS_A_DRAIN == 0 &&
 	    arena->traits.drains_caches)
 		tcache_drain(arena);
 }
@@ -684,7 +687,7 @@ ladder_poll(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
-	arena->polled = arena->served;
+	arena->request.polled = arena->request.served;
 	lock_assert_held(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	fences_poll(heap);

@@ -35,8 +35,8 @@ ladder_prefers_runs(const struct stream_heap *heap, enum pool_kind kind)
 {
 	const struct arena *arena = heap->arena;
 
-	return kind == POOL_LARGE && arena->streams >= 2 &&
-	    heap != arena->any_heap && arena_promotes(arena);
+	return kind == POOL_LARGE && arena->memory.streams >= 2 &&
+	    heap != arena->memory.any_heap && arena_promotes(arena);
 }
 
 /* Is other memory searched before the stream's own pool? */
@@ -67,7 +67,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	if (kind == POOL_LARGE)
 		fences_note_request(heap, rounded);
 	if (kind == POOL_LARGE &&
-	    arena->served - arena->polled >= REQUESTS_A_POLL &&
+	    arena->request.served - arena->request.polled >= REQUESTS_A_POLL &&
 	    ladder_prefers_runs(heap, kind))
 		ladder_poll(heap);
 	if (!ladder_is_own_last(heap, options, kind)) {

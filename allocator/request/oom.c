@@ -77,13 +77,13 @@ gather_heap(
 {
 	enum pool_kind kind = arena_kind(arena, facts->oom.rounded_bytes);
 
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		size_t n = pool_largest(&heap->pool[kind]);
 		size_t *largest = heap->stream == stream ? &facts->largest_own :
-		    heap == arena->any_heap              ? &facts->largest_any :
+		    heap == arena->memory.any_heap       ? &facts->largest_any :
 							   &facts->largest_other;
 		if (n > *largest)
 			*largest = n;
@@ -95,10 +95,10 @@ gather_heap(
 static size_t
 driver_segment_bytes(const struct arena *arena)
 {
-	size_t bytes = arena->stats.reserved_bytes.all.current;
+	size_t bytes = arena->memory.stats.reserved_bytes.all.current;
 
-	for (const struct list *l = arena->ranges.next; l != &arena->ranges;
-	     l = l->next) {
+	for (const struct list *l = arena->memory.ranges.next;
+	     l != &arena->memory.ranges; l = l->next) {
 		const struct segment *segment =
 		    CONTAINER_OF(l, struct segment, range_link);
 		bytes -= min_size(segment->mapped_bytes, bytes);
@@ -121,19 +121,19 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	}
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	arena->stats.num_ooms++;
+	arena->memory.stats.num_ooms++;
 	struct stream_heap *heap = heap_peek(arena, stream);
 	if (heap != NULL)
 		heap->stats.num_ooms++;
-	facts->limited = device_limit(arena) < arena->total_bytes;
-	facts->total_bytes = arena->total_bytes;
+	facts->limited = device_limit(arena) < arena->memory.total_bytes;
+	facts->total_bytes = arena->memory.total_bytes;
 	facts->oom.limit_bytes =
-	    facts->limited ? device_limit(arena) : arena->total_bytes;
+	    facts->limited ? device_limit(arena) : arena->memory.total_bytes;
 	facts->oom.reserved_bytes = device_reserved(arena);
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
 	facts->driver_segments = driver_segment_bytes(arena);
-	facts->oom.pending_bytes = stats_pending_bytes(&arena->tally);
+	facts->oom.pending_bytes = stats_pending_bytes(&arena->memory.tally);
 	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
@@ -249,8 +249,8 @@ report_host(struct arena *arena, size_t requested)
 
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	arena->stats.num_ooms++;
-	size_t pending = stats_pending_bytes(&arena->tally);
+	arena->memory.stats.num_ooms++;
+	size_t pending = stats_pending_bytes(&arena->memory.tally);
 	size_t held = device_reserved(arena);
 	size_t live = device_live(arena);
 	size_t limit = device_limit(arena);
@@ -259,9 +259,10 @@ report_host(struct arena *arena, size_t requested)
 	    "out of page-locked host memory: tried to allocate %s (%zu bytes, "
 	    "%s) for device %d, of the %s held for it %s is allocated and %s "
 	    "waits for streams; the limit is %s",
-	    bytes_text(requested, sizes[0]), requested, arena->source.name,
-	    arena->device, bytes_text(held, sizes[1]),
-	    bytes_text(live, sizes[2]), bytes_text(pending, sizes[3]),
+	    bytes_text(requested, sizes[0]), requested,
+	    arena->memory.source.name, arena->device,
+	    bytes_text(held, sizes[1]), bytes_text(live, sizes[2]),
+	    bytes_text(pending, sizes[3]),
 	    limit == SIZE_MAX ? "none" : bytes_text(limit, sizes[4]));
 }
 

@@ -4,7 +4,7 @@
 #ifndef ALLOCATOR_REQUEST_OOM_H
 #define ALLOCATOR_REQUEST_OOM_H
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 
 /* Set the report of a request that found no memory as the last error, then
  * call the observers. Holds no lock. Returns WEIR_ENOMEM. */

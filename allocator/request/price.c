@@ -39,8 +39,8 @@ price_wait(struct request *r)
 	lock_assert_held(&r->heap->arena->lock);
 	ASSERT(r->got == NULL);
 	lock_assert_held(&r->view.mine->arena->lock);
-	if (r->heap == r->heap->arena->any_heap || !view_can_wait(&r->view) ||
-	    r->view.capture != 0)
+	if (r->heap == r->heap->arena->memory.any_heap ||
+	    !view_can_wait(&r->view) || r->view.capture != 0)
 		return WEIR_OK;
 	r->is_good = is_worth;
 	r->level_ns = most;

@@ -16,7 +16,8 @@
  * met, its free blocks move to the heap of WEIR_STREAM_ANY, and so does each of
  * its live blocks when it is freed. There may be hundreds of thousands of free
  * and cached blocks, so each poll moves a portion of them. Until all are moved
- * the heap is in arena->emptied, and its blocks are complete where they are.
+ * the heap is in arena->memory.emptied, and its blocks are complete where they
+ * are.
  */
 #include "allocator/request/reclaim.h"
 
@@ -92,9 +93,9 @@ empty_completed(struct arena *arena, size_t left)
 {
 	bool any = false;
 
-	while (!list_empty(&arena->emptied) && left > 0) {
+	while (!list_empty(&arena->memory.emptied) && left > 0) {
 		struct stream_heap *heap = CONTAINER_OF(
-		    arena->emptied.next, struct stream_heap, ended_link);
+		    arena->memory.emptied.next, struct stream_heap, ended_link);
 		lock_assert_held(&heap->arena->lock);
 		depot_empty_some(heap, &left);
 		heap_empty_some(heap, &left);
@@ -140,7 +141,7 @@ void
 reclaim_end(struct stream_heap *heap)
 {
 	lock_assert_held(&heap->arena->lock);
-	ASSERT(heap != heap->arena->any_heap);
+	ASSERT(heap != heap->arena->memory.any_heap);
 	if (heap->ended)
 		return;
 	reclaim_end_later(heap);
@@ -169,8 +170,8 @@ end_has_completed(struct stream_heap *heap)
 static bool
 poll_ended(struct arena *arena, unsigned unmet)
 {
-	while (!list_empty(&arena->ended) && unmet > 0) {
-		struct list *l = arena->ended.next;
+	while (!list_empty(&arena->memory.ended) && unmet > 0) {
+		struct list *l = arena->memory.ended.next;
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
 		if (end_has_completed(heap)) {
@@ -179,7 +180,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 			continue;
 		}
 		list_remove(l);
-		list_push_back(&arena->ended, l);
+		list_push_back(&arena->memory.ended, l);
 		unmet--;
 	}
 	return empty_completed(arena, BLOCKS_AT_ONCE);
@@ -196,14 +197,16 @@ free_done(struct arena *arena, struct list *done, bool keep)
 		struct block *block = block_of_pending(done->next);
 		list_remove(&block->pending.link);
 		if (block_state(block) == BLOCK_VACATED) {
-			list_push_back(&arena->vacated, &block->pending.link);
+			list_push_back(
+			    &arena->memory.vacated, &block->pending.link);
 			continue;
 		}
 		lock_assert_held(&block->arena->lock);
 		end_pending(block);
-		if (arena->waiting.in_captures)
+		if (arena->memory.waiting.in_captures)
 			block_free(block);
-		else if (!keep || block->pool->owner != arena->any_heap ||
+		else if (!keep ||
+		    block->pool->owner != arena->memory.any_heap ||
 		    block->segment->expandable || !tcache_keep_complete(block))
 			block_free_since(block);
 		any = true;
@@ -219,7 +222,7 @@ poll_arena(struct arena *arena, unsigned skips, bool keep) HOLDS(arena->lock)
 
 	arena_poll_keeps(arena);
 	list_init(&done);
-	waiting_poll(&arena->waiting, skips, &done);
+	waiting_poll(&arena->memory.waiting, skips, &done);
 	return free_done(arena, &done, keep) || any;
 }
 
@@ -245,7 +248,7 @@ reclaim_glance(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
-	waiting_glance(&arena->waiting, &done);
+	waiting_glance(&arena->memory.waiting, &done);
 	free_done(arena, &done, true);
 }
 
@@ -303,8 +306,8 @@ row_around(struct block *block, uint64_t latest)
 static bool
 is_promoted(const struct arena *arena)
 {
-	return arena->several && arena_promotes(arena) && !arena->behind &&
-	    list_empty(&arena->emptied);
+	return arena->memory.several && arena_promotes(arena) &&
+	    !arena->memory.behind && list_empty(&arena->memory.emptied);
 }
 
 /* The longest unused block of the index with a free tick up to `latest` whose
@@ -312,11 +315,11 @@ is_promoted(const struct arena *arena)
 static struct block *
 oldest_idle(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 {
-	lock_assert_held(&arena->any_heap->arena->lock);
-	struct block *oldest = idle_first(arena->any_heap);
+	lock_assert_held(&arena->memory.any_heap->arena->lock);
+	struct block *oldest = idle_first(arena->memory.any_heap);
 
-	for (struct list *l = arena->heaps.next;
-	     l != &arena->heaps && !is_promoted(arena); l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps && !is_promoted(arena); l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
@@ -332,9 +335,11 @@ oldest_idle(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 static size_t
 beyond_reserve(const struct arena *arena)
 {
-	size_t held = arena->stats.reserved_bytes.all.current;
+	size_t held = arena->memory.stats.reserved_bytes.all.current;
 
-	return held > arena->reserve_bytes ? held - arena->reserve_bytes : 0;
+	return held > arena->host.reserve_bytes ?
+	    held - arena->host.reserve_bytes :
+	    0;
 }
 
 /* Are all blocks over a range old? Returns the first of them, or NULL. */
@@ -373,8 +378,8 @@ oldest_in_pieces(const struct arena *arena, uint64_t latest)
 	     h = handles_next(h))
 		if (h->pins == 0)
 			keep_older(&oldest, old_over(h->addr, h->size, latest));
-	for (const struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (const struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		const struct segment *s = CONTAINER_OF(l, struct segment, link);
 		if (!s->expandable && s->pins == 0)
 			keep_older(&oldest, old_over(s->addr, s->size, latest));
@@ -388,8 +393,8 @@ oldest_in_pieces(const struct arena *arena, uint64_t latest)
 static bool
 has_pieces(const struct arena *arena)
 {
-	const struct pool *any = arena->any_heap->pool;
-	bool shared = arena->several;
+	const struct pool *any = arena->memory.any_heap->pool;
+	bool shared = arena->memory.several;
 
 	for (int kind = 0; kind < POOL_KINDS && !shared; kind++)
 		shared = tree_first(&any[kind].free) != NULL;
@@ -408,7 +413,8 @@ oldest_block(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 	if (block != NULL || !has_pieces(arena))
 		return block;
 	block = oldest_in_pieces(arena, latest);
-	if (block == NULL || (!arena->behind && list_empty(&arena->emptied)))
+	if (block == NULL ||
+	    (!arena->memory.behind && list_empty(&arena->memory.emptied)))
 		return block;
 	arena_promote_all(arena);
 	empty_completed(arena, SIZE_MAX);
@@ -448,7 +454,7 @@ shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 	struct block *block;
 	size_t freed = 0;
 
-	if (arena->kept > 0)
+	if (arena->memory.kept > 0)
 		return 0;
 	/* Moved memory goes back only after its old addresses are unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -479,11 +485,11 @@ average_tick(const struct arena *arena)
 	uint64_t sum = 0;
 	size_t count = 0;
 
-	for (const struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (const struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		const struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (is_promoted(arena) && heap != arena->any_heap)
+		if (is_promoted(arena) && heap != arena->memory.any_heap)
 			continue;
 		sum += heap->idle.since_sum;
 		count += heap->idle.tree.count;
@@ -496,14 +502,14 @@ average_tick(const struct arena *arena)
 void
 reclaim_collect(struct arena *arena, const struct options *options)
 {
-	size_t limit = device_limit(arena) < arena->total_bytes ?
+	size_t limit = device_limit(arena) < arena->memory.total_bytes ?
 	    device_limit(arena) :
-	    arena->total_bytes;
+	    arena->memory.total_bytes;
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
 
 	lock_assert_held(&arena->lock);
-	if (threshold <= 0 || arena->kept > 0)
+	if (threshold <= 0 || arena->memory.kept > 0)
 		return;
 	size_t held = device_held(arena);
 	if (held <= bound)
@@ -512,7 +518,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	reclaim_refresh(arena);
 	if (oldest_idle(arena, UINT64_MAX) == NULL)
 		return;
-	arena->stats.num_gc++;
+	arena->memory.stats.num_gc++;
 	struct amount amount = { .want = held - bound,
 		.pieces = UINT_MAX,
 		.latest = average_tick(arena) };
@@ -524,21 +530,21 @@ reclaim_collect(struct arena *arena, const struct options *options)
 static size_t
 unused_bytes(const struct arena *arena)
 {
-	return arena->stats.reserved_bytes.all.current -
-	    tally_now(&arena->tally, PART_ALL, TALLIED_active_bytes);
+	return arena->memory.stats.reserved_bytes.all.current -
+	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_active_bytes);
 }
 
 size_t
 reclaim_note_live(struct arena *arena, size_t rounded)
 {
 	size_t live =
-	    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes) +
+	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_requested_bytes) +
 	    rounded;
 
 	lock_assert_held(&arena->lock);
-	if (arena->most_live < live)
-		arena->most_live = live;
-	return arena->most_live;
+	if (arena->policy.most_live < live)
+		arena->policy.most_live = live;
+	return arena->policy.most_live;
 }
 
 size_t
@@ -546,7 +552,7 @@ reclaim_spare(const struct arena *arena, const struct options *options)
 {
 	size_t share = options->prefer == PREFER_SPEED ? HOST_SPARE_SHARE_FAST :
 							 HOST_SPARE_SHARE;
-	size_t spare = arena->most_live / share;
+	size_t spare = arena->policy.most_live / share;
 
 	return spare < HOST_SPARE_LEAST ? HOST_SPARE_LEAST : spare;
 }
@@ -557,7 +563,7 @@ reclaim_beyond(
 {
 	size_t held =
 	    arena_held(arena) + segment_size_for(arena, options, bytes);
-	size_t bound = arena->most_live + reclaim_spare(arena, options);
+	size_t bound = arena->policy.most_live + reclaim_spare(arena, options);
 
 	return held > bound ? held - bound : 0;
 }
@@ -567,8 +573,8 @@ reclaim_bound_again(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
 	if (arena->traits.is_bounded)
-		arena->most_live =
-		    tally_now(&arena->tally, PART_ALL, TALLIED_requested_bytes);
+		arena->policy.most_live = tally_now(
+		    &arena->memory.tally, PART_ALL, TALLIED_requested_bytes);
 }
 
 void
@@ -592,19 +598,19 @@ wait_pending(struct arena *arena, bool addresses) HOLDS(arena->lock)
 {
 	struct use *use = NULL;
 
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending && use == NULL; l = l->next)
+	for (struct list *l = arena->memory.waiting.pending.next;
+	     l != &arena->memory.waiting.pending && use == NULL; l = l->next)
 		if (addresses ||
 		    block_state(block_of_pending(l)) != BLOCK_VACATED)
 			use = use_hold(&block_of_pending(l)->pending);
 	if (use == NULL)
 		return false;
-	arena->stats.num_host_waits++;
+	arena->memory.stats.num_host_waits++;
 	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = use_wait(use);
 	lock_enter(&arena->lock);
-	use_release(&arena->waiting, use);
+	use_release(&arena->memory.waiting, use);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	return status == WEIR_OK;
 }
@@ -676,11 +682,11 @@ most_uncompleted(struct arena *arena)
 	struct stream_heap *most = NULL;
 	size_t most_bytes = 0;
 
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap->tried == arena->tries ||
+		if (heap->tried == arena->request.tries ||
 		    heap->completed_at >= heap->freed_at)
 			continue;
 		size_t bytes = uncompleted_bytes(heap);
@@ -703,16 +709,16 @@ wait_stream(struct arena *arena) HOLDS(arena->lock)
 	struct stream *stream = heap->ended ? arena->any : heap->stream;
 	uint64_t tick = order_tick();
 
-	heap->tried = arena->tries;
+	heap->tried = arena->request.tries;
 	heap->pins++;
-	arena->stats.num_host_waits++;
+	arena->memory.stats.num_host_waits++;
 	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(stream);
 	lock_enter(&arena->lock);
 	if (status == WEIR_OK && heap->completed_at < tick)
 		heap->completed_at = tick;
-	poll_ended(arena, arena->ending);
+	poll_ended(arena, arena->memory.ending);
 	heap->pins--;
 	lock_assert_held(&heap->arena->lock);
 	heap_drop_if_done(heap);
@@ -766,8 +772,8 @@ unmet_uses(const struct arena *arena)
 {
 	size_t unmet = 0;
 
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending; l = l->next)
+	for (struct list *l = arena->memory.waiting.pending.next;
+	     l != &arena->memory.waiting.pending; l = l->next)
 		unmet += block_of_pending(l)->pending.unmet;
 	return unmet;
 }
@@ -780,18 +786,18 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
 	tcache_report(arena);
-	arena->tries++;
-	if (arena->waiting.count > 0)
-		arena->stats.num_sync_all_streams++;
+	arena->request.tries++;
+	if (arena->memory.waiting.count > 0)
+		arena->memory.stats.num_sync_all_streams++;
 	arena_wait_keeps(arena);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	size_t unmet = unmet_uses(arena);
-	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)
+	for (size_t n = 0; n < unmet && arena->memory.waiting.count > 0; n++)
 		if (!wait_pending(arena, true))
 			break;
 	uint64_t latest = order_tick();
 	reclaim_refresh(arena);
-	while (arena->kept == 0 && unused_bytes(arena) > *keep) {
+	while (arena->memory.kept == 0 && unused_bytes(arena) > *keep) {
 		struct amount amount = { .want = unused_bytes(arena) - *keep,
 			.pieces = UINT_MAX,
 			.latest = latest };

@@ -4,8 +4,8 @@
 #ifndef ALLOCATOR_REQUEST_RECLAIM_H
 #define ALLOCATOR_REQUEST_RECLAIM_H
 
-#include "allocator/memory/types.h"
 #include "allocator/request/tuning.h"
+#include "allocator/state.h"
 
 /* Free the pending blocks whose uses have ended, and the memory of streams that
  * have ended and completed. True if any memory became free. `skips` is as for

@@ -106,7 +106,7 @@ fetch(struct request *r, struct block *block) HOLDS(block->arena->lock)
 
 	ASSERT(block_is_complete(block) && block_is_in_run(block));
 	if (r->kind == POOL_LARGE || size <= r->rounded ||
-	    r->heap->arena->streams > 1)
+	    r->heap->arena->memory.streams > 1)
 		return hand_complete(r, block);
 	enum weir_status status = pool_cut(&block, r->options, size);
 	if (status != WEIR_OK)
@@ -123,7 +123,7 @@ fetch(struct request *r, struct block *block) HOLDS(block->arena->lock)
 enum weir_status
 search_any(struct request *r)
 {
-	struct stream_heap *any = r->heap->arena->any_heap;
+	struct stream_heap *any = r->heap->arena->memory.any_heap;
 	struct pool *pool = &any->pool[r->kind];
 
 	if (r->heap == any)
@@ -268,7 +268,7 @@ free_pending(struct request *r, const struct span *span)
 	ASSERT(span->first->segment == span->last->segment);
 	for (struct block *b = span->first;; b = b->next) {
 		if (block_state(b) == BLOCK_PENDING) {
-			use_clear(&mine->arena->waiting, &b->pending);
+			use_clear(&mine->arena->memory.waiting, &b->pending);
 			lock_assert_held(&b->arena->lock);
 			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
 			return true;
@@ -285,7 +285,7 @@ search_ready(struct request *r)
 
 	lock_assert_held(&r->heap->arena->lock);
 	ASSERT(r->got == NULL);
-	if (r->heap == r->heap->arena->any_heap)
+	if (r->heap == r->heap->arena->memory.any_heap)
 		return WEIR_OK;
 	r->got_own = true;
 	while (search_find_span(r, is_ready, &best)) {

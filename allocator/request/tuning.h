@@ -16,6 +16,9 @@ enum { REQUESTS_A_POLL = 4 };
  * cut up around them. */
 enum { REQUESTS_A_DRAIN = 128 };
 
+/* Periods that `decay_ms` is divided into. */
+enum { DECAY_STEPS = 5 };
+
 /* How often a request searches again because a wait has changed blocks. */
 enum { REQUEST_TRIES = 64 };
 

@@ -18,10 +18,11 @@
 size_t
 wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 {
-	struct weir_stat3 held = arena->stats.reserved_bytes;
+	struct weir_stat3 held = arena->memory.stats.reserved_bytes;
 
 	return stats_part(&held, kind)->current -
-	    tally_now(&arena->tally, part_of(kind), TALLIED_allocated_bytes);
+	    tally_now(
+		&arena->memory.tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
 /* Are the waits for all uses of a pending block good? */
@@ -54,7 +55,7 @@ claim(struct request *r, struct block *block, enum waits waits)
 	uint64_t made = 0;
 
 	lock_assert_held(&r->view.mine->arena->lock);
-	if (owner != arena->any_heap &&
+	if (owner != arena->memory.any_heap &&
 	    !fences_follow(&r->view, owner, block->freed_at, waits))
 		return false;
 	if (driver_enter(mine->stream->context, &guard) != WEIR_OK)
@@ -62,11 +63,11 @@ claim(struct request *r, struct block *block, enum waits waits)
 	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
 	    can_wait ? &made : NULL);
 	driver_leave(&guard);
-	arena->stats.num_gpu_waits += made;
+	arena->memory.stats.num_gpu_waits += made;
 	mine->stats.num_gpu_waits += made;
 	if (!done)
 		return false;
-	use_clear(&arena->waiting, &block->pending);
+	use_clear(&arena->memory.waiting, &block->pending);
 	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
 	return true;
 }
@@ -101,7 +102,7 @@ static enum weir_status
 claim_one(struct request *r, bool only_mine, enum waits waits)
     HOLDS(r->heap->arena->lock)
 {
-	struct list *pending = &r->heap->arena->waiting.pending;
+	struct list *pending = &r->heap->arena->memory.waiting.pending;
 	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
@@ -133,9 +134,9 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 	struct list *next;
 	size_t got = 0;
 
-	for (struct list *l = arena->waiting.pending.next;
-	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
-	     r->got == NULL;
+	for (struct list *l = arena->memory.waiting.pending.next;
+	     l != &arena->memory.waiting.pending && left > 0 &&
+	     status == WEIR_OK && r->got == NULL;
 	     l = next, left--) {
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
@@ -161,13 +162,13 @@ follow_others(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_OK;
 
-	for (struct list *l = arena->heaps.next;
-	     l != &arena->heaps && status == WEIR_OK && r->got == NULL;
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps && status == WEIR_OK && r->got == NULL;
 	     l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		uint64_t until = 0;
-		if (heap == r->heap || heap == arena->any_heap)
+		if (heap == r->heap || heap == arena->memory.any_heap)
 			continue;
 		lock_assert_held(&r->view.mine->arena->lock);
 		while (status == WEIR_OK && r->got == NULL &&
@@ -263,8 +264,8 @@ looks_everywhere(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = mine->arena;
 
 	lock_assert_held(&r->view.mine->arena->lock);
-	if (r->kind != POOL_LARGE || arena->streams < 2 ||
-	    mine == arena->any_heap || !view_can_wait(&r->view) ||
+	if (r->kind != POOL_LARGE || arena->memory.streams < 2 ||
+	    mine == arena->memory.any_heap || !view_can_wait(&r->view) ||
 	    r->view.capture != 0)
 		return false;
 	lock_assert_held(&mine->pool[r->kind].owner->arena->lock);
@@ -411,7 +412,7 @@ is_of_use(const struct request *r, enum pool_kind kind)
 static size_t
 claim_some(struct request *r, bool only_mine, size_t want)
 {
-	struct list *pending = &r->heap->arena->waiting.pending;
+	struct list *pending = &r->heap->arena->memory.waiting.pending;
 	struct list *next;
 	size_t got = 0;
 
@@ -451,12 +452,12 @@ wait_for_some(struct request *r)
 		got += claim_some(r, false, r->need - got);
 	if (got > 0)
 		return true;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap->index < r->follows || heap == r->heap ||
-		    heap == arena->any_heap || !has_some(r, heap))
+		    heap == arena->memory.any_heap || !has_some(r, heap))
 			continue;
 		if (heap->index > r->follows)
 			r->followed_until = 0;

@@ -44,8 +44,8 @@ look(const struct weir_pool *pool, struct seen *out)
 	const struct arena *arena = pool->arena;
 	size_t n = 0;
 
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next) {
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
 		for (struct block *b = segment->first; b != NULL; b = b->next) {
 			if (!block_is_held(b))
@@ -479,7 +479,7 @@ TEST(a_restore_without_host_memory_changes_nothing)
 		give(ptr[i]);
 	size_t n = look(pool, before);
 	enum weir_status status = WEIR_EHOSTMEM;
-	pool->arena->spare = NULL; /* as if all had been used */
+	pool->arena->memory.spare = NULL; /* as if all had been used */
 	for (unsigned long nth = 1; status != WEIR_OK; nth++) {
 		meta_fail(nth, 1);
 		status = weir_checkpoint_restore(pool, made, &out);

@@ -256,7 +256,7 @@ TEST(memory_of_a_graph_stays_while_it_can_be_replayed)
 	weir_graph_destroy(graph);
 	trim(0);
 	EXPECT_EQ(reserved(), 4 * MIB);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	expect_healthy();
 }
 
@@ -336,7 +336,7 @@ TEST(graphs_that_share_a_pool_keep_it_until_the_last_is_reset)
 	trim(0);
 	EXPECT_EQ(reserved(), 0);
 	EXPECT_EQ(weir_pool_use_count(pool), 1);
-	EXPECT_EQ(pool->arena->kept, 0);
+	EXPECT_EQ(pool->arena->memory.kept, 0);
 	expect_healthy();
 }
 
@@ -358,10 +358,10 @@ TEST(a_capture_that_was_broken_leaves_nothing_and_the_graph_goes_on)
 		fill(ptr, 512, 1, forked);
 		EXPECT_STATUS(weir_graph_capture_end(graph), WEIR_ECAPTURE);
 		EXPECT(!capture_any());
-		EXPECT_EQ(arena->kept, 0);
+		EXPECT_EQ(arena->memory.kept, 0);
 		give(ptr);
 		trim(0);
-		EXPECT(!arena->in_use);
+		EXPECT(!arena->private.in_use);
 		EXPECT_EQ(reserved(), 0);
 		give(take(4 * MIB, stream));
 		trim(0);
@@ -381,12 +381,12 @@ TEST(a_capture_that_is_given_up_ends_routing_and_releases_the_pool)
 	void *ptr = take(4 * MIB, stream);
 	struct arena *arena = arena_of(ptr);
 	weir_graph_destroy(graph);
-	EXPECT_EQ(arena->kept, 0);
+	EXPECT_EQ(arena->memory.kept, 0);
 	EXPECT_EQ(arena_of(take(4 * MIB, stream)), arena_peek(0));
 	fill(ptr, 4 * MIB, 1, stream); /* the stream is no longer captured */
 	expect_filled(ptr, 4 * MIB, 1, stream);
 	give(ptr);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	EXPECT(!capture_any());
 	expect_healthy();
 }
@@ -441,7 +441,8 @@ TEST(a_program_s_own_capture_is_registered_and_keeps_its_memory)
 	EXPECT_STATUS(weir_graph_replay(graph, stream), WEIR_EINVAL);
 	EXPECT_OK(weir_graph_pool(graph, &pool));
 	EXPECT_OK(weir_pool_trim(pool, 0, NULL));
-	EXPECT_EQ(pool->arena->stats.reserved_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(
+	    pool->arena->memory.stats.reserved_bytes.all.current, 4 * MIB);
 	weir_graph_destroy(graph);
 	trim(0);
 	EXPECT_EQ(reserved(), 0);
@@ -469,10 +470,10 @@ TEST(memory_of_a_capture_from_before_its_registration_is_the_graph_s)
 	EXPECT_OK(weir_graph_capture_end(graph));
 	give(take(512, stream));
 	trim(0);
-	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 6 * MIB);
+	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 6 * MIB);
 	weir_graph_destroy(graph);
 	trim(0);
-	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 2 * MIB);
+	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 2 * MIB);
 	expect_healthy();
 }
 

@@ -368,7 +368,7 @@ TEST(an_invalid_route_is_refused_by_name)
 	}
 	EXPECT_NULL(route);
 	EXPECT_EQ(weir_pool_use_count(pool), 1);
-	EXPECT_EQ(pool->arena->owners, 1);
+	EXPECT_EQ(pool->arena->private.owners, 1);
 	expect_healthy();
 }
 
@@ -462,13 +462,13 @@ TEST(flags_of_a_pool_change)
 
 	EXPECT_OK(weir_pool_flags_set(
 	    pool, WEIR_POOL_USE_ON_OOM, WEIR_POOL_USE_ON_OOM));
-	EXPECT_EQ(atomic_load(&pool->arena->flags), ARENA_SERVES_OOM);
+	EXPECT_EQ(atomic_load(&pool->arena->memory.flags), ARENA_SERVES_OOM);
 	EXPECT_OK(
 	    weir_pool_flags_set(pool, WEIR_POOL_NO_SPLIT, WEIR_POOL_NO_SPLIT));
-	EXPECT_EQ(atomic_load(&pool->arena->flags),
+	EXPECT_EQ(atomic_load(&pool->arena->memory.flags),
 	    ARENA_SERVES_OOM | ARENA_NO_SPLIT);
 	EXPECT_OK(weir_pool_flags_set(pool, WEIR_POOL_USE_ON_OOM, 0));
-	EXPECT_EQ(atomic_load(&pool->arena->flags), ARENA_NO_SPLIT);
+	EXPECT_EQ(atomic_load(&pool->arena->memory.flags), ARENA_NO_SPLIT);
 	EXPECT_STATUS(
 	    weir_pool_flags_set(pool, WEIR_POOL_SEGMENTS, 0), WEIR_EINVAL);
 	EXPECT_STATUS(weir_pool_flags_set(NULL, 0, 0), WEIR_EINVAL);

@@ -416,7 +416,8 @@ TEST(blocks_are_freed_but_not_allocated_while_a_pool_is_suspended)
 	EXPECT_OK(weir_pool_resume(pool));
 	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "is not suspended");
-	EXPECT_EQ(pool->arena->stats.reserved_bytes.all.current, 8 * MIB);
+	EXPECT_EQ(
+	    pool->arena->memory.stats.reserved_bytes.all.current, 8 * MIB);
 	EXPECT_EQ(take_from(pool, 4 * MIB, stream), a);
 	expect_healthy();
 }
@@ -430,10 +431,10 @@ TEST(a_suspended_pool_can_be_released)
 
 	suspend(pool, true);
 	weir_pool_release(pool);
-	EXPECT(arena->in_use);
+	EXPECT(arena->private.in_use);
 	expect_healthy();
 	give(a);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	EXPECT_EQ(reserved(), 0);
 	expect_no_copies();
 	if (sim() != NULL) {

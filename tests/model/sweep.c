@@ -365,8 +365,8 @@ marked_events(int device)
 	for (struct arena *arena = arena_peek(device); arena != NULL;
 	     arena = arena_next(arena)) {
 		lock_enter(&arena->lock);
-		for (struct list *l = arena->heaps.next; l != &arena->heaps;
-		     l = l->next)
+		for (struct list *l = arena->memory.heaps.next;
+		     l != &arena->memory.heaps; l = l->next)
 			n += held_events(
 			    CONTAINER_OF(l, struct stream_heap, link));
 		lock_leave(&arena->lock);

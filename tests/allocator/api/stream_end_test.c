@@ -20,8 +20,8 @@ heap_count(void)
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next)
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next)
 		n++;
 	lock_leave(&arena->lock);
 	return n;
@@ -251,7 +251,7 @@ TEST(no_request_pays_for_all_the_memory_of_an_ended_stream)
 	EXPECT_OK(weir_device_synchronize(0));
 	EXPECT_OK(weir_stream_destroy(a));
 	EXPECT_EQ(runs_of(heap), before);
-	for (unsigned n = 0; arena_peek(0)->ending > 0; n++) {
+	for (unsigned n = 0; arena_peek(0)->memory.ending > 0; n++) {
 		EXPECT_LE(n, MANY / BLOCKS_AT_ONCE);
 		take(SMALL, b);
 		EXPECT_LE(before - runs_of(heap), 2 * BLOCKS_AT_ONCE);
@@ -293,7 +293,7 @@ TEST(the_cached_blocks_of_an_ended_stream_are_freed_in_portions)
 	size_t cached = cached_bytes(heap);
 	EXPECT_GT(cached, 0);
 	expect_healthy();
-	while (arena_peek(0)->ending > 0) {
+	while (arena_peek(0)->memory.ending > 0) {
 		take(2 * SMALL, b); /* no cache has it */
 		EXPECT_LE(cached - cached_bytes(heap),
 		    (size_t)2 * BLOCKS_AT_ONCE * SMALL);
@@ -317,7 +317,7 @@ TEST(a_trim_gives_back_all_memory_of_an_ended_stream)
 	EXPECT_OK(weir_stream_destroy(a));
 	trim(0);
 	EXPECT_EQ(reserved(), 0);
-	EXPECT_EQ(arena_peek(0)->ending, 0);
+	EXPECT_EQ(arena_peek(0)->memory.ending, 0);
 	expect_healthy();
 }
 

@@ -32,8 +32,8 @@ count(weir_stream stream, enum block_state state)
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next)
 		for (struct block *b =
 			 CONTAINER_OF(l, struct segment, link)->first;
 		     b != NULL; b = b->next)
@@ -621,7 +621,7 @@ served(void)
 	struct arena *arena = arena_peek(0);
 
 	lock_enter(&arena->lock);
-	uint64_t served = arena->served;
+	uint64_t served = arena->request.served;
 	lock_leave(&arena->lock);
 	return served;
 }
@@ -1155,7 +1155,7 @@ TEST(a_free_that_is_reported_before_its_malloc_makes_no_peak)
 	EXPECT_EQ(s.requested_bytes.all.peak, 2 * EARLY * 8192);
 	EXPECT_EQ(stats_of_stream(early.stream).allocation.all.peak, 2 * EARLY);
 	/* The peak of live bytes hardly rises either. */
-	EXPECT_LE(arena_peek(0)->most_live, 2 * EARLY * 8192);
+	EXPECT_LE(arena_peek(0)->policy.most_live, 2 * EARLY * 8192);
 	expect_healthy();
 }
 

@@ -48,10 +48,10 @@ build(size_t size, bool expandable)
 	struct block *block;
 
 	hold_arena();
-	list_init(&arena.heaps);
-	list_init(&arena.segments);
-	list_init(&arena.having_freed);
-	arena.any_heap = &owners[2];
+	list_init(&arena.memory.heaps);
+	list_init(&arena.memory.segments);
+	list_init(&arena.memory.having_freed);
+	arena.memory.any_heap = &owners[2];
 	for (int i = 0; i < 3; i++) {
 		owners[i].arena = &arena;
 		owners[i].stream = &streams[i];
@@ -318,7 +318,7 @@ TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
 	struct block *block[3];
 
 	build_three(block, true);
-	arena.streams = 2;
+	arena.memory.streams = 2;
 	block[1]->epoch = 1;
 	block[2]->epoch = 1;
 	for (int i = 0; i < 3; i++)
@@ -332,7 +332,7 @@ TEST(neighbours_that_no_one_event_covers_stay_two_and_are_one_run)
 	block_take(block[0]);
 	EXPECT_EQ(rest->run, 12 * MIB);
 	EXPECT_EQ(pool(0)->free.count, 1);
-	arena.streams = 0;
+	arena.memory.streams = 0;
 }
 
 TEST(complete_memory_is_part_of_the_runs_of_all_streams_beside_it)
@@ -385,8 +385,8 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 	struct block *block[3];
 
 	build_three(block, true);
-	arena.streams = 2;
-	arena.several = true;
+	arena.memory.streams = 2;
+	arena.memory.several = true;
 	block[1]->epoch = 1;
 	block[2]->epoch = 2;
 	for (int i = 0; i < 3; i++)
@@ -413,8 +413,8 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 	EXPECT_EQ(list_empty(&pool(0)->freed), true);
 	EXPECT_EQ(owners[0].blocks, 0);
 	EXPECT_EQ(owners[2].blocks, 1);
-	arena.streams = 0;
-	arena.several = false;
+	arena.memory.streams = 0;
+	arena.memory.several = false;
 }
 
 /* Streams are queried in the order of their creation, without a search for
@@ -424,7 +424,7 @@ TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
 	struct block *block[3];
 
 	build_three(block, true);
-	arena.several = true;
+	arena.memory.several = true;
 	owners[1].index = 1;
 	block_move(block[0], pool(1));
 	block_put(block[0], BLOCK_FREE);
@@ -436,12 +436,12 @@ TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
 	block_promote(block[2]);
 	heap_remove_freed(&owners[0]);
 	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
-	arena.streams = STREAMS_CROWD;
+	arena.memory.streams = STREAMS_CROWD;
 	block_put(block[1], BLOCK_FREE);
 	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
 	EXPECT_EQ(heap_next_freed(&owners[1]), &owners[0]);
-	arena.streams = 0;
-	arena.several = false;
+	arena.memory.streams = 0;
+	arena.memory.several = false;
 }
 
 TEST(promoted_blocks_of_a_driver_segment_are_inactive_split_as_one)
@@ -449,21 +449,22 @@ TEST(promoted_blocks_of_a_driver_segment_are_inactive_split_as_one)
 	struct block *block[3];
 
 	build_three(block, false);
-	arena.streams = 2;
-	arena.several = true;
+	arena.memory.streams = 2;
+	arena.memory.several = true;
 	block[2]->epoch = 1;
 	block_put(block[1], BLOCK_FREE);
 	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
 	block_promote(block[1]);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
 	block_promote(block[2]);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 1);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 12 * MIB);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 1);
+	EXPECT_EQ(
+	    arena.memory.stats.inactive_split_bytes.all.current, 12 * MIB);
 	EXPECT_EQ(owners[0].stats.inactive_split.all.current, 0);
 	EXPECT_EQ(owners[2].stats.inactive_split.all.current, 1);
-	arena.streams = 0;
-	arena.several = false;
+	arena.memory.streams = 0;
+	arena.memory.several = false;
 }
 
 TEST(a_moved_block_takes_its_reserved_bytes_along)
@@ -473,8 +474,8 @@ TEST(a_moved_block_takes_its_reserved_bytes_along)
 	build_three(block, true);
 	stats_change(pool(0), STAT3_reserved_bytes, 16 * MIB);
 	block_move(block[1], pool(1));
-	EXPECT_EQ(arena.stats.reserved_bytes.all.current, 16 * MIB);
-	EXPECT_EQ(arena.stats.reserved_bytes.all.allocated, 16 * MIB);
+	EXPECT_EQ(arena.memory.stats.reserved_bytes.all.current, 16 * MIB);
+	EXPECT_EQ(arena.memory.stats.reserved_bytes.all.allocated, 16 * MIB);
 	EXPECT_EQ(owners[0].stats.reserved_bytes.all.current, 14 * MIB);
 	EXPECT_EQ(owners[0].stats.reserved_bytes.large_pool.freed, 2 * MIB);
 	EXPECT_EQ(owners[1].stats.reserved_bytes.all.current, 2 * MIB);
@@ -488,25 +489,26 @@ TEST(a_free_part_of_a_driver_segment_is_inactive_split_while_it_is_a_part)
 
 	build_three(block, false);
 	block_put(block[0], BLOCK_FREE);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 1);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 1);
+	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 4 * MIB);
 	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 2);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 14 * MIB);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(
+	    arena.memory.stats.inactive_split_bytes.all.current, 14 * MIB);
 	block_take(block[2]);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 4 * MIB);
 	block_put(block[2], BLOCK_FREE);
 	block_put(block[1], BLOCK_FREE);
-	EXPECT_EQ(arena.stats.inactive_split.all.current, 0);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.current, 0);
-	EXPECT_EQ(arena.stats.inactive_split_bytes.all.peak, 14 * MIB);
+	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 0);
+	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 0);
+	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.peak, 14 * MIB);
 }
 
 TEST(a_block_goes_home_to_its_pool_or_to_everyone_s_when_its_stream_has_passed)
 {
 	struct block *block = build(16 * MIB, false);
 
-	arena.any_heap = &owners[1];
+	arena.memory.any_heap = &owners[1];
 	EXPECT_EQ(block_home(block), pool(0));
 	owners[0].ended = true;
 	EXPECT_EQ(block_home(block), pool(0));
@@ -551,7 +553,7 @@ TEST(blocks_freed_in_any_order_become_one_again)
 
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		uint64_t random = seed;
-		arena.stats = (struct weir_stats){ 0 };
+		arena.memory.stats = (struct weir_stats){ 0 };
 		block[0] = build((size_t)PIECES * 512, false);
 		block[0]->state = BLOCK_ACTIVE;
 		lookup_set(BASE, block[0]);
@@ -564,7 +566,7 @@ TEST(blocks_freed_in_any_order_become_one_again)
 			expect_tiled();
 		}
 		EXPECT_EQ(owners[0].blocks, 1);
-		EXPECT_EQ(arena.stats.inactive_split.all.current, 0);
+		EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 0);
 		block_take(segment.first);
 		block_delete(segment.first);
 	}

@@ -40,8 +40,8 @@ read_events(void)
 
 	EXPECT_NOT_NULL(arena);
 	lock_enter(&arena->lock);
-	count = history_copy(
-	    &arena->history, &from, arena->history.next, events, EVENTS);
+	count = history_copy(&arena->memory.history, &from,
+	    arena->memory.history.next, events, EVENTS);
 	from += count;
 	lock_leave(&arena->lock);
 }
@@ -259,7 +259,8 @@ TEST(a_block_used_elsewhere_is_completed_when_that_work_is_done)
 	give(block);
 	expect_events("free_requested");
 	EXPECT_EQ(
-	    tally_now(&arena_peek(0)->tally, PART_ALL, TALLIED_active), 1);
+	    tally_now(&arena_peek(0)->memory.tally, PART_ALL, TALLIED_active),
+	    1);
 	finish(other);
 	give(take(MIB + 1, stream));
 	read_events();

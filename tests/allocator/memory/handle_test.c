@@ -144,7 +144,7 @@ change_jobs(int by)
 	struct arena *arena = arena_peek(0);
 
 	lock_enter(&arena->lock);
-	arena->jobs += (unsigned)by;
+	arena->memory.jobs += (unsigned)by;
 	lock_leave(&arena->lock);
 }
 

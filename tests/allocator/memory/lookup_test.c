@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "allocator/memory/types.h"
+#include "allocator/state.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
 

@@ -216,11 +216,11 @@ TEST(an_arena_that_nobody_owns_keeps_its_pinned_pages_until_they_are_unpinned)
 	EXPECT_OK(weir_pin(block));
 	give(block);
 	arena_drop(arena);
-	EXPECT(arena->in_use);
+	EXPECT(arena->private.in_use);
 	EXPECT_EQ(reserved(), 8 * MIB);
 	expect_healthy();
 	EXPECT_OK(weir_unpin(block));
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	EXPECT_EQ(reserved(), 0);
 	expect_healthy();
 }

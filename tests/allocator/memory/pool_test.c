@@ -199,7 +199,7 @@ TEST(a_block_that_cannot_be_cut_for_want_of_host_memory_stays_as_it_was)
 	take_sizes_apart(block, (unsigned[]){ 8 }, 1);
 	give(block[0]);
 	struct weir_stats before = stats();
-	arena_peek(0)->spare = NULL; /* as if all had been used */
+	arena_peek(0)->memory.spare = NULL; /* as if all had been used */
 	meta_fail(1, 1);
 	EXPECT_NO_MEMORY(weir_malloc(4 * MIB, NULL), WEIR_EHOSTMEM);
 	meta_fail(0, 0);
@@ -231,19 +231,19 @@ static void
 expect_no_record(char *free_block, int n)
 {
 	struct arena *arena = arena_peek(0);
-	struct block *spare = arena->spare;
+	struct block *spare = arena->memory.spare;
 	struct block *others = spare->next;
 	struct block *block;
 
-	arena->spare = n == 1 ? NULL : spare;
+	arena->memory.spare = n == 1 ? NULL : spare;
 	spare->next = NULL;
 	meta_fail(1, 1);
 	EXPECT_STATUS(cut_middle(free_block, &block), WEIR_EHOSTMEM);
 	meta_fail(0, 0);
-	EXPECT_EQ(arena->spare, n == 1 ? NULL : spare);
+	EXPECT_EQ(arena->memory.spare, n == 1 ? NULL : spare);
 	EXPECT_NULL(spare->next);
 	spare->next = others;
-	arena->spare = spare;
+	arena->memory.spare = spare;
 	expect_healthy();
 }
 

@@ -42,7 +42,7 @@ is_behind(void)
 	struct arena *arena = arena_peek(0);
 
 	lock_enter(&arena->lock);
-	bool behind = arena->behind;
+	bool behind = arena->memory.behind;
 	lock_leave(&arena->lock);
 	return behind;
 }

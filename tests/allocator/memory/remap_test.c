@@ -29,8 +29,8 @@ count(enum block_state state)
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next)
 		for (struct block *b =
 			 CONTAINER_OF(l, struct segment, link)->first;
 		     b != NULL; b = b->next)
@@ -480,17 +480,17 @@ TEST(a_reset_waits_for_the_calls_that_are_under_way)
 	arena = arena_peek(0);
 	struct block *block = block_at(ptr);
 	lock_enter(&arena->lock);
-	arena->jobs++;
+	arena->memory.jobs++;
 	lock_leave(&arena->lock);
 	allocator_forget_device(0);
 	EXPECT_NULL(arena_peek(0));
 	lock_enter(&arena->lock);
-	EXPECT(arena->forgotten);
-	EXPECT(!list_empty(&arena->segments));
+	EXPECT(arena->memory.forgotten);
+	EXPECT(!list_empty(&arena->memory.segments));
 	EXPECT_EQ(block->segment->mapped_bytes, 8 * MIB);
 	arena_job_done(arena);
-	EXPECT(list_empty(&arena->segments));
-	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 0);
+	EXPECT(list_empty(&arena->memory.segments));
+	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 0);
 	lock_leave(&arena->lock);
 	EXPECT_NULL(block_at(ptr));
 	EXPECT_EQ(sim()->live("handle"), 0);

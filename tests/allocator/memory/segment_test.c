@@ -23,8 +23,8 @@ segments(void)
 	size_t n = 0;
 
 	lock_enter(&arena->lock);
-	for (struct list *l = arena->segments.next; l != &arena->segments;
-	     l = l->next)
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next)
 		n++;
 	lock_leave(&arena->lock);
 	return n;
@@ -64,8 +64,8 @@ TEST(a_free_end_grows_by_the_missing_bytes)
 TEST(memory_is_mapped_in_whole_granules)
 {
 	take(MIB + 512, NULL);
-	EXPECT_EQ(reserved() % arena_peek(0)->granularity, 0);
-	EXPECT_LE(reserved(), MIB + 512 + arena_peek(0)->granularity);
+	EXPECT_EQ(reserved() % arena_peek(0)->memory.granularity, 0);
+	EXPECT_LE(reserved(), MIB + 512 + arena_peek(0)->memory.granularity);
 	expect_healthy();
 }
 
@@ -282,9 +282,9 @@ TEST(growing_a_pool_with_enough_memory_changes_nothing)
 	EXPECT_OK(options_get(&options));
 	struct arena *arena = arena_peek(0);
 	lock_enter(&arena->lock);
-	struct stream_heap *owner = arena->any_heap;
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	struct stream_heap *owner = arena->memory.any_heap;
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap->pool[POOL_LARGE].free.count > 0)
@@ -384,14 +384,14 @@ use_up_blocks(void)
 {
 	static struct block *aside;
 	struct arena *arena = arena_peek(0);
-	struct block **last = &arena->spare;
+	struct block **last = &arena->memory.spare;
 
 	lock_enter(&arena->lock);
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = aside;
-	aside = arena->spare;
-	arena->spare = NULL;
+	aside = arena->memory.spare;
+	arena->memory.spare = NULL;
 	lock_leave(&arena->lock);
 }
 
@@ -733,7 +733,7 @@ TEST(memory_that_goes_back_while_its_stream_ends_is_counted_once)
 	block_take(block);
 	block_set_state(block, BLOCK_UNMAPPING);
 	block->segment->busy++;
-	arena->jobs++;
+	arena->memory.jobs++;
 	struct handle *handle =
 	    handles_take(block->segment, block->addr, block->size);
 	lock_leave(&arena->lock);

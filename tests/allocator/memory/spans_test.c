@@ -85,7 +85,7 @@ walk_segment(const struct span_search *search, const struct segment *segment,
 static void
 walk(const struct span_search *search, struct rows *rows)
 {
-	const struct list *segments = &search->mine->arena->segments;
+	const struct list *segments = &search->mine->arena->memory.segments;
 
 	for (const struct list *l = segments->next; l != segments;
 	     l = l->next) {
@@ -136,8 +136,8 @@ compare_all(struct arena *arena)
 		is_idle, is_free_of, is_free_and_odd };
 	size_t rows = 0;
 
-	for (struct list *l = arena->heaps.next; l != &arena->heaps;
-	     l = l->next) {
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -146,7 +146,7 @@ compare_all(struct arena *arena)
 				.least = GRANULE,
 				.is_good = good[i],
 				.about = heap };
-			if (heap == arena->any_heap)
+			if (heap == arena->memory.any_heap)
 				continue;
 			rows += compare(search);
 			search.kind = POOL_LARGE;

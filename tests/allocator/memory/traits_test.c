@@ -106,7 +106,7 @@ TEST(an_arena_out_of_use_serves_memory_of_the_same_traits_only)
 	struct arena *mapped = make(NULL);
 
 	arena_drop(mapped);
-	EXPECT(!mapped->in_use);
+	EXPECT(!mapped->private.in_use);
 	struct arena *segments = make(&source_driver);
 	EXPECT_NE(segments, mapped);
 	EXPECT_STR_EQ(segments->traits.name, traits_segments.name);

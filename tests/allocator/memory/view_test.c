@@ -38,7 +38,7 @@ TEST(a_stream_may_use_memory_that_it_freed_and_memory_of_no_stream)
 	lock_enter(&arena()->lock);
 	view_begin(&view, mine);
 	EXPECT_EQ(view_until(&view, mine), UINT64_MAX);
-	EXPECT_EQ(view_until(&view, arena()->any_heap), UINT64_MAX);
+	EXPECT_EQ(view_until(&view, arena()->memory.any_heap), UINT64_MAX);
 	lock_leave(&arena()->lock);
 }
 
@@ -148,7 +148,7 @@ TEST(a_view_of_no_stream_cannot_wait)
 	conf("tcache:0");
 	heap_of(new_stream());
 	lock_enter(&arena()->lock);
-	view_begin(&view, arena()->any_heap);
+	view_begin(&view, arena()->memory.any_heap);
 	EXPECT(!view_can_wait(&view));
 	EXPECT(!view.ordered);
 	lock_leave(&arena()->lock);

@@ -153,7 +153,7 @@ TEST(i_3_each_statistic_that_does_not_add_up_is_found_by_name)
 	struct scene s = arrange();
 	struct stream_heap *heap = s.pool->owner;
 
-	break_each(&s.arena->stats, &s.arena->tally);
+	break_each(&s.arena->memory.stats, &s.arena->memory.tally);
 	break_each(&heap->stats, &heap->tally);
 }
 
@@ -164,7 +164,8 @@ TEST(i_3_totals_of_a_device_that_its_arenas_do_not_add_up_to_are_found_by_name)
 
 	EXPECT_OK(arena_make(main_arena(), NULL, 0, &other));
 	expect_healthy();
-	break_each(&s.arena->totals->stats, &s.arena->totals->tally);
+	break_each(
+	    &s.arena->memory.totals->stats, &s.arena->memory.totals->tally);
 }
 
 TEST(i_3_faults_of_another_arena_are_found)
@@ -185,7 +186,7 @@ TEST(i_3_faults_of_another_arena_are_found)
 TEST(i_3_a_total_that_is_not_small_plus_large_is_found)
 {
 	struct scene s = arrange();
-	int64_t *headroom = s.arena->tally.part[PART_SMALL].headroom;
+	int64_t *headroom = s.arena->memory.tally.part[PART_SMALL].headroom;
 
 	headroom[TALLIED_active_bytes] -= 512;
 	expect_fault("I-3: active_bytes is not small plus large");
@@ -196,7 +197,7 @@ TEST(i_3_a_total_that_is_not_small_plus_large_is_found)
 TEST(i_3_a_peak_below_the_current_value_is_found)
 {
 	struct scene s = arrange();
-	struct tally_part *all = &s.arena->tally.part[PART_ALL];
+	struct tally_part *all = &s.arena->memory.tally.part[PART_ALL];
 	int64_t more = all->headroom[TALLIED_active] + 1;
 
 	all->peak[TALLIED_active] -= more;
@@ -381,7 +382,7 @@ TEST(i_6_freed_memory_of_heaps_that_are_not_listed_is_found)
 	EXPECT_EQ(list_empty(&heap->freed_link), false);
 	list_remove(&heap->freed_link);
 	expect_fault("I-6");
-	list_push_back(&heap->arena->having_freed, &heap->freed_link);
+	list_push_back(&heap->arena->memory.having_freed, &heap->freed_link);
 	expect_healthy();
 }
 
@@ -390,7 +391,7 @@ TEST(i_6_a_stream_that_is_asked_for_its_end_too_early_is_found)
 	struct scene s = arrange();
 	struct stream_heap *heap = s.pool->owner;
 
-	list_push_back(&s.arena->ended, &heap->ended_link);
+	list_push_back(&s.arena->memory.ended, &heap->ended_link);
 	expect_fault("I-6");
 	list_remove(&heap->ended_link);
 	expect_healthy();
@@ -413,9 +414,9 @@ TEST(i_7_uses_that_are_miscounted_are_found)
 	s.pending->pending.unmet = 2;
 	expect_fault("I-7");
 	s.pending->pending.unmet = 1;
-	s.arena->waiting.count++;
+	s.arena->memory.waiting.count++;
 	expect_fault("I-7");
-	s.arena->waiting.count--;
+	s.arena->memory.waiting.count--;
 	expect_healthy();
 }
 
@@ -554,7 +555,7 @@ TEST(i_16_a_pin_where_no_memory_is_mapped_is_found)
 
 	EXPECT_OK(weir_pin((void *)(uintptr_t)s.live->addr));
 	struct pin *pin =
-	    CONTAINER_OF(tree_first(&s.arena->pins), struct pin, node);
+	    CONTAINER_OF(tree_first(&s.arena->memory.pins), struct pin, node);
 	pin->size = s.unmapped->addr + 4 * MIB - pin->addr;
 	expect_fault("I-16");
 	pin->size = s.live->size;
@@ -615,7 +616,7 @@ TEST(all_faults_are_counted_whatever_room_there_is_for_their_text)
 
 	s.pool->owner->blocks++;
 	s.live->requested = 0;
-	s.arena->waiting.count++;
+	s.arena->memory.waiting.count++;
 	size_t faults = weir_check(text, sizeof(text));
 	EXPECT_GE(faults, 3);
 	size_t lines = 0;

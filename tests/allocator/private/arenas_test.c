@@ -39,7 +39,7 @@ take_in(struct arena *arena, size_t size, weir_stream stream)
 static size_t
 held(struct arena *arena)
 {
-	return arena->stats.reserved_bytes.all.current;
+	return arena->memory.stats.reserved_bytes.all.current;
 }
 
 /* ---- Apart ------------------------------------------------------------- */
@@ -149,8 +149,8 @@ TEST(peaks_are_those_of_all_arenas_together)
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 12 * MIB);
 	EXPECT_OK(weir_stats_reset_peak(0));
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 8 * MIB);
-	EXPECT_EQ(
-	    stats_all(&arena->stats, &arena->tally).allocated_bytes.all.peak,
+	EXPECT_EQ(stats_all(&arena->memory.stats, &arena->memory.tally)
+		      .allocated_bytes.all.peak,
 	    8 * MIB);
 	a = take(2 * MIB, stream);
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 10 * MIB);
@@ -332,8 +332,8 @@ TEST(a_source_that_refuses_or_gives_nonsense_changes_nothing)
 	EXPECT_STR_HAS(weir_last_error(), "pages(");
 	EXPECT_EQ(pages.given, pages.taken);
 	EXPECT_EQ(held(arena), 0);
-	EXPECT_EQ(arena->promised, 0);
-	EXPECT_EQ(arena->totals->promised, 0);
+	EXPECT_EQ(arena->memory.promised, 0);
+	EXPECT_EQ(arena->memory.totals->promised, 0);
 	pages.offset = 0;
 	ptr = take_in(arena, 4 * MIB, stream);
 	give(ptr);
@@ -437,10 +437,10 @@ TEST(an_arena_that_nobody_owns_gives_back_at_once_and_is_used_again)
 	arena_drop(arena);
 	EXPECT_EQ(stats().reserved_bytes.all.current, 0);
 	EXPECT_EQ(stats().num_device_alloc, taken);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	EXPECT_EQ(make(&pages_source, ARENA_NO_SPLIT), arena);
-	EXPECT_EQ(
-	    stats_all(&arena->stats, &arena->tally).allocation.all.allocated,
+	EXPECT_EQ(stats_all(&arena->memory.stats, &arena->memory.tally)
+		      .allocation.all.allocated,
 	    0);
 	take_in(arena, 512, stream);
 	EXPECT_EQ(held(arena), 512);
@@ -465,7 +465,7 @@ TEST(live_blocks_outlast_the_owners_of_their_arena)
 	expect_filled(b, 4 * MIB, 7, stream);
 	give(b);
 	EXPECT_EQ(held(arena), 0);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	expect_healthy();
 }
 
@@ -481,11 +481,11 @@ TEST(pending_blocks_of_an_unowned_arena_are_polled_by_others)
 	give(ptr);
 	arena_drop(arena);
 	EXPECT_EQ(held(arena), 4 * MIB);
-	EXPECT(arena->in_use);
+	EXPECT(arena->private.in_use);
 	finish(use);
 	take(4 * MIB, stream);
 	EXPECT_EQ(held(arena), 0);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	expect_healthy();
 }
 
@@ -523,7 +523,7 @@ TEST(an_arena_that_cannot_be_made_leaves_nothing)
 			give(take_in(arena, 512, stream));
 			finish(stream);
 			arena_drop(arena);
-			EXPECT(!arena->in_use);
+			EXPECT(!arena->private.in_use);
 			break;
 		}
 		failed = true;

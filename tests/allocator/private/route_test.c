@@ -244,7 +244,7 @@ TEST(a_route_holds_its_arena)
 	EXPECT_EQ(goes_to(NULL), arena);
 	finish(NULL);
 	route_end(route);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	expect_healthy();
 }
 
@@ -280,7 +280,7 @@ TEST(a_route_without_memory_for_it_changes_nothing)
 	EXPECT_EQ(status, WEIR_EHOSTMEM);
 	EXPECT_NULL(route);
 	EXPECT_EQ(goes_to(NULL), arena_peek(0));
-	EXPECT_EQ(arena->owners, 1);
+	EXPECT_EQ(arena->private.owners, 1);
 	expect_healthy();
 }
 
@@ -331,16 +331,17 @@ TEST(a_stray_capture_gets_an_arena_until_it_ends)
 	EXPECT_EQ(goes_to(NULL), main);
 	void *freed = take(4 * MIB, stream);
 	give(freed);
-	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
+	EXPECT_EQ(
+	    arena->memory.stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
 	capture_end(stream);
 	finish(stream);
 	/* The next request finds it. */
 	EXPECT_EQ(goes_to(stream), main);
-	EXPECT_EQ(arena->stats.reserved_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 4 * MIB);
 	fill(in, 4 * MIB, 1, stream);
 	expect_filled(in, 4 * MIB, 1, stream);
 	give(in);
-	EXPECT(!arena->in_use);
+	EXPECT(!arena->private.in_use);
 	expect_healthy();
 }
 

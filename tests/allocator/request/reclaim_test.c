@@ -114,7 +114,7 @@ TEST(streams_that_have_ended_are_asked_one_at_a_time)
 	finish(own);
 	/* The next malloc finds that all of them have completed. */
 	give(take(KIB, own));
-	EXPECT_EQ(arena_peek(0)->ending, 0);
+	EXPECT_EQ(arena_peek(0)->memory.ending, 0);
 	EXPECT_OK(weir_device_synchronize(0));
 	expect_healthy();
 }

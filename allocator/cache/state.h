@@ -1,0 +1,17 @@
+/*
+ * The state of an arena's thread caches.
+ */
+#ifndef ALLOCATOR_CACHE_STATE_H
+#define ALLOCATOR_CACHE_STATE_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct arena_cache {
+	struct list all;  /* struct cache, through ->link; none is dead */
+	unsigned keeping; /* those of them that keep blocks */
+	uint64_t looked;  /* request.served when all were last walked */
+};
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * What lifecycle.c keeps of an arena.
+ */
+#ifndef ALLOCATOR_LIFECYCLE_STATE_H
+#define ALLOCATOR_LIFECYCLE_STATE_H
+
+struct arena;
+
+struct arena_lifecycle {
+	/* The next of the arenas whose context is gone; under lifecycle.c's
+	 * lock. */
+	struct arena *next_forgotten;
+};
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * The state of an arena as one of several of a device: docs/adr/0006.
+ */
+#ifndef ALLOCATOR_PRIVATE_STATE_H
+#define ALLOCATOR_PRIVATE_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+
+struct arena_private {
+	/* Of the device's own arena: the latest of the others, and how many of
+	 * these have no owner. */
+	_Atomic(struct arena *) others;
+	atomic_uint unowned;
+	struct arena *next; /* the next of the others; constant */
+
+	/* Under the arena's lock from here on. */
+	unsigned owners;
+	bool in_use;
+	uint64_t generation;   /* how often the arena has gone out of use */
+	atomic_bool suspended; /* or about to be so: graphs/suspend.h */
+	/* Drops a suspended arena's memory for good if no block of it is live
+	 * or pending. Set while memory.uncounted is. May release and retake the
+	 * lock, in a job of the caller's. */
+	void (*drop_suspended)(struct arena *arena);
+	struct copies *copies; /* of its contents; NULL: none are kept */
+	size_t copies_bytes;   /* size of that structure */
+};
+
+#endif
