@@ -188,19 +188,6 @@ tree_remove_from(struct tree *tree, struct tree_node *node)
 	shrunk(tree, parent, side);
 }
 
-void
-tree_replace(struct tree *tree, struct tree_node *node, struct tree_node *with)
-{
-	*with = *node;
-	if (node->parent == NULL)
-		tree->root = with;
-	else
-		node->parent->child[side_of(node)] = with;
-	for (int side = LOWER; side <= HIGHER; side++)
-		if (with->child[side] != NULL)
-			with->child[side]->parent = with;
-}
-
 struct tree_node *
 tree_lower_bound(const struct tree *tree, const struct tree_node *key)
 {

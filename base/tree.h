@@ -64,10 +64,6 @@ tree_remove(struct tree *tree, struct tree_node *node)
 	tree->count = 0;
 }
 
-/* Put a node that is in no tree in the place of one that is. */
-void tree_replace(
-    struct tree *tree, struct tree_node *node, struct tree_node *with);
-
 /* The key of a node has become lower, or higher: move the node to its right
  * place. Most nodes need not move, and a single node never does. */
 void tree_lower(struct tree *tree, struct tree_node *node);

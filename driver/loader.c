@@ -189,10 +189,9 @@ check_version(const struct source *source, struct driver *driver)
 		return driver_status(code, "cuDriverGetVersion()");
 	if (driver->version < DRIVER_VERSION_MIN)
 		return status_set(WEIR_EOLDDRIVER,
-		    "%s is of CUDA %d.%d; %d.%d or newer is needed",
-		    source->name, driver->version / 1000,
-		    driver->version % 1000 / 10, DRIVER_VERSION_MIN / 1000,
-		    DRIVER_VERSION_MIN % 1000 / 10);
+		    "%s has CUDA %d.%d; %d.%d or newer is needed", source->name,
+		    driver->version / 1000, driver->version % 1000 / 10,
+		    DRIVER_VERSION_MIN / 1000, DRIVER_VERSION_MIN % 1000 / 10);
 	return WEIR_OK;
 }
 

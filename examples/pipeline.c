@@ -85,7 +85,7 @@ mix(uint32_t x)
 
 /* Small and large batches alike: any power of two, and anything below it. */
 static size_t
-words_of(uint32_t seed)
+batch_words(uint32_t seed)
 {
 	uint32_t limit = (uint32_t)WORDS_MAX >> (mix(seed) % 16);
 
@@ -153,7 +153,7 @@ take(struct batch *batch)
 static struct batch
 make(uint32_t seed, uint32_t *host, cudaStream_t stream)
 {
-	struct batch batch = { .seed = seed, .words = words_of(seed) };
+	struct batch batch = { .seed = seed, .words = batch_words(seed) };
 	size_t bytes = batch.words * sizeof(uint32_t);
 	uint32_t *uploaded;
 	uint32_t *offset;

@@ -164,7 +164,7 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 {
 	if (pool != NULL && pool->arena->device != graph->stream->device)
 		return status_set(WEIR_EINVAL,
-		    "%s: the pool is of device %d, stream %p of device %d",
+		    "%s: the pool belongs to device %d, stream %p to device %d",
 		    call, pool->arena->device, (void *)graph->stream->handle,
 		    graph->stream->device);
 	if (pool != NULL && atomic_load(&pool->arena->private.suspended))

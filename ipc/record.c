@@ -53,13 +53,13 @@ ipc_record_fault(const struct ipc_record *record)
 	const char *fault;
 
 	if (record->has_ready > 1 || record->unused != 0)
-		return "its record is of another form";
+		return "its record has another form";
 	if (record->kind == IPC_EVENT)
 		return record->has_ready == 1 && record->pieces == 0 &&
 			record->size == 0 && record->offset == 0 &&
 			record->whole == 0 ?
 		    NULL :
-		    "its record is of an event, and not only that";
+		    "its record names an event and memory too";
 	fault = range_fault(record);
 	if (fault != NULL)
 		return fault;
@@ -74,7 +74,7 @@ ipc_record_fault(const struct ipc_record *record)
 		    "its record has no possible number of pieces" :
 		    NULL;
 	default:
-		return "its record is of no known kind";
+		return "its record has an unknown kind";
 	}
 }
 

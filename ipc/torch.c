@@ -257,7 +257,7 @@ torch_read(const void *data, size_t length, struct torch_handle *out)
 	if (!driver && length < 2)
 		return "it is too short";
 	if (!driver && bytes[1] != 'c' && bytes[1] != 'e')
-		return "it is of no known kind";
+		return "it has an unknown kind";
 	if (!driver &&
 	    (bytes[0] == 0 ||
 		bytes[0] > (bytes[1] == 'c' ? FORMAT_DRIVER : FORMAT_MAPPED)))

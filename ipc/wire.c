@@ -101,7 +101,7 @@ ipc_reply_fault(const void *bytes, size_t n, enum ipc_verb verb, size_t n_fds)
 	if (memcmp(reply.magic, wire_magic, sizeof(wire_magic)) != 0 ||
 	    reply.verb != verb || reply.refusal >= IPC_REFUSALS_END ||
 	    reply.unused != 0)
-		return "its answer is of another form";
+		return "its answer has another form";
 	if (reply.n > IPC_BATCH || reply.n != n_fds)
 		return "its answer does not have as many descriptors as it "
 		       "states";

@@ -411,7 +411,6 @@ void mempool_put_back(struct mempool_block *block);
 
 /* The driver's handle of the pool that a live block of weir belongs to. */
 CUmemoryPool mempool_handle_of(CUdeviceptr ptr, int device);
-CUmemoryPool mempool_default_handle(int device);
 
 /* ---- count.c: driver calls of weir ------------------------------------- */
 

@@ -126,7 +126,7 @@ writer_end(struct writer *w)
 /* The bytes of the first character of a text that ends with NUL; 0 if they are
  * not UTF-8. */
 static size_t
-character(const unsigned char *s)
+character_bytes(const unsigned char *s)
 {
 	uint32_t code;
 
@@ -166,7 +166,7 @@ clean_length(const char *text, bool *clean)
 
 	*clean = true;
 	while (*s != '\0') {
-		size_t n = character(s);
+		size_t n = character_bytes(s);
 		*clean = *clean && n > 0;
 		length += n > 0 ? n : sizeof(unknown) - 1;
 		s += n > 0 ? n : 1;
@@ -202,7 +202,7 @@ pickle_text(struct out *out, const char *text)
 		return;
 	}
 	while (*s != '\0') {
-		size_t n = character(s);
+		size_t n = character_bytes(s);
 		out_bytes(out, n > 0 ? (const char *)s : unknown,
 		    n > 0 ? n : sizeof(unknown) - 1);
 		s += n > 0 ? n : 1;

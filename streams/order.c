@@ -85,7 +85,7 @@ enter_capture(struct order *order, uint64_t capture) HOLDS(lock)
 /* A stream's facts in a capture, or outside of captures (0); NULL: none are
  * known. */
 static struct order_facts *
-facts_in(const struct order *order, uint64_t capture) HOLDS(lock)
+facts_of_capture(const struct order *order, uint64_t capture) HOLDS(lock)
 {
 	struct order *o = (struct order *)order;
 
@@ -104,8 +104,8 @@ learn(struct order *later, const struct order *earlier, uint64_t tick,
 		return;
 	if (capture != 0)
 		enter_capture(later, capture);
-	struct order_facts *facts = facts_in(later, capture);
-	const struct order_facts *known = facts_in(earlier, capture);
+	struct order_facts *facts = facts_of_capture(later, capture);
+	const struct order_facts *known = facts_of_capture(earlier, capture);
 	for (unsigned i = 0; known != NULL && i < known->count; i++) {
 		struct order_fact fact = known->facts[i];
 		if (fact.learned > tick || fact.id == later->id)
@@ -136,7 +136,7 @@ order_after(
 	if (later == earlier)
 		return UINT64_MAX;
 	lock_enter(&lock);
-	struct order_facts *facts = facts_in(&later->order, capture);
+	struct order_facts *facts = facts_of_capture(&later->order, capture);
 	const struct order_fact *fact =
 	    facts != NULL ? find_fact(facts, earlier->order.id) : NULL;
 	if (fact != NULL)

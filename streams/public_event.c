@@ -119,7 +119,7 @@ bind(struct weir_event *event, const struct stream *stream)
 	}
 	if (event->context != stream->context)
 		return status_set(WEIR_EINVAL,
-		    "weir_event_record: the event is of device "
+		    "weir_event_record: the event belongs to device "
 		    "%d and another context than stream %p of "
 		    "device %d",
 		    event->device, (void *)stream->handle, stream->device);

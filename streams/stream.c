@@ -319,7 +319,7 @@ check_stream_device(struct stream *stream, int device)
 {
 	if (device == WEIR_DEVICE_CURRENT || device == stream->device)
 		return WEIR_OK;
-	return status_set(WEIR_EINVAL, "stream %p: is of device %d, not %d",
+	return status_set(WEIR_EINVAL, "stream %p belongs to device %d, not %d",
 	    (void *)stream->handle, stream->device, device);
 }
 

@@ -561,7 +561,7 @@ find_copy_stream(struct copying *c, weir_stream handle)
 	    (!on_host(c->to) && c->stream->device == c->to->storage->device))
 		return WEIR_OK;
 	status = status_set(WEIR_EINVAL,
-	    "%s: stream %p is of device %d, and the tensors of device %d "
+	    "%s: stream %p belongs to device %d, and the tensors to device %d "
 	    "and %d",
 	    caller, (void *)handle, c->stream->device, c->from->storage->device,
 	    c->to->storage->device);

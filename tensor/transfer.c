@@ -85,7 +85,7 @@ write_quietly(int file, const char *memory, size_t bytes, uint64_t at)
 }
 
 static enum weir_status
-file_all(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
+move_bytes(const struct transfer *t, char *memory, size_t bytes, uint64_t at)
 {
 	while (bytes > 0) {
 		ssize_t n = t->to_file ?
@@ -225,7 +225,7 @@ move_by_buffer(struct worker *w, const struct chunk *chunk)
 		return status;
 	buffer = w->buffers[i];
 	if (!t->to_file)
-		status = file_all(
+		status = move_bytes(
 		    t, buffer, chunk->bytes, piece->at + chunk->offset);
 	if (status == WEIR_OK)
 		status = stream_find(w->device, w->stream, &stream);
@@ -252,7 +252,7 @@ move_by_buffer(struct worker *w, const struct chunk *chunk)
 	status = weir_event_synchronize(w->events[i]);
 	if (status != WEIR_OK)
 		return status;
-	return file_all(t, buffer, chunk->bytes, piece->at + chunk->offset);
+	return move_bytes(t, buffer, chunk->bytes, piece->at + chunk->offset);
 }
 
 static enum weir_status
@@ -263,7 +263,7 @@ move_chunk(struct worker *w, const struct chunk *chunk)
 
 	if (!memory_is_host(piece->tensor->storage->memory))
 		return move_by_buffer(w, chunk);
-	return file_all(t, tensor_data(piece->tensor) + chunk->offset,
+	return move_bytes(t, tensor_data(piece->tensor) + chunk->offset,
 	    chunk->bytes, piece->at + chunk->offset);
 }
 

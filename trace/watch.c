@@ -11,7 +11,7 @@ fault_of(uint32_t magic, uint32_t version)
 	if (magic != WATCH_MAGIC)
 		return "it is not of weir";
 	if (version != WATCH_VERSION)
-		return "it is of another version of weir";
+		return "it comes from another version of weir";
 	return NULL;
 }
 

@@ -299,7 +299,8 @@ refuse_device(const void *ptr, int device, weir_stream handle,
 	char name[STREAM_PHRASE];
 
 	return status_set(WEIR_EINVAL,
-	    "weir_free_async(%p): the block is of device %d, %s of device %d",
+	    "weir_free_async(%p): the block belongs to device %d, %s to device "
+	    "%d",
 	    ptr, device, stream_name(handle, name), stream->device);
 }
 
@@ -332,7 +333,7 @@ weir_free_async(void *ptr, weir_stream handle)
 	lock_assert_held(&block->arena->lock);
 	if (!arena->traits.has_streams)
 		status = status_set(WEIR_EINVAL,
-		    "weir_free_async(%p): host memory is of no stream; "
+		    "weir_free_async(%p): host memory belongs to no stream; "
 		    "weir_host_record() and weir_host_free() it",
 		    ptr);
 	else if (stream->device != arena->device)

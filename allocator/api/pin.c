@@ -44,8 +44,8 @@ weir_pin(const void *ptr)
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
 	enum weir_status status = atomic_load(&arena->private.suspended) ?
-	    status_set(WEIR_EINVAL,
-		"weir_pin(%p): the pool it is of is suspended", ptr) :
+	    status_set(
+		WEIR_EINVAL, "weir_pin(%p): its pool is suspended", ptr) :
 	    pin_block(block);
 	lock_leave(&arena->lock);
 	return status;

@@ -42,7 +42,7 @@ weir_stream_retire(weir_stream handle)
 		return status;
 	if (stream->origin == STREAM_POOLED) {
 		status = status_set(WEIR_EINVAL,
-		    "weir_stream_retire(%p): it is of weir's "
+		    "weir_stream_retire(%p): it belongs to weir's "
 		    "stream pool, which everybody shares",
 		    (void *)handle);
 	} else {

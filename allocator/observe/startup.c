@@ -47,7 +47,7 @@ run_begin(void *asked)
 
 /* A thread with too little stack starts another one to do it. */
 static void
-begin_anywhere(const struct options *asked)
+begin_with_stack(const struct options *asked)
 {
 	pthread_t thread;
 
@@ -67,6 +67,6 @@ startup_begin(const struct options *options)
 		return;
 	lock_enter(&lock);
 	if (!auto_snapshot_has_begun())
-		begin_anywhere(options);
+		begin_with_stack(options);
 	lock_leave(&lock);
 }

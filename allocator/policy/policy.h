@@ -57,8 +57,8 @@
  * *For the same place.* If a program repeats itself, a large request that could
  * have the place of the round before, but for a wait, makes that wait whatever
  * memory is worth, as long as the forecast is within the budget, or the recent
- * waits were harmless. The round before needed no wait there, or a short one,
- * so it is one mostly that makes up for a chance delay.
+ * waits were harmless. Such a wait usually makes up for a chance delay: the round
+ * before needed none there, or a short one.
  *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
@@ -67,8 +67,7 @@
  * overspent, pressure begins later: at three fifths if twice the budget is
  * spent, which is delay_percent of the time, at five fifths if three times, and
  * so on. So a program that is a little too late holds a little more, and is
- * delayed less. If it held all that it asks for until it is on time again, it
- * would hold twice as much from then on, and be delayed by nothing.
+ * delayed less. Otherwise it would double its memory, and then never wait.
  * If weir has seen no wait of the program's on the stream or for it, the
  * program may make such waits unseen, and they may absorb the lateness that
  * weir measures. Then lateness does not restrict the rule by place. A small

@@ -92,7 +92,8 @@ count_blocks(const struct arena *arena, size_t *n)
 			if (block_state(b) == BLOCK_ACTIVE &&
 			    b->pool->owner == arena->memory.any_heap)
 				return status_set(WEIR_ENOTSUP,
-				    "checkpoint: the block at %#llx is of no "
+				    "checkpoint: the block at %#llx belongs to "
+				    "no "
 				    "stream",
 				    (unsigned long long)b->addr);
 		}

@@ -133,7 +133,7 @@ take_entries_over(void)
 }
 
 static void
-take_out(const struct entry *entry, struct entry **over)
+remove_entry(const struct entry *entry, struct entry **over)
 {
 	struct entry **at = &entries;
 
@@ -231,7 +231,7 @@ entry_hold(int device, struct weir_torch_id id,
 	/* The pool may have ended just now: the last user decreases the count
 	 * under the lock, and releases the pool without it. */
 	if (entry != NULL && entry->uses == 0 && !entry_revive(entry)) {
-		take_out(entry, over);
+		remove_entry(entry, over);
 		entry = NULL;
 	}
 	enum weir_status status =

@@ -156,7 +156,7 @@ idle_of(const struct mempool *pool)
 
 /* ---- Finding ----------------------------------------------------------- */
 
-CUmemoryPool
+static CUmemoryPool
 mempool_default_handle(int device)
 {
 	CUmemoryPool handle;

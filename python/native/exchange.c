@@ -91,7 +91,18 @@ row_major(const int64_t *shape, int n, int64_t *strides)
 	}
 }
 
-PyObject *
+/* Foreign memory with a layout, to become a tensor. `layout` begins at the
+ * element at index 0, at `first`. On failure `foreign->give` is called, too. */
+struct tensor_import {
+	struct weir_foreign foreign; /* data and bytes are computed */
+	struct weir_layout layout;
+	void *first;
+	int64_t strides[WEIR_DIMS_MAX]; /* for layout.strides */
+};
+
+/* Return memory that cannot be imported, and preserve the exception. Returns
+ * NULL. */
+static PyObject *
 tensor_give_up(const struct weir_foreign *foreign)
 {
 	PyObject *type;
@@ -104,7 +115,7 @@ tensor_give_up(const struct weir_foreign *foreign)
 	return NULL;
 }
 
-PyObject *
+static PyObject *
 tensor_import(struct tensor_import *import)
 {
 	struct weir_foreign *foreign = &import->foreign;
@@ -478,7 +489,7 @@ read_typestr(PyObject *value, struct weir_array_interface *out)
 	if (length < 3 || length >= sizeof out->typestr ||
 	    strchr("biufcV", text[1]) == NULL)
 		return wrong(
-		    PyExc_TypeError, "typestr is of a type of weir's", value);
+		    PyExc_TypeError, "typestr has a type of weir's own", value);
 	memcpy(out->typestr, text, length + 1);
 	return true;
 }
@@ -572,7 +583,7 @@ PyDoc_STRVAR(from_interface_doc,
     "A tensor on the memory of an object with __cuda_array_interface__, which "
     "is\n"
     "kept; nothing is copied.\n\n"
-    "device: the device to say it is of; None asks the driver. stream: it is "
+    "device: the device that it says; None asks the driver. stream: it is "
     "put\n"
     "behind the stream that the object names, which in turn is put behind\n"
     "weir's work when the last tensor on the memory is gone; None is the\n"

@@ -163,7 +163,7 @@ PyDoc_STRVAR(free_doc,
     "A block that is freed already stays so. Raises BufferError while Python\n"
     "has a buffer of it or weir.copy() uses it; InvalidArgumentError for a "
     "stream that was destroyed\n"
-    "or is of another device. Never waits.");
+    "or belongs to another device. Never waits.");
 
 static PyObject *
 memory_free(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -188,7 +188,8 @@ memory_free(PyObject *self, PyObject *args, PyObject *kwargs)
 	}
 	if (named != Py_None && memory->host) {
 		PyErr_SetString(PyExc_TypeError,
-		    "page-locked memory is of no stream: use record_stream()");
+		    "page-locked memory belongs to no stream: use "
+		    "record_stream()");
 		return NULL;
 	}
 	/* The object drops the block first, because a free may run Python in an

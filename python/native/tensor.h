@@ -83,9 +83,6 @@ extern PyMethodDef tensor_view_methods[];
 extern PyMethodDef tensor_copy_methods[];
 extern PyMethodDef tensor_functions[];
 
-/* The elements as Python numbers: nested lists, or one number. */
-PyObject *tensor_to_list(PyObject *self, PyObject *none);
-
 int tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, struct native_buffer *view);
 PyObject *tensor_get_interface(PyObject *self, void *closure);
@@ -102,19 +99,6 @@ extern PyMethodDef save_functions[]; /* save.c */
 /* ---- Other processes (ipc.c) ------------------------------------------- */
 
 bool ipc_setup(PyObject *module);
-
-/* Foreign memory with a layout, to become a tensor. `layout` begins at the
- * element at index 0, at `first`. On failure `foreign->give` is called, too. */
-struct tensor_import {
-	struct weir_foreign foreign; /* data and bytes are computed */
-	struct weir_layout layout;
-	void *first;
-	int64_t strides[WEIR_DIMS_MAX]; /* for layout.strides */
-};
-PyObject *tensor_import(struct tensor_import *import);
-/* Return memory that cannot be imported, and preserve the exception. Returns
- * NULL. */
-PyObject *tensor_give_up(const struct weir_foreign *foreign);
 
 /* The buffer protocol's name of a type, or NULL. */
 const char *tensor_format(enum weir_dtype dtype);

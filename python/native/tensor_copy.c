@@ -384,7 +384,8 @@ list_of(const struct weir_tensor_info *info, int dim, const unsigned char **at)
 	return list;
 }
 
-PyObject *
+/* The elements as Python numbers: nested lists, or one number. */
+static PyObject *
 tensor_to_list(PyObject *self, PyObject *none)
 {
 	struct tensor_place host = { .given = true,

@@ -26,7 +26,7 @@ def explain(error):
     version = "{} {}.{}".format(sys.implementation.name, *sys.version_info)
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return (f"weir cannot be imported by {version} without the GIL: its "
-                "extension is of CPython's stable ABI, which such a build has "
+                "extension uses CPython's stable ABI, which such a build has "
                 "not. Use a build with the GIL.")
     if sys.implementation.name != "cpython" or sys.version_info < (3, 9):
         return f"weir needs CPython 3.9 or later; this is {version}"

@@ -232,28 +232,6 @@ TEST(the_second_numbers_decide_between_equal_first_ones)
 	EXPECT_EQ(tree_lower_bound(&tree, &from.node), &pairs[1].node);
 }
 
-TEST(a_node_takes_the_place_of_another)
-{
-	enum { N = 40 };
-	struct tree tree;
-	struct item *items = new_items(&tree, N);
-	struct item *others = calloc(N, sizeof(*others));
-
-	for (int i = 0; i < N; i++)
-		flip(&tree, &items[(i * 7) % N]);
-	for (int i = 0; i < N; i++) {
-		others[i].key = items[i].key;
-		others[i].in = true;
-		tree_replace(&tree, &items[i].node, &others[i].node);
-		/* No pointer of the tree leads there any more. */
-		memset(&items[i].node, 0xff, sizeof(items[i].node));
-		EXPECT(tree_consistent(&tree));
-	}
-	expect_equal(&tree, others, N);
-	free(items);
-	free(others);
-}
-
 TEST(rising_keys_do_not_make_the_tree_deep)
 {
 	enum { N = 4096 };

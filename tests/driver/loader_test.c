@@ -159,7 +159,7 @@ TEST(an_old_driver_is_refused_before_it_is_initialised)
 	/* The driver lacks entry points too, but its age is the fact that the
 	 * user needs. */
 	fake->missing = "cuDeviceGetUuid";
-	expect_failure(WEIR_EOLDDRIVER, "is of CUDA 11.3; 11.4 or newer");
+	expect_failure(WEIR_EOLDDRIVER, "has CUDA 11.3; 11.4 or newer");
 	EXPECT_EQ(fake->inits, 0);
 }
 

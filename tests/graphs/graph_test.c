@@ -174,7 +174,7 @@ TEST(a_pool_of_another_device_is_refused)
 	EXPECT_STATUS(
 	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL),
 	    WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "the pool is of device 1");
+	EXPECT_STR_HAS(weir_last_error(), "the pool belongs to device 1");
 	EXPECT_EQ(weir_pool_use_count(pool), 1);
 	begin(graph, stream);
 	weir_graph_destroy(graph);
@@ -218,7 +218,7 @@ TEST(a_replay_on_a_stream_of_another_device_is_refused)
 	EXPECT_OK(weir_graph_capture_end(graph));
 	EXPECT_OK(weir_stream_create(1, 0, &guest));
 	EXPECT_STATUS(weir_graph_replay(graph, guest), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "is of device 1, not 0");
+	EXPECT_STR_HAS(weir_last_error(), "belongs to device 1, not 0");
 	EXPECT_OK(weir_stream_destroy(guest));
 	weir_graph_destroy(graph);
 	expect_healthy();

@@ -56,7 +56,7 @@ TEST(each_fault_of_a_request_is_named)
 	request = good_request();
 	request.version++;
 	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
-	    "it is of another version of weir");
+	    "it comes from another version of weir");
 	request.magic++;
 	EXPECT_STR_EQ(watch_request_fault(&request, sizeof(request)),
 	    "it is not of weir");

@@ -18,7 +18,9 @@ add_tally(ledger_count *to, const ledger_count *from, size_t bytes, int sign)
 		    (int64_t)((uint64_t)sign * (uint64_t)ledger_now(&from[i])));
 }
 
-void
+/* Add up the counters of all threads, without the memory that devices had when
+ * they were reset. The limits of the sum have no meaning. */
+static void
 ledger_sum(struct ledger *ledger, const struct ledger_process *process,
     struct tally *sum)
 {

@@ -150,11 +150,6 @@ struct ledger_thread *ledger_thread(struct ledger *ledger, uint32_t slot);
 /* The process that a slot belongs to. */
 pid_t ledger_owner(const struct ledger *ledger, uint32_t slot);
 
-/* Add up the counters of all threads, without the memory that devices had when
- * they were reset. The limits of the sum have no meaning. */
-void ledger_sum(struct ledger *ledger, const struct ledger_process *process,
-    struct tally *sum);
-
 /*
  * The process that made the ledger promises to write the report of one process
  * after its end, to this destination. That process then writes nothing at its

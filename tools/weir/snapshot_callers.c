@@ -220,7 +220,9 @@ caller_place(const struct callers *callers, uint32_t stack, enum caller which)
 	return callers->paths[stack].at[which];
 }
 
-uint32_t
+/* The frame of a caller. UINT32_MAX if no other stack has this site, or if the
+ * stack ends before the others part. */
+static uint32_t
 caller_frame(const struct callers *callers, uint32_t stack, enum caller which)
 {
 	const struct path *path = &callers->paths[stack];

@@ -30,11 +30,6 @@ enum { CALLERS_TEXT = (CALLERS + 1) * (VIEW_TEXT + 16) };
 struct callers *callers_new(const struct snapshot *snapshot);
 void callers_free(struct callers *callers);
 
-/* The frame of a caller. UINT32_MAX if no other stack has this site, or if the
- * stack ends before the others part. */
-uint32_t caller_frame(
-    const struct callers *callers, uint32_t stack, enum caller which);
-
 /* The index of a caller among the frames of the program, counted from the site
  * outwards; 0 where caller_frame() is UINT32_MAX. */
 uint32_t caller_place(

@@ -142,7 +142,7 @@ find_stage_entries(struct stage *stage)
 		complain("%s has no %s", path, missing);
 	else if (stage_simulated(stage) &&
 	    stage->sim.version() != SIMCUDA_VERSION)
-		complain("%s is of another version of weir", path);
+		complain("%s comes from another version of weir", path);
 	else
 		return true;
 	return false;

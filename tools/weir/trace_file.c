@@ -370,7 +370,7 @@ make_tables(struct reader *reader)
 }
 
 static bool
-link_alloc(struct reader *reader, size_t i, struct place *place)
+start_block(struct reader *reader, size_t i, struct place *place)
 {
 	struct trace *trace = reader->trace;
 	struct trace_row *row = &trace->rows[i];
@@ -461,7 +461,7 @@ link_row(struct reader *reader, size_t i)
 		return true;
 	place = address_place(reader, reader->addrs[i]);
 	if (toupper(row->action) == 'A')
-		return link_alloc(reader, i, place);
+		return start_block(reader, i, place);
 	block = toupper(row->action) == 'C' ? place->completes : place->live;
 	if (place->line == 0 || block == TRACE_NO_BLOCK)
 		return fail_at(reader, reader->lines[i],
@@ -528,7 +528,7 @@ read_rows_text(const char *path, struct trace *trace, struct budget *budget,
 		if (trace->device < 0)
 			return true;
 		snprintf(why, SNAPSHOT_WHY,
-		    "--device goes with a snapshot; a CSV trace is of one "
+		    "--device goes with a snapshot; a CSV trace has one "
 		    "device");
 		free(*text);
 		*text = NULL;

@@ -286,7 +286,7 @@ TEST(bad_requests_end_a_connection_and_harm_no_other)
 	reply = hear(fd);
 	EXPECT_NOT_NULL(reply);
 	EXPECT_EQ(reply->failed, 1);
-	EXPECT_STR_EQ(reply->text, "it is of another version of weir");
+	EXPECT_STR_EQ(reply->text, "it comes from another version of weir");
 	EXPECT_NULL(hear(fd));
 	close(fd);
 	fd = come();

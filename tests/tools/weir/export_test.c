@@ -404,7 +404,7 @@ TEST(each_device_of_a_snapshot_is_replayed)
 
 	result = command_weir("replay", "--device", "0", csv, NULL);
 	EXPECT_EQ(result.status, 2);
-	EXPECT_STR_HAS(result.err, "a CSV trace is of one device");
+	EXPECT_STR_HAS(result.err, "a CSV trace has one device");
 	command_free(&result);
 	free(csv);
 }
