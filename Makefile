@@ -915,6 +915,7 @@ linked_together := $(foreach s,lib_src sim_src cudart_src nvml_src preload_src \
 objects_of = $(call obj,$($(1)) $(if $(filter tool_src preload_src,$(1)),$(report_src)))
 lint-layers: $(foreach s,$(linked_together),$(call objects_of,$s))
 	$(Q)scripts/lint-layers includes $(lint_src) $(lint_hdr)
+	$(Q)scripts/lint-rooms $(lint_src) $(lint_hdr)
 	$(Q)$(foreach s,$(linked_together),scripts/lint-layers symbols $(B)/obj \
 	    $(call objects_of,$s) &&) true
 

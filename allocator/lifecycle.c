@@ -7,13 +7,17 @@
 
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
 #include "allocator/host/known.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 #include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/suspension.h"
+#include "allocator/request/ladder.h"
 #include "allocator/request/thread_end.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -26,43 +30,17 @@ static struct arena *forgotten GUARDED_BY(lock); /* through ->next_forgotten */
 /* ---- Arenas ------------------------------------------------------------ */
 
 static enum weir_status
-ask_granularity(struct arena *arena)
+ask_traits(int device, struct traits *out)
 {
-	CUmemAllocationProp prop = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
-		    .id = arena->device },
-	};
-	CUresult code = driver_peek()->cuMemGetAllocationGranularity(
-	    &arena->memory.granularity, &prop,
-	    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-
-	return driver_status(
-	    code, "cuMemGetAllocationGranularity(device %d)", arena->device);
-}
-
-static enum weir_status
-ask_device(struct arena *arena)
-{
-	const struct driver *driver = driver_peek();
 	int supported = 0;
-	CUresult code =
-	    driver->cuDeviceTotalMem(&arena->memory.total_bytes, arena->device);
+	CUresult code = driver_peek()->cuDeviceGetAttribute(&supported,
+	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+
 	if (code != CUDA_SUCCESS)
 		return driver_status(
-		    code, "cuDeviceTotalMem(device %d)", arena->device);
-	code = driver->cuDeviceGetAttribute(&supported,
-	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-	    arena->device);
-	if (code != CUDA_SUCCESS)
-		return driver_status(
-		    code, "cuDeviceGetAttribute(device %d)", arena->device);
-	arena->traits = supported ? traits_expandable : traits_segments;
-	if (!arena->traits.can_map) {
-		arena->memory.granularity = SEGMENT_STEP;
-		return WEIR_OK;
-	}
-	return ask_granularity(arena);
+		    code, "cuDeviceGetAttribute(device %d)", device);
+	*out = supported ? traits_expandable : traits_segments;
+	return WEIR_OK;
 }
 
 static enum weir_status
@@ -77,19 +55,20 @@ arena_new(int device, const struct options *options, struct arena **out)
 	enum weir_status status = driver_context(device, &arena->context);
 	if (status != WEIR_OK)
 		goto drop_arena;
-	status = ask_device(arena);
+	status = ask_traits(device, &arena->traits);
+	if (status == WEIR_OK)
+		status = memory_ask_device(arena);
 	if (status != WEIR_OK)
 		goto drop_arena;
 	status = stream_find(device, WEIR_STREAM_ANY, &arena->any);
 	if (status != WEIR_OK)
 		goto drop_arena;
 	guard_begin(options->guard);
-	status = arena_set_up(arena, arena);
+	status = arena_begin(arena, arena);
 	if (status != WEIR_OK)
 		goto drop_stream;
-	atomic_init(&arena->memory.limit,
-	    options_limit(options, arena->memory.total_bytes));
-	atomic_init(&arena->memory.host_limit, SIZE_MAX);
+	device_set_limit(
+	    arena, options_limit(options, arena->memory.total_bytes));
 	thread_end_watch();
 	*out = arena;
 	return WEIR_OK;
@@ -144,7 +123,6 @@ static void
 forget_arena(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	arena->memory.forgotten = true;
 	if (arena == arena->main) {
 		/* A thread that is still in this arena must not begin another
 		 * history. */
@@ -154,8 +132,10 @@ forget_arena(struct arena *arena)
 		emit_ring_leave(arena);
 	}
 	tcache_forget(arena);
-	if (arena->memory.jobs == 0)
-		arena_forget_contents(arena);
+	fences_forget(arena);
+	memory_forget(arena);
+	ladder_forget(arena);
+	suspension_forget_copies(arena);
 	lock_leave(&arena->lock);
 }
 

@@ -30,7 +30,8 @@ struct arena {
 	struct stream *any; /* WEIR_STREAM_ANY here; a reference */
 	struct arena *main; /* the device's own arena; perhaps this one */
 
-	struct lock lock; /* LOCK_RANK_ARENA */
+	struct lock lock;       /* LOCK_RANK_ARENA */
+	struct waiting waiting; /* unmet uses; streams/use.h changes it */
 	struct arena_memory memory;
 	struct arena_policy policy;
 	struct arena_fences fences;

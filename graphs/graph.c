@@ -8,6 +8,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/keep.h"
 #include "allocator/private/route.h"
+#include "allocator/private/suspension.h"
 #include "allocator/request/reclaim.h"
 #include "base/log.h"
 #include "base/meta.h"
@@ -167,7 +168,7 @@ hold_pool(struct weir_graph *graph, struct weir_pool *pool, const char *call)
 		    "%s: the pool belongs to device %d, stream %p to device %d",
 		    call, pool->arena->device, (void *)graph->stream->handle,
 		    graph->stream->device);
-	if (pool != NULL && atomic_load(&pool->arena->private.suspended))
+	if (pool != NULL && arena_is_suspended(pool->arena))
 		return status_set(
 		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	if (pool != NULL) {
@@ -491,7 +492,7 @@ weir_graph_replay(struct weir_graph *graph, weir_stream stream)
 	enum weir_status status = check_captured(graph, call);
 	if (status != WEIR_OK)
 		return status;
-	if (atomic_load(&graph->pool->arena->private.suspended))
+	if (arena_is_suspended(graph->pool->arena))
 		return status_set(
 		    WEIR_EINVAL, "%s: the pool is suspended", call);
 	status = check_replay_stream(graph, stream, call);

@@ -241,8 +241,7 @@ weir_pool_flags_set(struct weir_pool *pool, unsigned mask, unsigned flags)
 	bool keep = (mask & flags & WEIR_POOL_KEEP) != 0;
 
 	lock_enter(&pool->arena->lock);
-	atomic_store(&pool->arena->memory.flags,
-	    (arena_flags(pool->arena) & ~clear) | set);
+	arena_change_flags(pool->arena, clear, set);
 	lock_leave(&pool->arena->lock);
 	if ((mask & WEIR_POOL_KEEP) == 0)
 		return WEIR_OK;

@@ -17,6 +17,7 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/suspension.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -129,15 +130,12 @@ drop_suspended(struct arena *arena) HOLDS(arena->lock)
 		return;
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
-		copies = arena->private.copies;
-		arena->private.copies = NULL;
 		for (struct list *l = arena->memory.segments.next;
 		     l != &arena->memory.segments; l = l->next)
 			drop_segment(segment_of(l));
 		driver_leave(&guard);
 		totals_set_uncounted(arena, false);
-		arena->memory.kept--;
-		atomic_store(&arena->private.suspended, false);
+		copies = suspension_end(arena);
 	}
 	status_unmute();
 	if (copies == NULL)
@@ -155,7 +153,7 @@ check_suspend(const struct arena *arena)
 	if (arena->memory.forgotten)
 		return status_set(WEIR_ECONTEXT,
 		    "suspending: device %d was reset", arena->device);
-	if (atomic_load(&arena->private.suspended))
+	if (arena_is_suspended(arena))
 		return status_set(
 		    WEIR_EINVAL, "suspending: the pool is suspended");
 	if (arena->memory.jobs > 0 || !list_empty(&arena->memory.vacated))
@@ -200,7 +198,7 @@ unmap_all_handles(struct arena *arena)
 /* Suspend an arena, with its lock released: the arena is kept, so no other
  * function uses its handles. */
 static enum weir_status
-suspend(struct arena *arena, bool copy, size_t *freed)
+suspend(struct arena *arena, bool copy, struct copies **copies, size_t *freed)
 {
 	struct driver_guard guard;
 	/* Wait for all streams: a graph may be replayed on any. */
@@ -210,10 +208,7 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 	if (status != WEIR_OK)
 		return status;
 	if (copy)
-		status = copies_take(arena, &arena->private.copies);
-	if (copy && status == WEIR_OK)
-		arena->private.copies_bytes =
-		    copies_size(arena->private.copies);
+		status = copies_take(arena, copies);
 	if (status == WEIR_OK)
 		*freed = unmap_all_handles(arena);
 	driver_leave(&guard);
@@ -223,6 +218,8 @@ suspend(struct arena *arena, bool copy, size_t *freed)
 static enum weir_status
 suspend_arena(struct arena *arena, bool copy, size_t *freed)
 {
+	struct copies *copies = NULL;
+
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	segment_unmap_vacated(arena, SIZE_MAX);
@@ -231,21 +228,20 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 		lock_leave(&arena->lock);
 		return status;
 	}
-	atomic_store(&arena->private.suspended, true);
-	arena->memory.kept++;
-	arena->memory.jobs++;
+	suspension_set(arena);
+	suspension_move(arena);
 	arena_leave_for_driver(arena);
-	status = suspend(arena, copy, freed);
+	status = suspend(arena, copy, &copies, freed);
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK) {
 		count_reserved(arena, false);
 		totals_set_uncounted(arena, true);
-		arena->private.drop_suspended = drop_suspended;
+		suspension_hold(arena, drop_suspended, copies,
+		    copies != NULL ? copies_size(copies) : 0);
 	} else {
-		atomic_store(&arena->private.suspended, false);
-		arena->memory.kept--;
+		suspension_end(arena);
 	}
-	arena_job_done(arena);
+	suspension_moved(arena);
 	lock_leave(&arena->lock);
 	return status;
 }
@@ -309,7 +305,7 @@ map_again(struct handle *handle, const struct arena *arena)
 static enum weir_status
 bring_back(struct arena *arena)
 {
-	struct copies *copies = arena->private.copies;
+	struct copies *copies = arena->private.suspension.copies;
 	enum weir_status status = WEIR_OK;
 
 	if (copies != NULL)
@@ -338,10 +334,8 @@ resume(struct arena *arena)
 	if (status != WEIR_OK)
 		unmap_again(arena);
 	driver_leave(&guard);
-	if (status == WEIR_OK) {
-		copies_drop(arena->private.copies);
-		arena->private.copies = NULL;
-	}
+	if (status == WEIR_OK)
+		copies_drop(arena->private.suspension.copies);
 	return status;
 }
 
@@ -354,8 +348,7 @@ finish_resume(struct arena *arena)
 				      as well */
 	totals_set_uncounted(arena, false);
 	count_reserved(arena, true);
-	arena->memory.kept--;
-	atomic_store(&arena->private.suspended, false);
+	suspension_end(arena); /* the copies are dropped already */
 }
 
 static enum weir_status
@@ -371,14 +364,14 @@ try_resume(struct arena *arena, size_t *need)
 	*need = bytes;
 	enum weir_status status = arena_promise(arena, bytes, need);
 	if (status == WEIR_OK) {
-		arena->memory.jobs++;
+		suspension_move(arena);
 		arena_leave_for_driver(arena);
 		status = resume(arena);
 		arena_enter_from_driver(arena);
 		if (status == WEIR_OK)
 			finish_resume(arena);
 		arena_promised(arena, bytes);
-		arena_job_done(arena);
+		suspension_moved(arena);
 	}
 	lock_leave(&arena->lock);
 	return status;

@@ -125,6 +125,13 @@ struct waiting {
 
 void waiting_init(struct waiting *waiting);
 
+/* Say whether blocks of it are used in captures, before there are any. */
+static inline void
+waiting_set_in_captures(struct waiting *waiting, bool in_captures)
+{
+	waiting->in_captures = in_captures;
+}
+
 /* Add a use by `stream` to a live block, unless it has one that lasts until the
  * free. WEIR_EHOSTMEM. */
 enum weir_status use_add(

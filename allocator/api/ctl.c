@@ -27,6 +27,7 @@
 
 #include "allocator/api/options.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
@@ -630,7 +631,7 @@ set_limit(const row *row, const char *value)
 		bytes = SIZE_MAX;
 	else if (!parse_size(value, &bytes))
 		return refuse_ctl_value(row, value);
-	atomic_store(&arena_peek(device)->memory.limit, (size_t)bytes);
+	device_set_limit(arena_peek(device), (size_t)bytes);
 	return WEIR_OK;
 }
 

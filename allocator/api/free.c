@@ -246,7 +246,7 @@ allocator_free_done(void *ptr)
 	struct arena *arena = block->arena;
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
-	use_clear(&arena->memory.waiting, &block->pending);
+	use_clear(&arena->waiting, &block->pending);
 	release_block(block);
 	leave_freed(arena);
 	history_leave();
@@ -271,12 +271,11 @@ hand_over(struct block *block, struct stream *stream) HOLDS(block->arena->lock)
 	 * block that moves to it keeps its uses, and gets a use of all streams
 	 * of the context. */
 	if (to == arena->memory.any_heap) {
-		status =
-		    use_add(&arena->memory.waiting, &block->pending, stream);
+		status = use_add(&arena->waiting, &block->pending, stream);
 		if (status != WEIR_OK)
 			return status;
 	} else {
-		use_clear(&arena->memory.waiting, &block->pending);
+		use_clear(&arena->waiting, &block->pending);
 		stream_protect(stream);
 	}
 	struct pool *pool = &to->pool[block->pool->kind];

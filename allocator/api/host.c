@@ -29,6 +29,7 @@
 #include "allocator/host/reaper.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/segment.h"
+#include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/reclaim.h"
 #include "base/os.h"
@@ -94,8 +95,7 @@ allocate_in(
 	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 	if (*out != NULL)
 		return WEIR_OK;
-	atomic_store_explicit(&arena->main->memory.host_limit,
-	    options->pinned_limit, memory_order_relaxed);
+	device_set_host_limit(arena->main, options->pinned_limit);
 	if (options->pinned_background || options->pinned_reserve > 0)
 		host_reap_start();
 	return allocator_malloc_in(arena, size, WEIR_STREAM_ANY, out);
@@ -387,9 +387,7 @@ weir_host_reserve(int device, size_t bytes)
 	if (status != WEIR_OK)
 		return status;
 	weir_host_free(first);
-	lock_enter(&arena->lock);
-	arena->host.reserve_bytes = bytes;
-	lock_leave(&arena->lock);
+	host_set_reserve(arena, bytes);
 	host_reap_start();
 	return WEIR_OK;
 }

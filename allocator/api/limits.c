@@ -3,6 +3,7 @@
  */
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 #include "allocator/options.h"
 #include "allocator/private/arenas.h"
@@ -75,7 +76,7 @@ weir_limit_set(int device, size_t bytes)
 	enum weir_status status = limit_arena(device, &arena);
 	if (status != WEIR_OK)
 		return status;
-	atomic_store(&arena->memory.limit, bytes);
+	device_set_limit(arena, bytes);
 	return WEIR_OK;
 }
 

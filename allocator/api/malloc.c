@@ -19,6 +19,7 @@
 #include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
+#include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
 #include "allocator/request/oom.h"
 #include "allocator/request/reclaim.h"
@@ -53,7 +54,7 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	struct block *block;
 
 	ASSERT(guard_is_for(heap->arena) && size > 0);
-	heap->arena->request.served++;
+	tcache_count_served(heap->arena, 1);
 	lock_assert_held(&heap->arena->lock);
 	enum weir_status status = idle ?
 	    ladder_allocate_idle(heap, options, whole, &block) :
@@ -94,7 +95,7 @@ allocate_block(struct stream_heap *heap, struct cache *cache,
 		return allocate_guarded(
 		    heap, options, size, where == IDLE, out);
 	tcache_flush(cache);
-	heap->arena->request.served++;
+	tcache_count_served(heap->arena, 1);
 	if (where == KEPT_FIRST)
 		block = tcache_take_complete(
 		    heap, arena_class(heap->arena, options, size));
@@ -125,7 +126,7 @@ static __attribute__((noinline)) enum weir_status
 allocate_device_scope(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, struct block **out)
 {
-	struct waiting *waiting = &heap->arena->memory.waiting;
+	struct waiting *waiting = &heap->arena->waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, heap->stream);
 	if (status == WEIR_OK) {
@@ -183,9 +184,8 @@ static void
 enter_arena(struct arena *arena) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
-	if (waiting_is_due(&arena->memory.waiting) ||
-	    waiting_has_glance(&arena->memory.waiting) ||
-	    arena->memory.ending > 0)
+	if (waiting_is_due(&arena->waiting) ||
+	    waiting_has_glance(&arena->waiting) || arena->memory.ending > 0)
 		reclaim_glance(arena);
 }
 
@@ -197,12 +197,12 @@ enter_for(struct arena *arena, const struct cache *cache,
     const struct options *options, size_t size) ENTERS(arena->lock)
 {
 	lock_enter(&arena->lock);
-	if (arena->memory.waiting.count == 0 && arena->memory.ending == 0)
+	if (arena->waiting.count == 0 && arena->memory.ending == 0)
 		return;
-	bool due = waiting_is_due(&arena->memory.waiting) &&
+	bool due = waiting_is_due(&arena->waiting) &&
 	    !(cache->complete &&
 		tcache_has_complete(cache, arena_class(arena, options, size)));
-	if (due || waiting_has_glance(&arena->memory.waiting) ||
+	if (due || waiting_has_glance(&arena->waiting) ||
 	    arena->memory.ending > 0)
 		reclaim_glance(arena);
 }
@@ -232,7 +232,7 @@ allocate_from(struct arena *arena, struct stream *stream,
 		status = status_set(WEIR_ECONTEXT,
 		    "weir_malloc: device %d has just been reset",
 		    arena->device);
-	else if (atomic_load(&arena->private.suspended))
+	else if (arena_is_suspended(arena))
 		status = status_set(
 		    WEIR_EINVAL, "weir_malloc: the pool is suspended");
 	else
@@ -254,8 +254,7 @@ allocate_from_helpers(struct arena *arena, struct stream *stream,
 	     a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if ((arena_flags(a) & ARENA_SERVES_OOM) != 0 &&
-		    a->private.owners > 0 &&
-		    !atomic_load(&a->private.suspended))
+		    a->private.owners > 0 && !arena_is_suspended(a))
 			status =
 			    serve_stream(a, stream, options, size, true, out);
 		lock_leave(&a->lock);

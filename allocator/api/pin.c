@@ -6,6 +6,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/suspension.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -43,7 +44,7 @@ weir_pin(const void *ptr)
 	struct arena *arena = block->arena;
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
-	enum weir_status status = atomic_load(&arena->private.suspended) ?
+	enum weir_status status = arena_is_suspended(arena) ?
 	    status_set(
 		WEIR_EINVAL, "weir_pin(%p): its pool is suspended", ptr) :
 	    pin_block(block);

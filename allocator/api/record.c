@@ -19,7 +19,7 @@ static enum weir_status
 record_use(const struct record *record, struct block *block,
     struct stream *stream) HOLDS(block->arena->lock)
 {
-	struct waiting *waiting = &block->arena->memory.waiting;
+	struct waiting *waiting = &block->arena->waiting;
 
 	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	return record->past ?
@@ -41,7 +41,7 @@ record_known(const struct record *record, const void *ptr, weir_stream handle,
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
 	struct stream *stream = record->host == arena->traits.is_page_locked ?
-	    use_known(&arena->memory.waiting, handle) :
+	    use_known(&arena->waiting, handle) :
 	    NULL;
 	bool known = stream != NULL && stream != block->pool->owner->stream;
 	if (known)

@@ -200,9 +200,9 @@ look_is_due(struct arena *arena)
 	     l = l->next)
 		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)
 			wait += REQUESTS_A_LOOK;
-	if (arena->request.served - arena->cache.looked < wait)
+	if (arena->cache.served - arena->cache.looked < wait)
 		return false;
-	arena->cache.looked = arena->request.served;
+	arena->cache.looked = arena->cache.served;
 	return true;
 }
 

@@ -80,6 +80,21 @@ tcache_end(struct stream_heap *heap)
 }
 
 void
+tcache_begin(struct arena *arena)
+{
+	list_init(&arena->cache.all);
+	arena->cache.served = 0;
+}
+
+void
+tcache_begin_again(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	ASSERT(arena->cache.keeping == 0);
+	arena->cache.served = 0;
+}
+
+void
 tcache_retire(struct arena *arena, const struct stream *stream, bool own)
 {
 	struct list *next;

@@ -28,6 +28,11 @@ tcache_enter_slow(struct stream_heap *heap, struct cache *cache)
 	    tcache_enter_slow_with(heap, cache);
 }
 
+/* Begin with no caches; begin to count requests again, of an arena that goes
+ * out of use. */
+void tcache_begin(struct arena *arena);
+void tcache_begin_again(struct arena *arena) HOLDS(arena->lock);
+
 /* Report the counts of the calling thread's caches, without making one. */
 void tcache_report_own(struct arena *arena) HOLDS(arena->lock);
 

@@ -150,8 +150,8 @@ fill_from_pool(struct bin *bin, struct pool *pool,
 	}
 	status_unmute();
 	/* Count the requests that these blocks save. */
-	pool->owner->arena->request.served +=
-	    (uint64_t)(bin->top - bin->bottom);
+	tcache_count_served(
+	    pool->owner->arena, (uint64_t)(bin->top - bin->bottom));
 	bin_reverse(bin);
 }
 

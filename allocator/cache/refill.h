@@ -54,4 +54,12 @@ tcache_refill(
 	}
 }
 
+/* Count requests that the pools serve, or whose blocks a cache gets ahead. */
+static inline void
+tcache_count_served(struct arena *arena, uint64_t n) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->cache.served += n;
+}
+
 #endif

@@ -11,7 +11,10 @@
 struct arena_cache {
 	struct list all;  /* struct cache, through ->link; none is dead */
 	unsigned keeping; /* those of them that keep blocks */
-	uint64_t looked;  /* request.served when all were last walked */
+	/* Requests that the pools served so far, and blocks that caches got
+	 * ahead; and that number when all caches were last walked. */
+	uint64_t served;
+	uint64_t looked;
 };
 
 #endif

@@ -34,6 +34,7 @@
 #include "allocator/fences/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/promote.h"
 #include "base/status.h"
 #include "streams/capture.h"
@@ -55,17 +56,42 @@ can_fence(const struct stream_heap *heap)
 	    stream->thread == 0 && !stream_orders_others(stream);
 }
 
+void
+fences_drop(struct stream_heap *heap)
+{
+	struct arena *arena = heap->arena;
+
+	lock_assert_held(&arena->lock);
+	ASSERT(heap->fences.count <= FENCES);
+	for (unsigned i = 0; i < heap->fences.count; i++)
+		event_release(
+		    heap->stream->context, heap->fences.ring[i].event);
+	heap->fences.count = 0;
+	if (arena->fences.due == heap)
+		arena->fences.due = NULL;
+}
+
+void
+fences_forget(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next)
+		CONTAINER_OF(l, struct stream_heap, link)->fences.count = 0;
+	arena->fences.due = NULL;
+}
+
 /* Drop `n` fences from the fence `i` on. */
 static void
 drop_fences(struct stream_heap *heap, unsigned i, unsigned n)
 {
-	struct fence *first = &heap->fences[i];
+	struct fence *first = &heap->fences.ring[i];
 
-	ASSERT(i + n <= heap->fence_count);
+	ASSERT(i + n <= heap->fences.count);
 	for (unsigned k = 0; k < n; k++)
 		event_release(heap->stream->context, first[k].event);
-	heap->fence_count -= n;
-	memmove(first, first + n, (heap->fence_count - i) * sizeof(*first));
+	heap->fences.count -= n;
+	memmove(first, first + n, (heap->fences.count - i) * sizeof(*first));
 }
 
 /* Drop a fence between the oldest and the latest: the one whose neighbours are
@@ -73,11 +99,11 @@ drop_fences(struct stream_heap *heap, unsigned i, unsigned n)
 static void
 drop_closest(struct stream_heap *heap)
 {
-	const struct fence *fences = heap->fences;
+	const struct fence *fences = heap->fences.ring;
 	unsigned closest = 1;
 
-	ASSERT(heap->fence_count > 2);
-	for (unsigned i = 2; i + 1 < heap->fence_count; i++)
+	ASSERT(heap->fences.count > 2);
+	for (unsigned i = 2; i + 1 < heap->fences.count; i++)
 		if (fences[i + 1].at - fences[i - 1].at <
 		    fences[closest + 1].at - fences[closest - 1].at)
 			closest = i;
@@ -87,8 +113,9 @@ drop_closest(struct stream_heap *heap)
 static uint64_t
 latest_fence(const struct stream_heap *heap)
 {
-	return heap->fence_count > 0 ? heap->fences[heap->fence_count - 1].at :
-				       heap->completed_at;
+	return heap->fences.count > 0 ?
+	    heap->fences.ring[heap->fences.count - 1].at :
+	    heap->completed_at;
 }
 
 /* Record a fence on the stream, unless its latest fence covers the tick. */
@@ -99,9 +126,9 @@ record_fence(struct stream_heap *heap, uint64_t tick)
 	struct capture_guard guard;
 	struct fence new;
 
-	ASSERT(heap->fence_count <= FENCES);
+	ASSERT(heap->fences.count <= FENCES);
 	if (latest_fence(heap) > tick) {
-		heap->unfenced_bytes = 0;
+		heap->fences.unfenced_bytes = 0;
 		return true;
 	}
 	if (!can_fence(heap) ||
@@ -113,10 +140,10 @@ record_fence(struct stream_heap *heap, uint64_t tick)
 	capture_leave(&guard);
 	if (status != WEIR_OK)
 		return false;
-	if (heap->fence_count == FENCES)
+	if (heap->fences.count == FENCES)
 		drop_closest(heap);
-	heap->fences[heap->fence_count++] = new;
-	heap->unfenced_bytes = 0;
+	heap->fences.ring[heap->fences.count++] = new;
+	heap->fences.unfenced_bytes = 0;
 	return true;
 }
 
@@ -127,12 +154,12 @@ poll_fences(struct stream_heap *heap)
 	struct capture_guard guard;
 	unsigned met = 0;
 
-	ASSERT(heap->fence_count <= FENCES);
-	if (heap->fence_count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
+	ASSERT(heap->fences.count <= FENCES);
+	if (heap->fences.count == 0 || capture_enter(NULL, &guard) != WEIR_OK)
 		return;
-	while (met < heap->fence_count &&
-	    event_met(heap->stream->context, heap->fences[met].event)) {
-		const struct fence *fence = &heap->fences[met++];
+	while (met < heap->fences.count &&
+	    event_met(heap->stream->context, heap->fences.ring[met].event)) {
+		const struct fence *fence = &heap->fences.ring[met++];
 
 		if (heap->completed_at < fence->at)
 			heap->completed_at = fence->at;
@@ -233,16 +260,15 @@ fences_see_delay(struct arena *arena)
 		uint64_t late = fences_see_late(heap);
 		uint64_t waited = delay_take_waited(&heap->stream->delay);
 		int64_t felt = delay_take_felt(&heap->stream->delay);
-		heap->stats.gpu_wait_ns += waited;
-		arena->memory.stats.gpu_wait_ns += waited;
+		counter_add_of(heap, COUNTER_gpu_wait_ns, waited);
 		policy_add_evidence(&arena->policy.evidence, waited, felt);
 		if (late > latest)
 			latest = late;
 	}
 	latest += delay_lost_ns();
 	if (latest > arena->fences.late_ns) {
-		arena->memory.stats.gpu_delay_ns +=
-		    latest - arena->fences.late_ns;
+		counter_add(arena, COUNTER_gpu_delay_ns,
+		    latest - arena->fences.late_ns);
 		arena->fences.late_ns = latest;
 	}
 }
@@ -291,17 +317,18 @@ static void
 fence_if_due(struct stream_heap *heap)
 {
 	size_t held = heap->stats.reserved_bytes.all.current;
-	uint64_t latest =
-	    heap->freed_at > heap->served_at ? heap->freed_at : heap->served_at;
+	uint64_t latest = heap->freed_at > heap->fences.served_at ?
+	    heap->freed_at :
+	    heap->fences.served_at;
 
 	ASSERT(heap != heap->arena->memory.any_heap);
-	if (heap->unfenced_bytes < FENCES_LEAST ||
-	    heap->unfenced_bytes < held / FENCE_SHARE)
+	if (heap->fences.unfenced_bytes < FENCES_LEAST ||
+	    heap->fences.unfenced_bytes < held / FENCE_SHARE)
 		return;
 	status_mute();
 	poll_fences(heap);
 	if (!record_fence(heap, latest))
-		heap->unfenced_bytes = 0;
+		heap->fences.unfenced_bytes = 0;
 	status_unmute();
 }
 
@@ -341,7 +368,7 @@ fences_poll(struct stream_heap *mine)
 		n++;
 		poll_fences(heap);
 		if (heap->completed_at > heap->freed_at ||
-		    (heap->fence_count == 0 && ask(heap, &questions)))
+		    (heap->fences.count == 0 && ask(heap, &questions)))
 			continue;
 		record_fence(heap, heap->freed_at);
 	}
@@ -373,8 +400,8 @@ wait_for(struct stream_heap *mine, const struct stream_heap *other,
 	capture_leave(&guard);
 	if (code != CUDA_SUCCESS)
 		return false;
-	mine->arena->memory.stats.num_gpu_waits++;
-	mine->stats.num_gpu_waits++;
+	lock_assert_held(&mine->arena->lock);
+	counter_add_of(mine, COUNTER_num_gpu_waits, 1);
 	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(stream, other->stream, fence->at, 0);
 	return true;
@@ -392,8 +419,8 @@ join_captured(const struct view *view, const struct stream_heap *other)
 	    capture_join(mine->stream, other->stream, view->capture);
 	if (tick == 0)
 		return false;
-	mine->arena->memory.stats.num_gpu_waits++;
-	mine->stats.num_gpu_waits++;
+	lock_assert_held(&mine->arena->lock);
+	counter_add_of(mine, COUNTER_num_gpu_waits, 1);
 	served_waited((uint64_t)(uintptr_t)other->stream->handle);
 	order_learn(mine->stream, other->stream, tick, view->capture);
 	return true;
@@ -437,7 +464,8 @@ follow_all(const struct view *view, struct stream_heap *other)
 	if (other->ended)
 		return follow_end(view->mine, other);
 	return record_fence(other, other->freed_at) &&
-	    wait_for(view->mine, other, &other->fences[other->fence_count - 1]);
+	    wait_for(view->mine, other,
+		&other->fences.ring[other->fences.count - 1]);
 }
 
 void
@@ -445,10 +473,10 @@ fences_see_busy(struct view *view)
 {
 	const struct stream_heap *mine = view->mine;
 	const struct use *use =
-	    use_first_open(&mine->arena->memory.waiting, mine->stream);
+	    use_first_open(&mine->arena->waiting, mine->stream);
 
 	lock_assert_held(&view->mine->arena->lock);
-	view->busy_since = mine->fence_count > 0 ? mine->fences[0].at : 0;
+	view->busy_since = mine->fences.count > 0 ? mine->fences.ring[0].at : 0;
 	if (use != NULL &&
 	    (view->busy_since == 0 || use->tick < view->busy_since))
 		view->busy_since = use->tick;
@@ -474,14 +502,15 @@ may_wait(const struct view *view, const struct stream_heap *other, unsigned i,
 {
 	return waits == WAITS_ANY ||
 	    policy_allows(waits,
-		fences_cost(view, other->stream, other->fences[i].at, false));
+		fences_cost(
+		    view, other->stream, other->fences.ring[i].at, false));
 }
 
 /* How many fences of a stream the request can wait for: in a capture, none. */
 static unsigned
 fences_of(const struct stream_heap *other, const struct view *view)
 {
-	return view->capture == 0 ? other->fence_count : 0;
+	return view->capture == 0 ? other->fences.count : 0;
 }
 
 /* The first fence that covers all frees of a stream up to a tick; fences_of()
@@ -495,7 +524,7 @@ fence_from(
 
 	while (from < to) {
 		unsigned middle = (from + to) / 2;
-		if (other->fences[middle].at >= tick)
+		if (other->fences.ring[middle].at >= tick)
 			to = middle;
 		else
 			from = middle + 1;
@@ -526,7 +555,7 @@ fences_forecast(const struct view *view, const struct stream_heap *other,
 	if (i == fences_of(other, view))
 		return false;
 	*out = forecast_of(
-	    other->stream, other->fences[i].ns, other->fences[0].ns);
+	    other->stream, other->fences.ring[i].ns, other->fences.ring[0].ns);
 	return true;
 }
 
@@ -562,7 +591,7 @@ fences_follow(const struct view *view, struct stream_heap *other, uint64_t tick,
 		return true;
 	unsigned i = fence_from(view, other, tick);
 	if (i < fences_of(other, view) && may_wait(view, other, i, waits))
-		return wait_for(view->mine, other, &other->fences[i]);
+		return wait_for(view->mine, other, &other->fences.ring[i]);
 	return waits == WAITS_ANY && follow_all(view, other);
 }
 
@@ -580,8 +609,8 @@ fences_follow_next(const struct view *view, struct stream_heap *other,
 		return false;
 	unsigned i = fence_from(view, other, until + 1);
 	if (i < fences_of(other, view)) {
-		*followed_until = other->fences[i].at;
-		return wait_for(view->mine, other, &other->fences[i]);
+		*followed_until = other->fences.ring[i].at;
+		return wait_for(view->mine, other, &other->fences.ring[i]);
 	}
 	*followed_until = other->freed_at;
 	return follow_all(view, other);

@@ -9,14 +9,27 @@
 #include "allocator/memory/view.h"
 #include "allocator/policy/policy.h"
 
+/* Begin with a lateness that is known already. */
+static inline void
+fences_begin(struct arena *arena, uint64_t late_ns) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->fences.late_ns = late_ns;
+}
+
+/* Drop the fences of a heap that gets no more. The second: the context is gone,
+ * and with it all fences. */
+void fences_drop(struct stream_heap *heap) HOLDS(heap->arena->lock);
+void fences_forget(struct arena *arena) HOLDS(arena->lock);
+
 /* Account for bytes that a stream has freed, or allocates by a large request,
  * for fences_upkeep(). */
 static inline void
 fences_note(struct stream_heap *heap, size_t bytes) HOLDS(heap->arena->lock)
 {
-	heap->unfenced_bytes += bytes;
-	if (heap->unfenced_bytes >= FENCES_LEAST &&
-	    heap != heap->arena->memory.any_heap)
+	heap->fences.unfenced_bytes += bytes;
+	if (heap->fences.unfenced_bytes >= FENCES_LEAST &&
+	    heap != heap->arena->memory.any_heap && !heap->completed)
 		heap->arena->fences.due = heap;
 }
 
@@ -27,7 +40,7 @@ fences_note_request(struct stream_heap *mine, size_t bytes)
 	if (mine->arena->memory.streams <= 1)
 		return;
 	fences_note(mine, bytes);
-	mine->served_at = order_now();
+	mine->fences.served_at = order_now();
 }
 
 /* Fence the streams for which it is due, of a request's stream and the one that
@@ -37,7 +50,7 @@ static inline void
 fences_upkeep(struct stream_heap *mine) HOLDS(mine->arena->lock)
 {
 	if (mine->arena->memory.streams > 1 &&
-	    (mine->unfenced_bytes >= FENCES_LEAST ||
+	    (mine->fences.unfenced_bytes >= FENCES_LEAST ||
 		mine->arena->fences.due != NULL))
 		fences_upkeep_due(mine);
 }

@@ -10,6 +10,12 @@
 enum { FENCE_SHARE = 1024 };
 enum { FENCES_LEAST = 1 << 20 }; /* bytes */
 
+/* Fences of a stream: fence.c, Note [Fences]. A host that gives work to
+ * three streams may be 60 ms and 3,000 ticks ahead of the device. With 64
+ * fences they are then a millisecond apart, and most waits that cost nothing
+ * look as if they cost something. */
+enum { FENCES = 256 };
+
 /* Streams that one request polls. */
 enum { FENCES_ASKED = 64 };
 

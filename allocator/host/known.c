@@ -6,6 +6,7 @@
 
 #include "allocator/cache/types.h"
 #include "allocator/host/pages.h"
+#include "allocator/memory/arena.h"
 #include "allocator/private/arenas.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOST);
@@ -77,11 +78,11 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 	if (arena == NULL) {
 		status = arena_make(main, host_source(kind), 0, &arena);
 		if (status == WEIR_OK) {
-			arena->memory.node = node_of(device);
+			memory_set_host(
+			    arena, node_of(device), TCACHE_WAYS - 1 - kind);
 			arena->host.flags = host_kind_facts(kind).flags;
 			arena->host.reserve_bytes =
 			    options_peek()->pinned_reserve;
-			arena->memory.any_heap->index = TCACHE_WAYS - 1 - kind;
 			atomic_store_explicit(
 			    &arenas[device][kind], arena, memory_order_release);
 		}
@@ -93,11 +94,24 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 }
 
 void
+host_set_reserve(struct arena *arena, size_t bytes)
+{
+	ASSERT(arena->traits.is_page_locked);
+	lock_enter(&arena->lock);
+	arena->host.reserve_bytes = bytes;
+	lock_leave(&arena->lock);
+}
+
+void
 host_forget_device(int device)
 {
 	lock_enter(&lock);
-	for (unsigned kind = 0; kind < HOST_KINDS; kind++)
+	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
+		struct arena *arena = host_arena_peek(device, kind);
 		atomic_store(&arenas[device][kind], NULL);
+		if (arena != NULL)
+			host_set_reserve(arena, 0);
+	}
 	atomic_store(&has_handles[device], UNKNOWN);
 	lock_leave(&lock);
 }

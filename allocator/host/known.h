@@ -26,6 +26,9 @@ struct arena *host_arena_peek(int device, unsigned kind);
 enum weir_status host_arena_get(
     struct arena *main, unsigned kind, struct arena **out);
 
+/* Keep so many bytes of an arena held. Takes the lock. */
+void host_set_reserve(struct arena *arena, size_t bytes);
+
 /* Forget the arenas of a device whose context is gone. */
 void host_forget_device(int device);
 

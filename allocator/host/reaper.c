@@ -94,7 +94,7 @@ reap_arena(
 	do
 		decay_run(arena, options);
 	while (decay_is_under_way(arena));
-	found->waits |= arena->memory.waiting.count > 0;
+	found->waits |= arena->waiting.count > 0;
 	found->grows |= grow_reserve(arena, options);
 	found->unused |= has_unused(arena);
 	lock_leave(&arena->lock);

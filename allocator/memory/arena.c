@@ -9,10 +9,12 @@
 
 #include "allocator/allocator.h"
 #include "allocator/cache/depot.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/source.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "streams/event.h"
 
@@ -89,7 +91,7 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 		return status_set(WEIR_EHOSTMEM,
 		    "no host memory for the pools of %s",
 		    stream_name((weir_stream)stream->handle, name));
-	memset(heap, 0, offsetof(struct stream_heap, fences));
+	memset(heap, 0, offsetof(struct stream_heap, fences.ring));
 	heap->arena = arena;
 	heap->stream = stream_ref(stream);
 	for (int kind = 0; kind < POOL_KINDS; kind++)
@@ -128,24 +130,6 @@ heap_peek(const struct arena *arena, const struct stream *stream)
 }
 
 void
-fences_drop(struct stream_heap *heap)
-{
-	lock_assert_held(&heap->arena->lock);
-	ASSERT(heap->fence_count <= FENCES);
-	for (unsigned i = 0; i < heap->fence_count; i++)
-		event_release(heap->stream->context, heap->fences[i].event);
-	heap->fence_count = 0;
-}
-
-void
-fences_forget(struct stream_heap *heap)
-{
-	lock_assert_held(&heap->arena->lock);
-	heap->fence_count = 0;
-	heap->end_event = NULL;
-}
-
-void
 heap_drop(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
@@ -154,7 +138,7 @@ heap_drop(struct stream_heap *heap)
 	ASSERT(heap != arena->memory.any_heap);
 	if (heap->blocks > 0 || heap->pins > 0 || heap->caches > 0)
 		return;
-	fences_drop(heap);
+	ASSERT(heap->fences.count == 0 && arena->fences.due != heap);
 	delay_drop(heap->stream);
 	if (heap->end_event != NULL)
 		event_release(heap->stream->context, heap->end_event);
@@ -167,44 +151,125 @@ heap_drop(struct stream_heap *heap)
 		heap->stream->heap = NULL;
 	stream_put(heap->stream);
 	depot_delete(heap->depot);
-	if (arena->fences.due == heap)
-		arena->fences.due = NULL;
 	meta_free(heap, sizeof(*heap));
 }
 
 /* ---- A new arena ------------------------------------------------------- */
 
-enum weir_status
-arena_set_up(struct arena *arena, struct arena *main)
+static enum weir_status
+ask_granularity(struct arena *arena)
 {
-	ASSERT(main != NULL);
-	arena->main = main;
-	arena->private.in_use = true;
-	arena->private.owners = 1;
-	arena->policy.paid_ns = driver_time_ns();
-	arena->fences.late_ns = delay_lost_ns();
-	lock_init(&arena->lock, LOCK_RANK_ARENA);
-	list_init(&arena->memory.heaps);
-	list_init(&arena->memory.ended);
-	list_init(&arena->memory.emptied);
-	list_init(&arena->memory.having_freed);
-	list_init(&arena->memory.segments);
-	list_init(&arena->memory.ranges);
-	list_init(&arena->memory.vacated);
-	list_init(&arena->cache.all);
-	tree_init(&arena->memory.pins, TREE_KEY(struct pin, node, addr, addr));
-	waiting_init(&arena->memory.waiting);
-	arena->memory.source = source_driver;
-	arena->memory.granule = WEIR_GRANULE;
-	arena->memory.page = WEIR_GRANULE;
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE,
+		    .id = arena->device },
+	};
+	CUresult code = driver_peek()->cuMemGetAllocationGranularity(
+	    &arena->memory.granularity, &prop,
+	    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	return driver_status(
+	    code, "cuMemGetAllocationGranularity(device %d)", arena->device);
+}
+
+enum weir_status
+memory_ask_device(struct arena *arena)
+{
+	const struct driver *driver = driver_peek();
+	CUresult code =
+	    driver->cuDeviceTotalMem(&arena->memory.total_bytes, arena->device);
+
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuDeviceTotalMem(device %d)", arena->device);
+	if (arena->traits.can_map)
+		return ask_granularity(arena);
+	arena->memory.granularity = SEGMENT_STEP;
+	return WEIR_OK;
+}
+
+enum weir_status
+memory_begin(struct arena *arena)
+{
+	struct arena_memory *memory = &arena->memory;
+
+	ASSERT(arena->main != NULL);
+	if (arena != arena->main)
+		memory->granularity = arena->main->memory.granularity;
+	atomic_init(&memory->limit, SIZE_MAX);
+	atomic_init(&memory->host_limit, SIZE_MAX);
+	list_init(&memory->heaps);
+	list_init(&memory->ended);
+	list_init(&memory->emptied);
+	list_init(&memory->having_freed);
+	list_init(&memory->segments);
+	list_init(&memory->ranges);
+	list_init(&memory->vacated);
+	tree_init(&memory->pins, TREE_KEY(struct pin, node, addr, addr));
+	memory->source = source_driver;
+	memory->granule = WEIR_GRANULE;
+	memory->page = WEIR_GRANULE;
 	lock_enter(&arena->lock);
 	enum weir_status status =
-	    heap_make(arena, arena->any, &arena->memory.any_heap);
+	    heap_make(arena, arena->any, &memory->any_heap);
 	lock_leave(&arena->lock);
-	if (status != WEIR_OK) {
-		lock_destroy(&arena->lock);
+	if (status != WEIR_OK)
 		return status;
-	}
-	arena->memory.any_heap->completed_at = UINT64_MAX;
+	memory->any_heap->completed_at = UINT64_MAX;
 	return WEIR_OK;
+}
+
+/* ---- The use of an arena ----------------------------------------------- */
+
+void
+memory_begin_use(struct arena *arena, const struct source *source,
+    unsigned flags, struct totals *totals, bool forgotten)
+{
+	static atomic_uint begun; /* so far; the number names the pool */
+	struct arena_memory *memory = &arena->memory;
+	bool locked = arena->traits.is_page_locked;
+
+	lock_assert_held(&arena->lock);
+	ASSERT(arena != arena->main && list_empty(&memory->segments));
+	memory->source = source != NULL ? *source : source_driver;
+	memory->own_source = source != NULL && source != &source_driver;
+	memory->page = locked ? os_page_size() : WEIR_GRANULE;
+	memory->granule =
+	    memory->source.granule != 0 ? memory->source.granule : WEIR_GRANULE;
+	atomic_store(&memory->flags, flags);
+	memory->pool =
+	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&begun, 1) };
+	memory->totals = totals;
+	memory->total_bytes =
+	    locked ? os_memory_bytes() : arena->main->memory.total_bytes;
+	memory->forgotten = forgotten;
+	for (int i = 0; i < DEVICES_MAX / 64; i++)
+		atomic_store(&memory->users[i], 0);
+}
+
+void
+memory_end_use(struct arena *arena)
+{
+	struct arena_memory *memory = &arena->memory;
+	struct totals *totals = memory->totals;
+
+	lock_assert_held(&arena->lock);
+	ASSERT(arena != arena->main && list_empty(&memory->segments));
+	if (totals != NULL) {
+		lock_enter(&totals->lock);
+		stats_add_counters(&totals->stats, &memory->stats);
+		lock_leave(&totals->lock);
+	}
+	memory->stats = (struct weir_stats){ 0 };
+	memory->tally = (struct tally){ 0 };
+	memory->any_heap->stats = (struct weir_stats){ 0 };
+	memory->any_heap->tally = (struct tally){ 0 };
+}
+
+void
+memory_set_host(struct arena *arena, int node, uint64_t index)
+{
+	ASSERT(arena->traits.is_page_locked);
+	arena->memory.node = node;
+	arena->memory.any_heap->index = index;
 }

@@ -46,6 +46,15 @@ arena_flags(const struct arena *arena)
 	return atomic_load_explicit(&arena->memory.flags, memory_order_relaxed);
 }
 
+/* Clear and set flags of an arena. */
+static inline void
+arena_change_flags(struct arena *arena, unsigned clear, unsigned set)
+    HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	atomic_store(&arena->memory.flags, (arena_flags(arena) & ~clear) | set);
+}
+
 /* Does the arena count for the device's totals and limit? */
 static inline bool
 arena_is_counted(const struct arena *arena)
@@ -250,6 +259,14 @@ heap_end(struct stream_heap *heap) HOLDS(heap->arena->lock)
 	list_push_back(&heap->arena->memory.ended, &heap->ended_link);
 	heap->arena->memory.ending++;
 }
+/* Make an ended heap the last to be polled. */
+static inline void
+heap_poll_later(struct stream_heap *heap) HOLDS(heap->arena->lock)
+{
+	ASSERT(heap->ended && !heap->completed);
+	list_remove(&heap->ended_link);
+	list_push_back(&heap->arena->memory.ended, &heap->ended_link);
+}
 static inline void
 heap_complete(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
@@ -264,7 +281,7 @@ heap_remove_ended(struct stream_heap *heap) HOLDS(heap->arena->lock)
 	heap->arena->memory.ending--;
 }
 
-/* Drop a heap that has no block, no pin and no cache. */
+/* Drop a heap if it has no block, no pin and no cache. It has no fence. */
 void heap_drop(struct stream_heap *heap) HOLDS(heap->arena->lock);
 /* Do so if the heap's stream has ended and its work is done. */
 static inline void
@@ -274,13 +291,29 @@ heap_drop_if_done(struct stream_heap *heap) HOLDS(heap->arena->lock)
 		heap_drop(heap);
 }
 
-/* Set up a new arena, except its limit and its place in lists. `main` may be
- * the arena itself. WEIR_EHOSTMEM, WEIR_EDRIVER. */
-enum weir_status arena_set_up(struct arena *arena, struct arena *main);
+/* Begin the memory of a new arena whose constants are set, with no limit, and
+ * make the heap of WEIR_STREAM_ANY. WEIR_EHOSTMEM. */
+enum weir_status memory_begin(struct arena *arena);
+/* Ask the driver about the memory of a device, given its own arena, which knows
+ * its device and traits. WEIR_EDRIVER. */
+enum weir_status memory_ask_device(struct arena *arena);
 
-/* Drop a heap's fences. The second is for a context that is gone. */
-void fences_drop(struct stream_heap *heap) HOLDS(heap->arena->lock);
-void fences_forget(struct stream_heap *heap) HOLDS(heap->arena->lock);
+/*
+ * Begin a use of an arena besides the device's own, which has no memory.
+ *
+ * @param source of its segments; NULL: the driver
+ * @param flags  of enum arena_flags
+ * @param totals that it counts in
+ * @param forgotten the context is gone
+ */
+void memory_begin_use(struct arena *arena, const struct source *source,
+    unsigned flags, struct totals *totals, bool forgotten) HOLDS(arena->lock);
+/* End the use: its counters go to the totals. It has no memory left. */
+void memory_end_use(struct arena *arena) HOLDS(arena->lock);
+
+/* Say where page-locked memory lies, by NUMA node, and the index of the arena's
+ * only heap. Before others know the arena. */
+void memory_set_host(struct arena *arena, int node, uint64_t index);
 
 /* Bytes of a guard zone (observe/guard.h); 0: none. Set before the first block
  * is made. */

@@ -259,3 +259,73 @@ stats_add_current(struct weir_stats *to, const struct weir_stats *from)
 	WEIR_STAT3S(STAT3_ADD)
 #undef STAT3_ADD
 }
+
+/* ---- Resets ------------------------------------------------------------ */
+
+static void
+reset_stat(struct weir_stat *stat, enum reset what)
+{
+	if (what == RESET_PEAKS) {
+		stat->peak = stat->current;
+	} else {
+		stat->allocated = 0;
+		stat->freed = 0;
+	}
+}
+
+static void
+reset_part(struct tally_part *part, enum reset what)
+{
+	for (int i = 0; i < TALLIED; i++) {
+		int64_t now = part->peak[i] - part->headroom[i];
+
+		if (what == RESET_SUMS) {
+			part->began[i] = now;
+		} else {
+			part->peak[i] = now;
+			part->headroom[i] = 0;
+		}
+	}
+	if (what == RESET_SUMS)
+		part->up = (struct sums){ 0 };
+}
+
+static void
+reset_all(struct weir_stats *stats, struct tally *tally, enum reset what)
+{
+	for (int i = 0; i < STAT3S; i++) {
+		struct weir_stat3 *stat = stats_at(stats, (enum stat3)i);
+		reset_stat(&stat->all, what);
+		reset_stat(&stat->small_pool, what);
+		reset_stat(&stat->large_pool, what);
+	}
+	reset_stat(&stats->oversize_allocations, what);
+	reset_stat(&stats->oversize_segments, what);
+	for (int i = 0; i < PARTS; i++)
+		reset_part(&tally->part[i], what);
+	if (what == RESET_SUMS)
+		stats_zero_counters(stats);
+}
+
+void
+stats_reset(struct arena *arena, enum reset what)
+{
+	lock_assert_held(&arena->lock);
+	reset_all(&arena->memory.stats, &arena->memory.tally, what);
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		reset_all(&heap->stats, &heap->tally, what);
+	}
+}
+
+void
+totals_reset(struct totals *totals, enum reset what)
+{
+	if (totals == NULL)
+		return;
+	lock_enter(&totals->lock);
+	reset_all(&totals->stats, &totals->tally, what);
+	lock_leave(&totals->lock);
+}

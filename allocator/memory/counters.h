@@ -38,6 +38,38 @@ part_of(enum pool_kind kind)
 	return kind == POOL_LARGE ? PART_LARGE : PART_SMALL;
 }
 
+/* The counters of struct weir_stats that only rise. */
+enum counter {
+#define COUNTER_ENUM(name) COUNTER_##name,
+	WEIR_COUNTERS(COUNTER_ENUM)
+#undef COUNTER_ENUM
+	    COUNTERS
+};
+
+/* A counter of either statistics. They are adjacent members. */
+static inline uint64_t *
+counter_at(struct weir_stats *stats, enum counter which)
+{
+	return &(&stats->num_alloc_retries)[which];
+}
+
+/* Add to a counter of an arena; the second, of a stream and of its arena. */
+static inline void
+counter_add(struct arena *arena, enum counter which, uint64_t n)
+    HOLDS(arena->lock)
+{
+	ASSERT(which < COUNTERS);
+	lock_assert_held(&arena->lock);
+	*counter_at(&arena->memory.stats, which) += n;
+}
+static inline void
+counter_add_of(struct stream_heap *heap, enum counter which, uint64_t n)
+    HOLDS(heap->arena->lock)
+{
+	counter_add(heap->arena, which, n);
+	*counter_at(&heap->stats, which) += n;
+}
+
 /* Compute all statistics. */
 struct weir_stats stats_all(
     const struct weir_stats *stats, const struct tally *tally);
@@ -212,6 +244,14 @@ stats_move_live(struct block *block, struct pool *to)
  * except SERVED_own. */
 void stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
     HOLDS(heap->arena->lock);
+
+/* What a reset changes: peaks become the current values, or sums and counters
+ * become 0. */
+enum reset { RESET_PEAKS, RESET_SUMS };
+
+/* Reset the statistics of an arena and of its streams; or of totals. */
+void stats_reset(struct arena *arena, enum reset what) HOLDS(arena->lock);
+void totals_reset(struct totals *totals, enum reset what);
 
 /* Add plain counters, or make them 0. */
 void stats_add_counters(struct weir_stats *to, const struct weir_stats *from);

@@ -10,7 +10,6 @@
 #include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
-#include "allocator/memory/places.h"
 #include "allocator/memory/totals.h"
 #include "base/meta.h"
 
@@ -50,7 +49,7 @@ forget_segment(struct segment *segment)
 		if (block_state(b) == BLOCK_VACATED)
 			driver_peek()->cuMemUnmap(b->addr, b->size);
 		if (b->pending.uses != NULL)
-			use_clear(&segment->arena->memory.waiting, &b->pending);
+			use_clear(&segment->arena->waiting, &b->pending);
 		list_init(&b->pending.link); /* its list is forgotten too */
 		b->requested = 0;
 		b->stack = 0;
@@ -69,11 +68,11 @@ forget_segment(struct segment *segment)
 	meta_free(segment, sizeof(*segment));
 }
 
-void
-arena_forget_contents(struct arena *arena)
+static void
+forget_contents(struct arena *arena) HOLDS(arena->lock)
 {
 	lock_assert_held(&arena->lock);
-	waiting_forget(&arena->memory.waiting);
+	waiting_forget(&arena->waiting);
 	pins_forget(arena);
 	arena->memory.keep_event = NULL;
 	arena->memory.kept -= arena->memory.keeps_ending;
@@ -83,7 +82,7 @@ arena_forget_contents(struct arena *arena)
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		lock_assert_held(&heap->arena->lock);
-		fences_forget(heap);
+		heap->end_event = NULL;
 		idle_forget(heap);
 	}
 	while (!list_empty(&arena->memory.segments))
@@ -96,15 +95,18 @@ arena_forget_contents(struct arena *arena)
 	totals_set_uncounted(arena, false);
 	if (arena != arena->main)
 		arena->memory.totals = NULL;
-	if (arena->private.copies != NULL)
-		meta_free(arena->private.copies, arena->private.copies_bytes);
-	arena->private.copies = NULL;
-	places_delete(arena->request.places);
-	arena->request.places = NULL;
 	arena->memory.most_pinned = 0;
 	arena->memory.pinned_bytes = 0;
 	arena->memory.pinned_ns = 0;
-	arena->host.reserve_bytes = 0;
+}
+
+void
+memory_forget(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	arena->memory.forgotten = true;
+	if (arena->memory.jobs == 0)
+		forget_contents(arena);
 }
 
 void
@@ -113,5 +115,5 @@ arena_job_done(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	ASSERT(arena->memory.jobs > 0);
 	if (--arena->memory.jobs == 0 && arena->memory.forgotten)
-		arena_forget_contents(arena);
+		forget_contents(arena);
 }

@@ -6,10 +6,20 @@
 
 #include "allocator/state.h"
 
-/* Forget all memory of an arena that has no job under way. */
-void arena_forget_contents(struct arena *arena) HOLDS(arena->lock);
+/* The context is gone: forget all memory of the arena, once its last job has
+ * ended. */
+void memory_forget(struct arena *arena) HOLDS(arena->lock);
 
-/* End a job that released the lock (memory/arena.h). Under the lock. */
+/* Begin a job, which may release the lock (memory/arena.h). */
+static inline void
+arena_job_begin(struct arena *arena) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->memory.jobs++;
+}
+
+/* End a job that released the lock. If the context is gone, the last job
+ * empties the arena. */
 void arena_job_done(struct arena *arena) HOLDS(arena->lock);
 
 #endif

@@ -25,7 +25,7 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	bool exact = how == GROW_EXACT;
-	arena->memory.jobs++;
+	arena_job_begin(arena);
 	if (arena->memory.kept > 0 && how != GROW_MOVED)
 		how = GROW_NEW;
 	if (arena->memory.kept > 0 && how == GROW_MOVED)
@@ -57,7 +57,7 @@ pool_prepare(struct pool *pool, const struct options *options, size_t size)
 	if (status != WEIR_OK)
 		return status;
 	view_begin(&view, pool->owner);
-	arena->memory.jobs++;
+	arena_job_begin(arena);
 	status = heap_maps(pool->owner, options) ?
 	    map_new(&view, pool, options, size, &need) :
 	    segment_grow_driver(pool, options, size, false, &need);

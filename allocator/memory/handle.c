@@ -433,7 +433,7 @@ set_arena_peer(struct arena *arena, int peer, bool allow)
 	}
 	/* The memory of a suspended arena is opened when it is resumed. The
 	 * handles that could not be unmapped still have their access. */
-	bool there = !atomic_load(&arena->private.suspended) &&
+	bool there = !atomic_load(&arena->private.suspension.set) &&
 	    !arena->traits.is_page_locked;
 	for (struct handle *h = handles_first(arena);
 	     h != NULL && (status == WEIR_OK || !allow); h = handles_next(h))

@@ -4,6 +4,7 @@
  */
 #include "allocator/memory/keep.h"
 
+#include "allocator/memory/counters.h"
 #include "base/status.h"
 #include "streams/event.h"
 
@@ -11,7 +12,7 @@ void
 arena_keep(struct arena *arena)
 {
 	lock_enter(&arena->lock);
-	arena->memory.kept++;
+	arena_keep_locked(arena);
 	lock_leave(&arena->lock);
 }
 
@@ -20,7 +21,7 @@ arena_unkeep(struct arena *arena)
 {
 	ASSERT(arena != NULL);
 	lock_enter(&arena->lock);
-	arena->memory.kept--;
+	arena_unkeep_locked(arena);
 	lock_leave(&arena->lock);
 }
 
@@ -53,7 +54,7 @@ arena_unkeep_later(struct arena *arena)
 {
 	lock_enter(&arena->lock);
 	if (arena->memory.forgotten) {
-		arena->memory.kept--;
+		arena_unkeep_locked(arena);
 	} else {
 		arena->memory.keeps_ending++;
 		drop_keep_event(arena);
@@ -100,7 +101,7 @@ arena_wait_keeps(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	if (ending == 0)
 		return;
-	arena->memory.stats.num_host_waits++;
+	counter_add(arena, COUNTER_num_host_waits, 1);
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(arena->any);
 	lock_enter(&arena->lock);

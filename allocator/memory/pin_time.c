@@ -22,8 +22,8 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 	if (!arena->traits.is_page_locked || options == NULL)
 		return;
 	arena->memory.stats.pin_delay_ns += ns;
-	arena->policy.paid_ns = policy_pay(arena->policy.paid_ns,
-	    driver_time_ns(), ns, options->delay_percent);
+	policy_charge(
+	    &arena->policy, driver_time_ns(), ns, options->delay_percent);
 }
 
 void

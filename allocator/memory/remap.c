@@ -61,7 +61,7 @@ prepare_remap(struct remap_plan *plan)
 		struct block *moving = donor->cut.middle != NULL ?
 		    donor->cut.middle :
 		    donor->span.first;
-		status = use_add(&arena->memory.waiting, &moving->pending,
+		status = use_add(&arena->waiting, &moving->pending,
 		    plan->pool->owner->stream);
 		if (status != WEIR_OK)
 			return status;
@@ -78,7 +78,7 @@ prepare_remap(struct remap_plan *plan)
 static void
 drop_prepared(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
-	struct waiting *waiting = &plan->pool->owner->arena->memory.waiting;
+	struct waiting *waiting = &plan->pool->owner->arena->waiting;
 
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct donor *donor = &plan->donors[i];
@@ -197,7 +197,7 @@ show_again(struct remap_plan *plan)
 		struct block *block = plan->donors[i].block;
 		if (donor_chosen(&plan->donors[i]) == 0)
 			continue;
-		use_clear(&block->arena->memory.waiting, &block->pending);
+		use_clear(&block->arena->waiting, &block->pending);
 		block->segment->busy--;
 		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_FREE);
@@ -207,8 +207,7 @@ show_again(struct remap_plan *plan)
 		if (is_stuck(plan->moved, block) ||
 		    is_stuck(plan->fresh, block)) {
 			block_set_state(block, BLOCK_VACATED);
-			list_push_back(&block->arena->memory.vacated,
-			    &block->pending.link);
+			segment_add_vacated(block);
 			continue;
 		}
 		block->segment->busy--;
@@ -231,11 +230,11 @@ leave_donor(struct block *block) HOLDS(block->arena->lock)
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)block->size);
 	block_set_vacated(block);
 	if (!arena->traits.has_streams) { /* no work can be queued on it */
-		list_push_back(&arena->memory.vacated, &block->pending.link);
+		segment_add_vacated(block);
 		return;
 	}
 	block->pending.bytes = block->size;
-	waiting_add(&arena->memory.waiting, &block->pending);
+	waiting_add(&arena->waiting, &block->pending);
 }
 
 /* Account for the time of the calls: that of creating handles, and of the rest
@@ -248,10 +247,9 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 
 	if (!arena->traits.is_page_locked) {
 		if (plan->moved_handles > 0)
-			arena->policy.paid_ns =
-			    policy_pay(arena->policy.paid_ns, driver_time_ns(),
-				policy_moves_ns(plan->moved_handles),
-				plan->options->delay_percent);
+			policy_charge(&arena->policy, driver_time_ns(),
+			    policy_moves_ns(plan->moved_handles),
+			    plan->options->delay_percent);
 		return;
 	}
 	uint64_t mapped_ns = pin_time_now(arena) - began_ns - plan->create_ns;

@@ -554,7 +554,7 @@ segment_release(const struct span *span, size_t want)
 	lock_assert_held(&span->first->arena->lock);
 	ASSERT(want > 0 && block_state(span->first) == BLOCK_FREE);
 	status_mute();
-	arena->memory.jobs++;
+	arena_job_begin(arena);
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		released = span->first->segment->expandable ?
 		    release_expandable(span, want) :
@@ -626,7 +626,7 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 	if (list_empty(&unmapping))
 		return;
 	status_mute();
-	arena->memory.jobs++;
+	arena_job_begin(arena);
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		unmap_vacated(arena, &unmapping);
 		driver_leave(&guard);

@@ -4,6 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_SEGMENT_H
 #define ALLOCATOR_MEMORY_SEGMENT_H
 
+#include "allocator/memory/block.h"
 #include "allocator/memory/tuning.h"
 #include "allocator/state.h"
 
@@ -46,6 +47,15 @@ enum weir_status segment_grow_driver(struct pool *pool,
  */
 size_t segment_release(const struct span *span, size_t want)
     HOLDS(span->first->arena->lock);
+
+/* Enter a VACATED block whose old work is done, to be unmapped. */
+static inline void
+segment_add_vacated(struct block *block) HOLDS(block->arena->lock)
+{
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_VACATED);
+	list_push_back(&block->arena->memory.vacated, &block->pending.link);
+}
 
 /* Unmap at most `max` blocks of arena->memory.vacated. Releases the lock in
  * between. */

@@ -6,7 +6,7 @@
  *   - runs of the request's own heap, which complete blocks may be part of,
  *   from its trees
  *   - free blocks of other streams from the lists pool->freed, and pending
- *   blocks from arena->memory.waiting
+ *   blocks from arena->waiting
  *
  * A block leaves its pool's list soon after it is seen to be complete, so the
  * lists are as long as the work that the device still has to do.
@@ -271,5 +271,5 @@ spans_find(struct span_search *search)
 	     p = heap_next_freed(p))
 		if (p != search->mine)
 			search_freed(search, p);
-	search_list(search, &arena->memory.waiting.pending);
+	search_list(search, &arena->waiting.pending);
 }

@@ -59,7 +59,6 @@ struct arena_memory {
 	struct list segments;
 	struct list ranges; /* those of them that are expandable */
 	uint64_t segments_made;
-	struct waiting waiting;
 	struct list vacated;       /* VACATED blocks to unmap */
 	struct handle *unreleased; /* in no segment; through ->next */
 	struct tree pins;          /* struct pin, by address */

@@ -32,6 +32,22 @@ size_t device_size(const struct arena *arena);
 size_t device_left(const struct arena *arena);
 size_t device_limit(const struct arena *arena);
 
+/* Set the limit of a device, or that of its page-locked memory, given its own
+ * arena; SIZE_MAX: none. Needs no lock. */
+static inline void
+device_set_limit(struct arena *main, size_t bytes)
+{
+	ASSERT(main == main->main);
+	atomic_store(&main->memory.limit, bytes);
+}
+static inline void
+device_set_host_limit(struct arena *main, size_t bytes)
+{
+	ASSERT(main == main->main);
+	atomic_store_explicit(
+	    &main->memory.host_limit, bytes, memory_order_relaxed);
+}
+
 /* Say that an arena is suspended, so that its memory is not held, or no longer.
  * Under its lock. */
 void totals_set_uncounted(struct arena *arena, bool uncounted);

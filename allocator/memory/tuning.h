@@ -62,12 +62,6 @@ enum { BLOCKS_AT_ONCE = 256 };
 /* Streams whose answer a view keeps. */
 enum { VIEW_KEPT = 16 };
 
-/* Fences of a stream: fences/fence.h, Note [Fences]. A host that gives work to
- * three streams may be 60 ms and 3,000 ticks ahead of the device. With 64
- * fences they are then a millisecond apart, and most waits that cost nothing
- * look as if they cost something. */
-enum { FENCES = 256 };
-
 /*
  * From this number of streams on, the streams of an arena are a crowd. It is
  * half of TCACHE_WAYS, where two streams in five share their place in a
@@ -76,17 +70,6 @@ enum { FENCES = 256 };
  * kept ready for one stream. So nothing is kept ready.
  */
 enum { STREAMS_CROWD = 32 };
-
-/* ---- Rounds: places.h -------------------------------------------------- */
-
-/* Notes that are kept: some rounds of a training step, which has a few thousand
- * large requests. */
-enum { PLACE_NOTES = 8192 };
-
-/* Requests that have repeated themselves before a round is believed. Layers of
- * a model repeat each other up to some dozens of times, and each wants a place
- * of its own. */
-enum { ROUND_LEAST = 64 };
 
 /* ---- Decay: request/decay.h -------------------------------------------- */
 

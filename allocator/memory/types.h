@@ -25,7 +25,7 @@
  *
  * An UNMAPPED block is in pool->unmapped of the heap of WEIR_STREAM_ANY. A FREE
  * block is in a run, whose first block of its pool is in pool->free. An ACTIVE
- * block is with its caller. A PENDING block is in arena->memory.waiting, and so
+ * block is with its caller. A PENDING block is in arena->waiting, and so
  * is a VACATED one until the old work on it is done; then it is in
  * arena->memory.vacated. While the driver is called without the lock, blocks
  * that get memory are MAPPING and blocks that lose it are UNMAPPING; these are
@@ -198,13 +198,6 @@ struct tally {
 	} part[PARTS];
 };
 
-/* A fence on a stream: Note [Fences]. */
-struct fence {
-	CUevent event;
-	uint64_t at; /* the tick */
-	uint64_t ns; /* and the time: driver_time_ns() */
-};
-
 struct stream_heap {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
@@ -226,11 +219,6 @@ struct stream_heap {
 	uint64_t pended_at; /* and of the latest that left a PENDING block */
 	struct list freed_link; /* in arena->memory.having_freed, or none */
 	struct idle_index idle; /* its blocks that could go back */
-	unsigned fence_count;
-	/* Bytes freed, or allocated by large requests, since the latest fence;
-	 * and the tick of the latest such request. */
-	size_t unfenced_bytes;
-	uint64_t served_at;
 	/* The capture that its stream was last seen in, and the tick of the
 	 * latest free before that: Note [Memory in a capture]. */
 	uint64_t seen_in;
@@ -247,9 +235,7 @@ struct stream_heap {
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
 
-	/* Fences that are not met yet, the oldest first. They come last,
-	 * because heap_make() leaves them as they are. */
-	struct fence fences[FENCES];
+	struct heap_fences fences; /* comes last; fences/ writes it */
 };
 
 enum { DEVICES_MAX = 128 };

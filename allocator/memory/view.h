@@ -49,7 +49,7 @@ struct position heap_position_captured(struct stream_heap *heap)
 static inline struct position
 heap_position(struct stream_heap *heap) HOLDS(heap->arena->lock)
 {
-	if (heap->arena->memory.waiting.in_captures)
+	if (heap->arena->waiting.in_captures)
 		return heap_position_captured(heap);
 	return (struct position){ .tick = stream_worked_at(heap->stream) };
 }

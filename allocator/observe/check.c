@@ -527,7 +527,7 @@ arena_check(struct arena *arena, struct check *check)
 	check_totals(
 	    check, &arena->memory.stats, &arena->memory.tally, &totals);
 	check_pins(check, arena);
-	CHECK(check, "I-7", totals.waiting == arena->memory.waiting.count, 0);
+	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =

@@ -252,6 +252,40 @@ uint64_t policy_moves_ns(uint64_t handles);
 uint64_t policy_pay(
     uint64_t paid_ns, uint64_t now_ns, uint64_t cost_ns, double delay_percent);
 
+/* Account so for moves or a wait of an arena. */
+static inline void
+policy_charge(struct arena_policy *policy, uint64_t now_ns, uint64_t cost_ns,
+    double delay_percent)
+{
+	policy->paid_ns =
+	    policy_pay(policy->paid_ns, now_ns, cost_ns, delay_percent);
+}
+
+/* Note that so many bytes are live, with a request's; returns the peak. */
+static inline size_t
+policy_note_live(struct arena_policy *policy, size_t live)
+{
+	if (policy->most_live < live)
+		policy->most_live = live;
+	return policy->most_live;
+}
+
+/* Take the bytes that are live now for the peak. */
+static inline void
+policy_forget_peak(struct arena_policy *policy, size_t live)
+{
+	policy->most_live = live;
+}
+
+/* Begin again at a time, with nothing to pay and no peak. Keeps the evidence,
+ * which is about the device's streams. */
+static inline void
+policy_begin(struct arena_policy *policy, uint64_t now_ns)
+{
+	policy->paid_ns = now_ns;
+	policy->most_live = 0;
+}
+
 /* With prefer:memory, the bytes that may be held beyond the peak of live bytes
  * before all free memory is moved together. */
 size_t policy_memory_spare(size_t most_live_bytes);

@@ -19,7 +19,7 @@ struct arena_policy {
 	 * paid, by driver_time_ns(): policy_pay(). */
 	uint64_t paid_ns;
 	struct evidence evidence; /* of the cost of weir's waits */
-	size_t most_live; /* bytes: the peak, with the request's. Rises only */
+	size_t most_live; /* bytes: the peak of the live, with the request's */
 };
 
 #endif

@@ -13,7 +13,9 @@
  */
 #include "allocator/private/arenas.h"
 
+#include "allocator/cache/make.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
@@ -21,6 +23,7 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/source.h"
 #include "allocator/memory/totals.h"
+#include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -50,6 +53,26 @@ reuse_arena(struct arena *main, const struct traits *traits)
 	return NULL;
 }
 
+enum weir_status
+arena_begin(struct arena *arena, struct arena *main)
+{
+	ASSERT(main != NULL);
+	arena->main = main;
+	arena->private.in_use = true;
+	arena->private.owners = 1;
+	lock_init(&arena->lock, LOCK_RANK_ARENA);
+	waiting_init(&arena->waiting);
+	tcache_begin(arena);
+	lock_enter(&arena->lock);
+	policy_begin(&arena->policy, driver_time_ns());
+	fences_begin(arena, delay_lost_ns());
+	lock_leave(&arena->lock);
+	enum weir_status status = memory_begin(arena);
+	if (status != WEIR_OK)
+		lock_destroy(&arena->lock);
+	return status;
+}
+
 static enum weir_status
 make_other_arena(
     struct arena *main, const struct traits *traits, struct arena **out)
@@ -61,9 +84,8 @@ make_other_arena(
 	arena->traits = *traits;
 	arena->device = main->device;
 	arena->context = main->context;
-	arena->memory.granularity = main->memory.granularity;
 	arena->any = stream_ref(main->any);
-	enum weir_status status = arena_set_up(arena, main);
+	enum weir_status status = arena_begin(arena, main);
 	if (status != WEIR_OK) {
 		stream_put(arena->any);
 		meta_free(arena, sizeof(*arena));
@@ -81,7 +103,6 @@ enum weir_status
 arena_make(struct arena *main, const struct source *source, unsigned flags,
     struct arena **out)
 {
-	static atomic_uint made; /* so far; the number names the pool */
 	struct totals *totals = NULL;
 	enum weir_status status = WEIR_OK;
 	const struct traits *traits =
@@ -102,24 +123,8 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	bool forgotten = main->memory.forgotten;
 	lock_leave(&main->lock);
 	lock_enter(&arena->lock);
-	arena->memory.source = source != NULL ? *source : source_driver;
-	arena->memory.own_source = source != NULL && source != &source_driver;
-	arena->memory.page =
-	    traits->is_page_locked ? os_page_size() : WEIR_GRANULE;
-	arena->memory.granule = arena->memory.source.granule != 0 ?
-	    arena->memory.source.granule :
-	    WEIR_GRANULE;
-	atomic_store(&arena->memory.flags, flags);
-	arena->memory.waiting.in_captures = traits->has_streams;
-	arena->memory.pool =
-	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&made, 1) };
-	arena->memory.totals = totals;
-	arena->memory.total_bytes = traits->is_page_locked ?
-	    os_memory_bytes() :
-	    main->memory.total_bytes;
-	arena->memory.forgotten = forgotten;
-	for (int i = 0; i < DEVICES_MAX / 64; i++)
-		atomic_store(&arena->memory.users[i], 0);
+	memory_begin_use(arena, source, flags, totals, forgotten);
+	waiting_set_in_captures(&arena->waiting, traits->has_streams);
 	if (status != WEIR_OK)
 		arena->private.in_use = false;
 	lock_leave(&arena->lock);
@@ -177,7 +182,6 @@ arena_drop(struct arena *arena)
 static void
 retire_arena(struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
 	struct list *next;
 
 	ASSERT(arena->private.owners == 0 && arena != arena->main);
@@ -188,23 +192,15 @@ retire_arena(struct arena *arena)
 		next = l->next;
 		if (heap != arena->memory.any_heap) {
 			lock_assert_held(&heap->arena->lock);
+			fences_drop(heap);
 			heap_drop(heap);
 		}
 	}
-	if (totals != NULL) {
-		lock_enter(&totals->lock);
-		stats_add_counters(&totals->stats, &arena->memory.stats);
-		lock_leave(&totals->lock);
-	}
-	arena->memory.stats = (struct weir_stats){ 0 };
-	arena->memory.tally = (struct tally){ 0 };
-	arena->memory.any_heap->stats = (struct weir_stats){ 0 };
-	arena->memory.any_heap->tally = (struct tally){ 0 };
-	arena->request.served = 0;
-	arena->policy.paid_ns = driver_time_ns();
-	arena->policy.most_live = 0;
-	arena->fences.late_ns = 0;
-	arena->request.decay = (struct decay){ 0 };
+	memory_end_use(arena);
+	tcache_begin_again(arena);
+	policy_begin(&arena->policy, driver_time_ns());
+	fences_begin(arena, 0);
+	decay_forget(arena);
 	arena->private.in_use = false;
 	arena->private.generation++;
 	atomic_fetch_sub(&arena->main->private.unowned, 1);
@@ -223,16 +219,16 @@ arena_empty(struct arena *arena)
 
 	lock_enter(&arena->lock);
 	if (is_unowned(arena)) {
-		arena->memory.jobs++; /* keeps it in use until this is done */
+		arena_job_begin(arena); /* keeps it in use until this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
 		if (arena->memory.uncounted)
-			arena->private.drop_suspended(arena);
+			arena->private.suspension.drop(arena);
 		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);
 		if (is_unowned(arena) && arena->memory.jobs == 1 &&
 		    list_empty(&arena->memory.segments) &&
-		    arena->memory.waiting.count == 0)
+		    arena->waiting.count == 0)
 			retire_arena(arena);
 		arena_job_done(arena);
 	}
@@ -272,11 +268,10 @@ shed_waiting(struct arena *arena, size_t want)
 	size_t bytes = 0;
 
 	lock_enter(&arena->lock);
-	if (arena->memory.kept > 0 &&
-	    arena->memory.kept == arena->memory.keeps_ending)
+	if (arena_keeps_end(arena))
 		arena_wait_keeps(arena);
-	arena->request.tries++;
-	while (arena->memory.kept == 0 && !arena->memory.forgotten) {
+	reclaim_begin_waits(arena);
+	while (!arena_is_kept(arena) && !arena->memory.forgotten) {
 		tcache_drain(arena);
 		bytes = reclaim_shed(arena, want);
 		if (bytes > 0 || !reclaim_wait(arena))

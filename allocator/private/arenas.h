@@ -6,6 +6,10 @@
 
 #include "allocator/state.h"
 
+/* Begin a new arena whose device, context, traits and `any` are set. `main` is
+ * the device's own arena, perhaps this one. WEIR_EHOSTMEM. */
+enum weir_status arena_begin(struct arena *arena, struct arena *main);
+
 /*
  * Make an empty arena on a device, with one owner. Holds no lock.
  *

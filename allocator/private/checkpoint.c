@@ -9,6 +9,7 @@
  * lists, and makes a stream wait where memory passes to it from another stream.
  */
 #include "allocator/private/checkpoint.h"
+#include "allocator/private/suspension.h"
 
 #include <stdlib.h>
 
@@ -58,12 +59,12 @@ check_calm(struct arena *arena)
 	if (arena->memory.forgotten)
 		return status_set(WEIR_ECONTEXT,
 		    "checkpoint: device %d was reset", arena->device);
-	if (arena->memory.jobs > 0 || atomic_load(&arena->private.suspended))
+	if (arena->memory.jobs > 0 || arena_is_suspended(arena))
 		return status_set(WEIR_ENOTREADY,
 		    "checkpoint: memory of the pool is being mapped, or "
 		    "is suspended");
-	for (struct list *l = arena->memory.waiting.pending.next;
-	     l != &arena->memory.waiting.pending; l = l->next)
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
 		if (block_state(block_of_pending(l)) == BLOCK_PENDING)
 			return status_set(WEIR_ENOTREADY,
 			    "checkpoint: the block at %#llx waits for a "

@@ -10,6 +10,19 @@
 #include <stdint.h>
 
 struct arena;
+struct copies;
+
+/* Written by suspension.h. */
+struct suspension {
+	atomic_bool set; /* suspended, or about to be so: graphs/suspend.h */
+	bool moving;     /* suspending or resuming, with the lock released */
+	/* Drops a suspended arena's memory for good if no block of it is live
+	 * or pending. Set while memory.uncounted is. May release and retake the
+	 * lock, in a job of the caller's. */
+	void (*drop)(struct arena *arena);
+	struct copies *copies; /* of its contents; NULL: none are kept */
+	size_t copies_bytes;   /* size of that structure */
+};
 
 struct arena_private {
 	/* Of the device's own arena: the latest of the others, and how many of
@@ -21,14 +34,8 @@ struct arena_private {
 	/* Under the arena's lock from here on. */
 	unsigned owners;
 	bool in_use;
-	uint64_t generation;   /* how often the arena has gone out of use */
-	atomic_bool suspended; /* or about to be so: graphs/suspend.h */
-	/* Drops a suspended arena's memory for good if no block of it is live
-	 * or pending. Set while memory.uncounted is. May release and retake the
-	 * lock, in a job of the caller's. */
-	void (*drop_suspended)(struct arena *arena);
-	struct copies *copies; /* of its contents; NULL: none are kept */
-	size_t copies_bytes;   /* size of that structure */
+	uint64_t generation; /* how often the arena has gone out of use */
+	struct suspension suspension;
 };
 
 #endif

@@ -8,6 +8,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/search.h"
@@ -43,8 +44,8 @@ pay(struct request *r, uint64_t begin, uint64_t waits)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(waits > 0);
-	arena->policy.paid_ns = policy_pay(arena->policy.paid_ns, begin,
-	    policy_brief_ns() * waits, r->options->delay_percent);
+	policy_charge(&arena->policy, begin, policy_brief_ns() * waits,
+	    r->options->delay_percent);
 }
 
 /* A poll during which the device's clock stands still, as a simulated one can,
@@ -62,7 +63,7 @@ brief_wait(struct request *r)
 	lock_assert_held(&arena->lock);
 	tcache_drain(arena);
 	enum weir_status status = poll_again(r);
-	arena->memory.jobs++;
+	arena_job_begin(arena);
 	while (status == WEIR_OK && r->got == NULL &&
 	    now - begin < policy_brief_ns() && now != then && make_way(arena)) {
 		status = poll_again(r);
@@ -70,8 +71,8 @@ brief_wait(struct request *r)
 		now = driver_time_ns();
 	}
 	uint64_t took = driver_time_ns() - begin;
-	arena->memory.stats.num_brief_waits++;
-	arena->memory.stats.brief_wait_ns += took;
+	counter_add(arena, COUNTER_num_brief_waits, 1);
+	counter_add(arena, COUNTER_brief_wait_ns, took);
 	if (took >= 2 * policy_brief_ns())
 		pay(r, begin, took / policy_brief_ns() - 1);
 	arena_job_done(arena);

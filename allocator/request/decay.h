@@ -10,8 +10,7 @@
 static inline bool
 decay_is_due(const struct arena *arena)
 {
-	return (arena->request.served & (arena->traits.decay_requests - 1)) ==
-	    0;
+	return (arena->cache.served & (arena->traits.decay_requests - 1)) == 0;
 }
 
 /* Give back memory that has not been used for long: Note [Decay]. May release
@@ -28,5 +27,13 @@ decay_is_under_way(const struct arena *arena)
 /* Note that new memory is needed: memory that decayed was perhaps given back
  * too soon. */
 void decay_regret(struct arena *arena) HOLDS(arena->lock);
+
+/* Forget the ticks, for an arena that goes out of use. */
+static inline void
+decay_forget(struct arena *arena) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->request.decay = (struct decay){ 0 };
+}
 
 #endif

@@ -49,8 +49,8 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
+#include "allocator/memory/keep.h"
 #include "allocator/memory/pin_time.h"
-#include "allocator/memory/places.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
@@ -59,6 +59,7 @@
 #include "allocator/policy/policy.h"
 #include "allocator/request/brief.h"
 #include "allocator/request/decay.h"
+#include "allocator/request/places.h"
 #include "allocator/request/price.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/request.h"
@@ -145,7 +146,7 @@ remap(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(r->got == NULL);
-	if (arena->memory.kept > 0)
+	if (arena_is_kept(arena))
 		return WEIR_OK;
 	if (wait_idle_bytes(arena, POOL_SMALL) +
 		wait_idle_bytes(arena, POOL_LARGE) <
@@ -174,9 +175,7 @@ note_live(const struct request *r)
 	}
 	if (live < peak)
 		live = peak;
-	if (arena->policy.most_live < live)
-		arena->policy.most_live = live;
-	return arena->policy.most_live;
+	return policy_note_live(&arena->policy, live);
 }
 
 static struct request_facts
@@ -261,7 +260,7 @@ empty_caches(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(r->got == NULL);
-	arena->request.tries++;
+	reclaim_begin_waits(arena);
 	lock_assert_held(&arena->lock);
 	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
 }
@@ -277,8 +276,8 @@ search_refreshed(struct request *r) HOLDS(r->heap->arena->lock)
 static void
 count_retry(struct request *r)
 {
-	r->heap->arena->memory.stats.num_alloc_retries++;
-	r->heap->stats.num_alloc_retries++;
+	lock_assert_held(&r->heap->arena->lock);
+	counter_add_of(r->heap, COUNTER_num_alloc_retries, 1);
 }
 
 static enum weir_status
@@ -630,7 +629,7 @@ note_place(struct request *r)
 {
 	struct arena *arena = r->heap->arena;
 
-	if (arena->request.places == NULL)
+	if (arena->request.places == NULL && !arena->memory.forgotten)
 		arena->request.places = places_new();
 	struct place place = places_note(arena->request.places,
 	    places_key(r->heap, r->rounded), tcache_take_large_hits());
@@ -667,6 +666,15 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 }
 
 void
+ladder_forget(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	ASSERT(arena->memory.forgotten);
+	places_delete(arena->request.places);
+	arena->request.places = NULL;
+}
+
+void
 ladder_upkeep(struct arena *arena, const struct options *options)
 {
 	lock_assert_held(&arena->lock);
@@ -677,7 +685,7 @@ ladder_upkeep(struct arena *arena, const struct options *options)
 	}
 	if (decay_is_due(arena))
 		decay_run(arena, options);
-	if (arena->request.served % REQUESTS_A_DRAIN == 0 &&
+	if (arena->cache.served % REQUESTS_A_DRAIN == 0 &&
 	    arena->traits.drains_caches)
 		tcache_drain(arena);
 }
@@ -687,7 +695,7 @@ ladder_poll(struct stream_heap *heap)
 {
 	struct arena *arena = heap->arena;
 
-	arena->request.polled = arena->request.served;
+	arena->request.polled = arena->cache.served;
 	lock_assert_held(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	fences_poll(heap);

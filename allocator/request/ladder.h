@@ -67,7 +67,7 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	if (kind == POOL_LARGE)
 		fences_note_request(heap, rounded);
 	if (kind == POOL_LARGE &&
-	    arena->request.served - arena->request.polled >= REQUESTS_A_POLL &&
+	    arena->cache.served - arena->request.polled >= REQUESTS_A_POLL &&
 	    ladder_prefers_runs(heap, kind))
 		ladder_poll(heap);
 	if (!ladder_is_own_last(heap, options, kind)) {
@@ -85,5 +85,8 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 enum weir_status ladder_allocate_idle(struct stream_heap *heap,
     const struct options *options, size_t size, struct block **out)
     HOLDS(heap->arena->lock);
+
+/* Forget the notes of requests of an arena whose context is gone. */
+void ladder_forget(struct arena *arena) HOLDS(arena->lock);
 
 #endif

@@ -121,10 +121,11 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	}
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	arena->memory.stats.num_ooms++;
 	struct stream_heap *heap = heap_peek(arena, stream);
 	if (heap != NULL)
-		heap->stats.num_ooms++;
+		counter_add_of(heap, COUNTER_num_ooms, 1);
+	else
+		counter_add(arena, COUNTER_num_ooms, 1);
 	facts->limited = device_limit(arena) < arena->memory.total_bytes;
 	facts->total_bytes = arena->memory.total_bytes;
 	facts->oom.limit_bytes =
@@ -249,7 +250,7 @@ report_host(struct arena *arena, size_t requested)
 
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	arena->memory.stats.num_ooms++;
+	counter_add(arena, COUNTER_num_ooms, 1);
 	size_t pending = stats_pending_bytes(&arena->memory.tally);
 	size_t held = device_reserved(arena);
 	size_t live = device_live(arena);

@@ -179,8 +179,7 @@ poll_ended(struct arena *arena, unsigned unmet)
 			complete_heap(heap);
 			continue;
 		}
-		list_remove(l);
-		list_push_back(&arena->memory.ended, l);
+		heap_poll_later(heap);
 		unmet--;
 	}
 	return empty_completed(arena, BLOCKS_AT_ONCE);
@@ -197,13 +196,12 @@ free_done(struct arena *arena, struct list *done, bool keep)
 		struct block *block = block_of_pending(done->next);
 		list_remove(&block->pending.link);
 		if (block_state(block) == BLOCK_VACATED) {
-			list_push_back(
-			    &arena->memory.vacated, &block->pending.link);
+			segment_add_vacated(block);
 			continue;
 		}
 		lock_assert_held(&block->arena->lock);
 		end_pending(block);
-		if (arena->memory.waiting.in_captures)
+		if (arena->waiting.in_captures)
 			block_free(block);
 		else if (!keep ||
 		    block->pool->owner != arena->memory.any_heap ||
@@ -222,7 +220,7 @@ poll_arena(struct arena *arena, unsigned skips, bool keep) HOLDS(arena->lock)
 
 	arena_poll_keeps(arena);
 	list_init(&done);
-	waiting_poll(&arena->memory.waiting, skips, &done);
+	waiting_poll(&arena->waiting, skips, &done);
 	return free_done(arena, &done, keep) || any;
 }
 
@@ -248,7 +246,7 @@ reclaim_glance(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	poll_ended(arena, ENDS_ASKED);
 	list_init(&done);
-	waiting_glance(&arena->memory.waiting, &done);
+	waiting_glance(&arena->waiting, &done);
 	free_done(arena, &done, true);
 }
 
@@ -454,7 +452,7 @@ shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 	struct block *block;
 	size_t freed = 0;
 
-	if (arena->memory.kept > 0)
+	if (arena_is_kept(arena))
 		return 0;
 	/* Moved memory goes back only after its old addresses are unmapped. */
 	reclaim_poll(arena, RECLAIM_SKIPS);
@@ -509,7 +507,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	size_t bound = (size_t)(threshold * (double)limit);
 
 	lock_assert_held(&arena->lock);
-	if (threshold <= 0 || arena->memory.kept > 0)
+	if (threshold <= 0 || arena_is_kept(arena))
 		return;
 	size_t held = device_held(arena);
 	if (held <= bound)
@@ -518,7 +516,7 @@ reclaim_collect(struct arena *arena, const struct options *options)
 	reclaim_refresh(arena);
 	if (oldest_idle(arena, UINT64_MAX) == NULL)
 		return;
-	arena->memory.stats.num_gc++;
+	counter_add(arena, COUNTER_num_gc, 1);
 	struct amount amount = { .want = held - bound,
 		.pieces = UINT_MAX,
 		.latest = average_tick(arena) };
@@ -542,9 +540,7 @@ reclaim_note_live(struct arena *arena, size_t rounded)
 	    rounded;
 
 	lock_assert_held(&arena->lock);
-	if (arena->policy.most_live < live)
-		arena->policy.most_live = live;
-	return arena->policy.most_live;
+	return policy_note_live(&arena->policy, live);
 }
 
 size_t
@@ -573,8 +569,9 @@ reclaim_bound_again(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
 	if (arena->traits.is_bounded)
-		arena->policy.most_live = tally_now(
-		    &arena->memory.tally, PART_ALL, TALLIED_requested_bytes);
+		policy_forget_peak(&arena->policy,
+		    tally_now(&arena->memory.tally, PART_ALL,
+			TALLIED_requested_bytes));
 }
 
 void
@@ -598,19 +595,19 @@ wait_pending(struct arena *arena, bool addresses) HOLDS(arena->lock)
 {
 	struct use *use = NULL;
 
-	for (struct list *l = arena->memory.waiting.pending.next;
-	     l != &arena->memory.waiting.pending && use == NULL; l = l->next)
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && use == NULL; l = l->next)
 		if (addresses ||
 		    block_state(block_of_pending(l)) != BLOCK_VACATED)
 			use = use_hold(&block_of_pending(l)->pending);
 	if (use == NULL)
 		return false;
-	arena->memory.stats.num_host_waits++;
+	counter_add(arena, COUNTER_num_host_waits, 1);
 	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = use_wait(use);
 	lock_enter(&arena->lock);
-	use_release(&arena->memory.waiting, use);
+	use_release(&arena->waiting, use);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	return status == WEIR_OK;
 }
@@ -711,7 +708,7 @@ wait_stream(struct arena *arena) HOLDS(arena->lock)
 
 	heap->tried = arena->request.tries;
 	heap->pins++;
-	arena->memory.stats.num_host_waits++;
+	counter_add(arena, COUNTER_num_host_waits, 1);
 	served_here.served.host_waits++;
 	lock_leave(&arena->lock);
 	enum weir_status status = stream_wait_host(stream);
@@ -772,8 +769,8 @@ unmet_uses(const struct arena *arena)
 {
 	size_t unmet = 0;
 
-	for (struct list *l = arena->memory.waiting.pending.next;
-	     l != &arena->memory.waiting.pending; l = l->next)
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending; l = l->next)
 		unmet += block_of_pending(l)->pending.unmet;
 	return unmet;
 }
@@ -786,18 +783,18 @@ reclaim_trim(struct arena *arena, size_t *keep)
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
 	tcache_report(arena);
-	arena->request.tries++;
-	if (arena->memory.waiting.count > 0)
-		arena->memory.stats.num_sync_all_streams++;
+	reclaim_begin_waits(arena);
+	if (arena->waiting.count > 0)
+		counter_add(arena, COUNTER_num_sync_all_streams, 1);
 	arena_wait_keeps(arena);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	size_t unmet = unmet_uses(arena);
-	for (size_t n = 0; n < unmet && arena->memory.waiting.count > 0; n++)
+	for (size_t n = 0; n < unmet && arena->waiting.count > 0; n++)
 		if (!wait_pending(arena, true))
 			break;
 	uint64_t latest = order_tick();
 	reclaim_refresh(arena);
-	while (arena->memory.kept == 0 && unused_bytes(arena) > *keep) {
+	while (!arena_is_kept(arena) && unused_bytes(arena) > *keep) {
 		struct amount amount = { .want = unused_bytes(arena) - *keep,
 			.pieces = UINT_MAX,
 			.latest = latest };

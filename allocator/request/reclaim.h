@@ -29,6 +29,14 @@ void reclaim_refresh(struct arena *arena) HOLDS(arena->lock);
  * lock. */
 void reclaim_look(struct arena *arena);
 
+/* Begin to wait for streams: each may be waited for again. */
+static inline void
+reclaim_begin_waits(struct arena *arena) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->request.tries++;
+}
+
 /* Collect garbage: garbage_collection_threshold. */
 void reclaim_collect(struct arena *arena, const struct options *options)
     HOLDS(arena->lock);

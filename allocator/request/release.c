@@ -5,6 +5,7 @@
 
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/keep.h"
 #include "allocator/memory/view.h"
 
 /* Make a block with uses pending. */
@@ -19,7 +20,7 @@ release_later(struct block *block, uint64_t freed_at) HOLDS(block->arena->lock)
 	block->freed_at = freed_at;
 	heap_add_pending(block->pool->owner, freed_at);
 	block->pending.bytes = block->size;
-	waiting_add(&block->arena->memory.waiting, &block->pending);
+	waiting_add(&block->arena->waiting, &block->pending);
 }
 
 /* Are all uses of a block over? In a capture: is the block's stream ordered
@@ -28,11 +29,11 @@ static bool
 is_over(struct block *block, struct position place)
 {
 	if (__builtin_expect(block->pending.has_past, 0)) {
-		use_drop_met(&block->arena->memory.waiting, &block->pending);
+		use_drop_met(&block->arena->waiting, &block->pending);
 		if (block->pending.uses == NULL)
 			return true;
 	}
-	return place.capture != 0 && block->arena->memory.kept > 0 &&
+	return place.capture != 0 && arena_is_kept(block->arena) &&
 	    use_is_over(
 		&block->pending, block->pool->owner->stream, place.capture);
 }
@@ -51,7 +52,7 @@ release_waits(struct block *block)
 		release_later(block, place.tick);
 		return true;
 	}
-	use_clear(&block->arena->memory.waiting, &block->pending);
+	use_clear(&block->arena->waiting, &block->pending);
 	return false;
 }
 

@@ -268,7 +268,7 @@ free_pending(struct request *r, const struct span *span)
 	ASSERT(span->first->segment == span->last->segment);
 	for (struct block *b = span->first;; b = b->next) {
 		if (block_state(b) == BLOCK_PENDING) {
-			use_clear(&mine->arena->memory.waiting, &b->pending);
+			use_clear(&mine->arena->waiting, &b->pending);
 			lock_assert_held(&b->arena->lock);
 			reclaim_pending_to(b, &mine->pool[b->pool->kind]);
 			return true;

@@ -23,10 +23,7 @@ struct decay {
 };
 
 struct arena_request {
-	/* Requests so far, and blocks that caches got ahead; and that number
-	 * when streams were last polled. */
-	uint64_t served;
-	uint64_t polled;
+	uint64_t polled;       /* cache.served when streams were last polled */
 	uint64_t tries;        /* requests that came to waiting so far */
 	struct places *places; /* of large requests: places.h; or NULL */
 	struct decay decay;

@@ -61,4 +61,15 @@ enum { HOST_SPARE_SHARE = 8 };
 enum { HOST_SPARE_SHARE_FAST = 2 };
 enum { HOST_SPARE_LEAST = 16 << 20 };
 
+/* ---- Rounds: places.h -------------------------------------------------- */
+
+/* Notes that are kept: some rounds of a training step, which has a few thousand
+ * large requests. */
+enum { PLACE_NOTES = 8192 };
+
+/* Requests that have repeated themselves before a round is believed. Layers of
+ * a model repeat each other up to some dozens of times, and each wants a place
+ * of its own. */
+enum { ROUND_LEAST = 64 };
+
 #endif

@@ -63,11 +63,11 @@ claim(struct request *r, struct block *block, enum waits waits)
 	bool done = use_follow(&block->pending, mine->stream, r->view.capture,
 	    can_wait ? &made : NULL);
 	driver_leave(&guard);
-	arena->memory.stats.num_gpu_waits += made;
-	mine->stats.num_gpu_waits += made;
+	lock_assert_held(&mine->arena->lock);
+	counter_add_of(mine, COUNTER_num_gpu_waits, made);
 	if (!done)
 		return false;
-	use_clear(&arena->memory.waiting, &block->pending);
+	use_clear(&arena->waiting, &block->pending);
 	reclaim_pending_to(block, &mine->pool[block->pool->kind]);
 	return true;
 }
@@ -102,7 +102,7 @@ static enum weir_status
 claim_one(struct request *r, bool only_mine, enum waits waits)
     HOLDS(r->heap->arena->lock)
 {
-	struct list *pending = &r->heap->arena->memory.waiting.pending;
+	struct list *pending = &r->heap->arena->waiting.pending;
 	size_t left = pending_asked(waits);
 	enum weir_status status = WEIR_OK;
 	struct list *next;
@@ -134,9 +134,9 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 	struct list *next;
 	size_t got = 0;
 
-	for (struct list *l = arena->memory.waiting.pending.next;
-	     l != &arena->memory.waiting.pending && left > 0 &&
-	     status == WEIR_OK && r->got == NULL;
+	for (struct list *l = arena->waiting.pending.next;
+	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
+	     r->got == NULL;
 	     l = next, left--) {
 		struct block *block = block_of_pending(l);
 		size_t size = block->size;
@@ -412,7 +412,7 @@ is_of_use(const struct request *r, enum pool_kind kind)
 static size_t
 claim_some(struct request *r, bool only_mine, size_t want)
 {
-	struct list *pending = &r->heap->arena->memory.waiting.pending;
+	struct list *pending = &r->heap->arena->waiting.pending;
 	struct list *next;
 	size_t got = 0;
 

@@ -353,7 +353,7 @@ kept_events(int device)
 static long
 held_events(const struct stream_heap *heap)
 {
-	return (long)heap->fence_count +
+	return (long)heap->fences.count +
 	    2 * (long)atomic_load(&heap->stream->delay.open_count);
 }
 

@@ -197,6 +197,83 @@ TEST(a_folder_that_has_circles_may_not_keep_a_number_that_is_too_large)
 	    "the largest circle of simcuda has 2 files now");
 }
 
+/* A tree whose arena has a member of memory/ and `more` members. */
+static void
+enter_arena_tree(int more)
+{
+	FILE *file;
+
+	enter_tree();
+	file = fopen("allocator/state.h", "w");
+	EXPECT_NOT_NULL(file);
+	fprintf(file, "struct arena {\n\tstruct arena_memory memory;\n");
+	for (int i = 0; i < more; i++)
+		fprintf(file, "\tint m%d; /* constant; unlike that; */\n", i);
+	fprintf(file, "};\n");
+	EXPECT_EQ(fclose(file), 0);
+}
+
+/* Lint an api/ file that has this line. */
+static struct command_result
+lint_room_line(const char *line)
+{
+	char text[512];
+
+	snprintf(
+	    text, sizeof(text), "#include \"allocator/state.h\"\n\t%s\n", line);
+	write_file("allocator/api/high.c", text);
+	return lint("lint-rooms", "allocator/api/high.c", NULL);
+}
+
+TEST(a_member_of_another_room_that_is_written_is_a_fault)
+{
+	static const char *const writes[] = {
+		"arena->memory.jobs = 1;",
+		"heap->arena->memory.stats.num_gc++;",
+		"arena_peek(0)->memory.limit |= 2;",
+		"--arena->memory.users[i];",
+		"list_push_back(\n\t    &arena->memory.vacated, &b->link);",
+		"atomic_store(&arena->main->memory.limit, 5);",
+		"driver->cuDeviceTotalMem(&arena->memory.jobs, 0);",
+		"struct tally *tally = &arena->memory.tally;",
+		"copy.memory.jobs <<= 1;",
+	};
+
+	enter_arena_tree(0);
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		expect_fault(lint_room_line(writes[i]),
+		    "allocator/api/high.c:2: memory.");
+	write_file("allocator/memory/own.c",
+	    "#include \"allocator/state.h\"\n\tarena->memory.jobs = 1;\n");
+	expect_clean(lint("lint-rooms", "allocator/memory/own.c", NULL));
+}
+
+TEST(a_member_of_another_room_may_be_read)
+{
+	static const char *const reads[] = {
+		"if (arena->memory.jobs == 1)",
+		"x = arena->memory.jobs >= 2;",
+		"arena->memory.any_heap->index = 3;",
+		"/* arena->memory.jobs = 1; */",
+		"list_push_back(&own, &arena->memory.any->link);",
+		"n = atomic_load(&arena->memory.limit);",
+		"const struct tally *tally = &arena->memory.tally;",
+		"for (l = arena->memory.heaps.next; l != "
+		"&arena->memory.heaps;)",
+	};
+
+	enter_arena_tree(19);
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+		expect_clean(lint_room_line(reads[i]));
+}
+
+TEST(an_arena_with_many_members_is_a_fault)
+{
+	enter_arena_tree(20);
+	expect_fault(lint_room_line(""),
+	    "allocator/state.h: struct arena has 21 members, more than 20");
+}
+
 TEST(a_file_in_no_known_folder_is_a_fault)
 {
 	enter_tree();

@@ -621,7 +621,7 @@ served(void)
 	struct arena *arena = arena_peek(0);
 
 	lock_enter(&arena->lock);
-	uint64_t served = arena->request.served;
+	uint64_t served = arena->cache.served;
 	lock_leave(&arena->lock);
 	return served;
 }

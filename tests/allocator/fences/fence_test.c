@@ -122,17 +122,17 @@ TEST(a_stream_is_fenced_when_another_looks_at_it)
 	struct stream_heap *of_b = heap_of(b);
 	settle();
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	busy(a, LATE_MS);
 	free_some(a, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
-	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
+	EXPECT_EQ(of_a->fences.count, 1);
+	EXPECT_GT(of_a->fences.ring[0].at, of_a->freed_at);
 	poll(of_b); /* nothing was freed since */
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	free_some(a, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 2);
+	EXPECT_EQ(of_a->fences.count, 2);
 	expect_healthy();
 }
 
@@ -151,7 +151,7 @@ TEST(a_met_fence_lets_others_use_memory_freed_before_it)
 	finish(a);
 	EXPECT(!usable(of_b, of_a)); /* not before a poll */
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	EXPECT(usable(of_b, of_a));
 	free_some(a, 2 * MIB);
 	EXPECT(!usable(of_b, of_a));
@@ -174,7 +174,7 @@ TEST(memory_that_an_idle_stream_freed_serves_the_first_request)
 	char *mine = take(100 * MIB, b);
 	fill(mine, 100 * MIB, 2, b);
 	EXPECT_EQ(stats().reserved_bytes.all.current, held);
-	EXPECT_EQ(of_a->fence_count, 0); /* it need not be fenced */
+	EXPECT_EQ(of_a->fences.count, 0); /* it need not be fenced */
 	EXPECT_EQ(gpu_waits(), 0);
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
@@ -200,13 +200,13 @@ TEST(a_stream_is_fenced_whose_freed_memory_is_all_pending)
 	while (of_a->pool[POOL_LARGE].free.count > 0)
 		take(2 * MIB, a); /* nothing but the block is freed */
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
-	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
+	EXPECT_EQ(of_a->fences.count, 1);
+	EXPECT_GT(of_a->fences.ring[0].at, of_a->freed_at);
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	finish(a);
 	poll(of_b); /* b is not done, but a is */
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	EXPECT(usable(of_b, of_a));
 	expect_healthy();
 }
@@ -249,18 +249,18 @@ TEST(a_stream_that_allocates_is_fenced_each_time_it_has_freed_some)
 	struct stream_heap *of_a = heap_of(a);
 	busy(a, LATE_MS);
 	for (unsigned i = 0; i < FENCES; i++) {
-		EXPECT_EQ(of_a->fence_count, i);
+		EXPECT_EQ(of_a->fences.count, i);
 		free_some(a, 8 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->fence_count, FENCES);
+	EXPECT_EQ(of_a->fences.count, FENCES);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	EXPECT_EQ(of_a->fence_count, FENCES); /* it is bounded */
+	EXPECT_EQ(of_a->fences.count, FENCES); /* it is bounded */
 	for (unsigned i = 1; i < FENCES; i++)
-		EXPECT_GT(of_a->fences[i].at, of_a->fences[i - 1].at);
+		EXPECT_GT(of_a->fences.ring[i].at, of_a->fences.ring[i - 1].at);
 	/* Otherwise memory freed from now on could not be waited for. */
-	EXPECT_GT(of_a->fences[FENCES - 1].at, of_a->freed_at);
+	EXPECT_GT(of_a->fences.ring[FENCES - 1].at, of_a->freed_at);
 	expect_healthy();
 }
 
@@ -280,15 +280,15 @@ TEST(a_stream_that_frees_much_and_asks_for_nothing_is_fenced_by_others)
 	busy(a, LATE_MS);
 	give(block[0]);
 	take(512, b);
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	give(block[1]);
 	take(512, b);
-	EXPECT_EQ(of_a->fence_count, 1);
-	EXPECT_GT(of_a->fences[0].at, of_a->freed_at);
+	EXPECT_EQ(of_a->fences.count, 1);
+	EXPECT_GT(of_a->fences.ring[0].at, of_a->freed_at);
 	give(block[2]);
 	give(block[3]);
 	take(512, b);
-	EXPECT_EQ(of_a->fence_count, 2);
+	EXPECT_EQ(of_a->fences.count, 2);
 	expect_healthy();
 }
 
@@ -327,11 +327,11 @@ TEST(a_stream_whose_blocks_another_stream_frees_is_fenced_as_it_allocates)
 	struct stream_heap *of_a = heap_of(a);
 	busy(a, LATE_MS);
 	for (unsigned i = 0; i < 4; i++) {
-		EXPECT_EQ(of_a->fence_count, i);
+		EXPECT_EQ(of_a->fences.count, i);
 		EXPECT_OK(weir_free_async(take(8 * MIB, a), b));
 		take(512, a);
 	}
-	EXPECT_EQ(view_now(of_a).busy_since, of_a->fences[0].at);
+	EXPECT_EQ(view_now(of_a).busy_since, of_a->fences.ring[0].at);
 	expect_healthy();
 }
 
@@ -350,7 +350,7 @@ TEST(a_stream_is_busy_since_its_oldest_use)
 	free_some(a, 64 * MIB); /* records the use */
 	uint64_t after = order_now();
 	take(512, a);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	struct view view = view_now(of_a);
 	EXPECT_GE(view.busy_since, before);
 	EXPECT_LE(view.busy_since, after);
@@ -371,17 +371,17 @@ TEST(fences_that_are_too_many_are_thinned_out_evenly)
 	busy(a, LATE_MS);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	uint64_t first = of_a->fences[0].at;
+	uint64_t first = of_a->fences.ring[0].at;
 	for (unsigned i = 1; i < FREES; i++) {
 		free_some(a, 8 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->fence_count, FENCES);
-	EXPECT_EQ(of_a->fences[0].at, first);
-	uint64_t span = of_a->fences[FENCES - 1].at - first;
+	EXPECT_EQ(of_a->fences.count, FENCES);
+	EXPECT_EQ(of_a->fences.ring[0].at, first);
+	uint64_t span = of_a->fences.ring[FENCES - 1].at - first;
 	for (unsigned i = 1; i < FENCES; i++)
-		EXPECT_LE(
-		    of_a->fences[i].at - of_a->fences[i - 1].at, span / 3);
+		EXPECT_LE(of_a->fences.ring[i].at - of_a->fences.ring[i - 1].at,
+		    span / 3);
 	expect_healthy();
 }
 
@@ -395,7 +395,7 @@ TEST(one_stream_alone_is_not_fenced)
 		free_some(a, 32 * MIB);
 		take(512, a);
 	}
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 }
 
 /* ---- Which streams are not --------------------------------------------- */
@@ -408,7 +408,7 @@ expect_unfenced(weir_stream stream)
 
 	free_some(stream, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(heap->fence_count, 0);
+	EXPECT_EQ(heap->fences.count, 0);
 	EXPECT(!follow_next(of_b, heap));
 	EXPECT_EQ(gpu_waits(), 0);
 }
@@ -422,7 +422,7 @@ TEST(the_legacy_stream_is_fenced_if_no_blocking_stream_is_there)
 	busy(NULL, LATE_MS);
 	free_some(NULL, 2 * MIB);
 	poll(of_b);
-	EXPECT_EQ(heap->fence_count, 1);
+	EXPECT_EQ(heap->fences.count, 1);
 }
 
 /* A record there would put all of those streams in order. */
@@ -495,7 +495,7 @@ TEST(a_stream_that_is_captured_is_fenced_after_it)
 	free_some(a, 2 * MIB);
 	struct stream_heap *of_b = heap_of(new_stream());
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	EXPECT(!usable(of_b, of_a));
 	finish(a);
 	poll(of_b);
@@ -515,14 +515,14 @@ TEST(a_stream_that_has_ended_is_not_fenced_and_its_fences_go)
 	busy(a, LATE_MS);
 	free_some(a, 512 * KIB);
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	EXPECT_OK(weir_stream_destroy(a));
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	EXPECT_OK(weir_device_synchronize(0));
 	take(512, NULL);
 	EXPECT(of_a->completed);
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	expect_healthy();
 }
 
@@ -544,7 +544,7 @@ keep_fenced(struct stream_heap *heap, unsigned n, unsigned milliseconds,
 		free_some(stream, 8 * MIB);
 		take(512, stream);
 	}
-	EXPECT_EQ(heap->fence_count, n);
+	EXPECT_EQ(heap->fences.count, n);
 }
 
 static struct stream_heap *
@@ -637,12 +637,12 @@ TEST(fences_that_a_stream_has_come_half_the_way_to_are_followed)
 	uint64_t now = order_now();
 	unsigned old = 0;
 	for (unsigned i = 0; i < 5; i++)
-		old += of_a->fences[i].at - of_a->completed_at <=
-		    now - of_a->fences[i].at;
+		old += of_a->fences.ring[i].at - of_a->completed_at <=
+		    now - of_a->fences.ring[i].at;
 	EXPECT_GT(old, 0);
 	EXPECT_LE(old, 4);
-	EXPECT(follow(of_b, of_a, of_a->fences[old - 1].at, WAITS_CHEAP));
-	EXPECT(!follow(of_b, of_a, of_a->fences[4].at, WAITS_CHEAP));
+	EXPECT(follow(of_b, of_a, of_a->fences.ring[old - 1].at, WAITS_CHEAP));
+	EXPECT(!follow(of_b, of_a, of_a->fences.ring[4].at, WAITS_CHEAP));
 	EXPECT_EQ(gpu_waits(), 1);
 }
 
@@ -652,7 +652,7 @@ cost(struct stream_heap *mine, const struct stream_heap *other, unsigned fence)
 	struct view view = view_now(mine);
 
 	return fences_cost(
-	    &view, other->stream, other->fences[fence].at, false);
+	    &view, other->stream, other->fences.ring[fence].at, false);
 }
 
 TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
@@ -666,12 +666,12 @@ TEST(a_wait_is_free_for_a_stream_that_has_more_to_do_itself)
 	busy(b, LATE_MS);
 	free_some(b, 8 * MIB);
 	take(512, b);
-	EXPECT_EQ(of_b->fence_count, 1);
+	EXPECT_EQ(of_b->fences.count, 1);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_DEAR);
 	for (int i = 0; i < 40; i++)
 		free_some(b, 2 * MIB);
 	EXPECT_EQ(cost(of_b, of_a, 3), WAIT_FREE);
-	EXPECT(follow(of_b, of_a, of_a->fences[3].at, WAITS_FREE));
+	EXPECT(follow(of_b, of_a, of_a->fences.ring[3].at, WAITS_FREE));
 	EXPECT_EQ(gpu_waits(), 1);
 	expect_healthy();
 }
@@ -690,11 +690,11 @@ TEST(an_idle_stream_does_not_wait_for_distant_work)
 	for (int i = 0; i < 100; i++)
 		free_some(a, 8 * MIB);
 	take(512, a);
-	unsigned last = of_a->fence_count - 1;
+	unsigned last = of_a->fences.count - 1;
 	EXPECT_EQ(cost(of_b, of_a, last), WAIT_DEAR);
 	free_some(a, 8 * MIB);
 	take(512, a);
-	EXPECT(!follow(of_b, of_a, of_a->fences[last].at, WAITS_CHEAP));
+	EXPECT(!follow(of_b, of_a, of_a->fences.ring[last].at, WAITS_CHEAP));
 	finish(a);
 	poll(of_b);
 	struct view view = view_now(of_b);
@@ -739,16 +739,16 @@ TEST(a_new_fence_is_made_to_be_followed_if_it_must_be)
 	struct stream_heap *of_a = fenced(a, 1);
 	free_some(a, 2 * MIB);
 	EXPECT(!follow(of_b, of_a, of_a->freed_at, WAITS_CHEAP));
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	EXPECT(follow(of_b, of_a, of_a->freed_at, WAITS_ANY));
-	EXPECT_EQ(of_a->fence_count, 2);
+	EXPECT_EQ(of_a->fences.count, 2);
 	EXPECT(usable(of_b, of_a));
 	EXPECT_EQ(gpu_waits(), 1);
 	/* Also if there is no place for another fence. */
 	struct stream_heap *full = fenced(new_stream(), FENCES);
 	free_some(full->stream->handle, 2 * MIB);
 	EXPECT(follow(of_b, full, full->freed_at, WAITS_ANY));
-	EXPECT_EQ(full->fence_count, FENCES);
+	EXPECT_EQ(full->fences.count, FENCES);
 	EXPECT(usable(of_b, full));
 	expect_healthy();
 }
@@ -860,11 +860,11 @@ TEST(a_fence_that_cannot_be_made_is_made_the_next_time)
 		poll(of_b);
 		all += faults[i];
 		EXPECT_EQ(sim()->faults(), all);
-		EXPECT_EQ(of_a->fence_count, 0);
+		EXPECT_EQ(of_a->fences.count, 0);
 		EXPECT_STATUS(weir_last_status(), WEIR_OK);
 	}
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	expect_healthy();
 }
 
@@ -899,10 +899,10 @@ TEST(a_fence_that_cannot_be_asked_about_stays)
 	finish(a);
 	EXPECT_EQ(sim()->fail("cuEventQuery", 1, 1, CUDA_ERROR_UNKNOWN), 0);
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 1);
+	EXPECT_EQ(of_a->fences.count, 1);
 	EXPECT(!usable(of_b, of_a));
 	poll(of_b);
-	EXPECT_EQ(of_a->fence_count, 0);
+	EXPECT_EQ(of_a->fences.count, 0);
 	EXPECT(usable(of_b, of_a));
 }
 

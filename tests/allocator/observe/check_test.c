@@ -414,9 +414,9 @@ TEST(i_7_uses_that_are_miscounted_are_found)
 	s.pending->pending.unmet = 2;
 	expect_fault("I-7");
 	s.pending->pending.unmet = 1;
-	s.arena->memory.waiting.count++;
+	s.arena->waiting.count++;
 	expect_fault("I-7");
-	s.arena->memory.waiting.count--;
+	s.arena->waiting.count--;
 	expect_healthy();
 }
 
@@ -616,7 +616,7 @@ TEST(all_faults_are_counted_whatever_room_there_is_for_their_text)
 
 	s.pool->owner->blocks++;
 	s.live->requested = 0;
-	s.arena->memory.waiting.count++;
+	s.arena->waiting.count++;
 	size_t faults = weir_check(text, sizeof(text));
 	EXPECT_GE(faults, 3);
 	size_t lines = 0;

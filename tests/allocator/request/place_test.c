@@ -2,7 +2,7 @@
  * places.h, Note [The same place again]: a program that repeats its requests
  * gets the same addresses, whatever other memory is ready meanwhile.
  */
-#include "allocator/memory/places.h"
+#include "allocator/request/places.h"
 
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"

@@ -3,9 +3,9 @@
  * a note is compared with one other. When that ends, a table tells where the
  * latest few requests were last noted in the same order.
  */
-#include "allocator/memory/places.h"
+#include "allocator/request/places.h"
 
-#include "allocator/memory/tuning.h"
+#include "allocator/request/tuning.h"
 #include "base/meta.h"
 
 enum {

@@ -26,8 +26,8 @@
  * request has the same distance to the round before whether or not a cache has
  * served others in between.
  */
-#ifndef ALLOCATOR_MEMORY_PLACES_H
-#define ALLOCATOR_MEMORY_PLACES_H
+#ifndef ALLOCATOR_REQUEST_PLACES_H
+#define ALLOCATOR_REQUEST_PLACES_H
 
 #include "allocator/state.h"
 

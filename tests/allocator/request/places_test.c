@@ -2,7 +2,7 @@
  * places.h, Note [The same place again]: which request is expected at which
  * place, without a device.
  */
-#include "allocator/memory/places.h"
+#include "allocator/request/places.h"
 
 #include "base/meta.h"
 #include "tests/support/test.h"
