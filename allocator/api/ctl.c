@@ -33,6 +33,7 @@
 #include "base/nearest.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "trace/counters.h"
 #include "trace/history.h"
 
 typedef struct weir_ctl row;
@@ -235,63 +236,23 @@ walk_limits(struct walk *walk)
 
 /* ---- Statistics ---------------------------------------------------------- */
 
-static uint64_t
-cached_bytes(const struct weir_stats *stats)
-{
-	uint64_t used =
-	    stats->allocated_bytes.all.current + stats->pending_bytes;
-	uint64_t held = stats->reserved_bytes.all.current;
-
-	return held > used ? held - used : 0;
-}
-
 /* Show the statistics that have a short name. weir_stats_item() names all
  * others. */
 static void
 walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 {
-	const struct {
-		const char *name;
-		const char *unit;
-		uint64_t value;
-		const char *help;
-	} rows[] = {
-		{ "held", "bytes", stats->reserved_bytes.all.current,
-		    "Memory held from the driver, used or not." },
-		{ "held_peak", "bytes", stats->reserved_bytes.all.peak,
-		    "The most that was held since the last reset of peaks." },
-		{ "live", "bytes", stats->allocated_bytes.all.current,
-		    "Memory of blocks in the hands of callers." },
-		{ "live_peak", "bytes", stats->allocated_bytes.all.peak,
-		    "The most that was live since the last reset of peaks." },
-		{ "pending", "bytes", stats->pending_bytes,
-		    "Memory of freed blocks, not yet seen to be complete." },
-		{ "cached", "bytes", cached_bytes(stats),
-		    "Memory that is held, and neither live nor pending." },
-		{ "requested", "bytes", stats->requested_bytes.all.current,
-		    "What was asked for, of live and pending blocks." },
-		{ "blocks", "", stats->allocation.all.current,
-		    "Blocks in the hands of callers." },
-		{ "allocations", "", stats->allocation.all.allocated,
-		    "Allocations since the last reset of sums." },
-		{ "frees", "", stats->allocation.all.freed,
-		    "Frees since the last reset of sums." },
-		{ "host_waits", "", stats->num_host_waits,
-		    "Times the host waited for the device for memory." },
-		{ "brief_waits", "", stats->num_brief_waits,
-		    "Times the host waited for a moment before growth." },
-		{ "gpu_waits", "", stats->num_gpu_waits,
-		    "Waits put into streams so that memory is reused." },
-		{ "ooms", "", stats->num_ooms,
-		    "Requests that failed for want of memory." },
-	};
+	struct counters counters;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	counters_read(&counters, stats, UINT64_MAX);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		const struct counter *row = &counter_rows[i];
 		char path[WEIR_CTL_PATH];
 
-		snprintf(path, sizeof(path), "%s.%s", scope, rows[i].name);
+		if (*row->path == '\0')
+			continue;
+		snprintf(path, sizeof(path), "%s.%s", scope, row->path);
 		show_number(
-		    walk, path, rows[i].unit, rows[i].value, rows[i].help);
+		    walk, path, row->unit, counters.values[i], row->help);
 	}
 }
 
