@@ -29,6 +29,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/device_stats.h"
+#include "allocator/options/table.h"
 #include "base/meta.h"
 #include "base/nearest.h"
 #include "base/os.h"
@@ -128,28 +129,34 @@ walk_process(struct walk *walk)
 /* ---- Options ------------------------------------------------------------- */
 
 static enum weir_ctl_type
-type_of(const struct weir_option *option)
+type_of(const struct entry *entry)
 {
-	static const char *const counts[] = { "MiB", "ms", "threads", "count" };
-
-	if (strcmp(option->type, "bool") == 0)
+	switch (entry->kind) {
+	case OPTION_BOOL:
 		return WEIR_CTL_TYPE_FLAG;
-	if (strcmp(option->type, "fraction") == 0 ||
-	    strcmp(option->type, "percent") == 0)
+	case OPTION_REAL:
 		return WEIR_CTL_TYPE_REAL;
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		if (strcmp(option->type, counts[i]) == 0)
-			return WEIR_CTL_TYPE_COUNT;
+	case OPTION_MIB:
+	case OPTION_COUNT:
+	case OPTION_POWER:
+		return WEIR_CTL_TYPE_COUNT;
+	case OPTION_WORD:
+	case OPTION_FILE:
+	case OPTION_ROUNDUP:
+		return WEIR_CTL_TYPE_TEXT;
+	}
 	return WEIR_CTL_TYPE_TEXT;
 }
 
 static const char *
-unit_of(const struct weir_option *option)
+unit_of(const struct entry *entry)
 {
-	bool is_unit =
-	    strcmp(option->type, "MiB") == 0 || strcmp(option->type, "ms") == 0;
+	static const char *const units[] = { "MiB", "ms", "bytes" };
 
-	return is_unit ? option->type : "";
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(entry->type, units[i]) == 0)
+			return units[i];
+	return "";
 }
 
 /* Set the value of a row from its text. */
@@ -171,21 +178,21 @@ set_from_text(row *row)
 static enum weir_status
 walk_options(struct walk *walk)
 {
-	struct weir_option option;
 	const struct options *options;
 	enum weir_status status = options_get(&options);
 
 	if (status != WEIR_OK || !may_hold(walk, "option"))
 		return status;
-	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
+	for (size_t i = 0; i < option_entry_count; i++) {
+		const struct entry *entry = &option_entries[i];
 		char path[WEIR_CTL_PATH];
 		row row;
 
-		snprintf(path, sizeof(path), "option.%s", option.key);
-		row = begin_row(path, type_of(&option), unit_of(&option));
+		snprintf(path, sizeof(path), "option.%s", entry->key);
+		row = begin_row(path, type_of(entry), unit_of(entry));
 		row.writable = true;
-		row.accepted = option.range;
-		row.help = option.help;
+		row.accepted = entry->range;
+		row.help = entry->help;
 		option_text(i, row.text, sizeof(row.text));
 		set_from_text(&row);
 		show_row(walk, &row);
@@ -497,39 +504,19 @@ refuse_ctl_value(const row *row, const char *value)
 	    row->path, value, row->accepted);
 }
 
-/* If setting the option has no effect any more, return a hint which path to set
- * instead, or ""; else NULL. */
-static const char *
-is_too_late(const char *key)
-{
-	static const char *const at_first[] = { "watch", "snapshot",
-		"snapshot_signal" };
-	bool begun = auto_snapshot_has_begun();
-
-	if (!begun)
-		return NULL;
-	for (size_t i = 0; i < sizeof(at_first) / sizeof(at_first[0]); i++)
-		if (strcmp(key, at_first[i]) == 0)
-			return "";
-	if (strcmp(key, "history") == 0 || strcmp(key, "history_entries") == 0)
-		return "; set history.level";
-	if (strcmp(key, "memory_limit_mb") == 0 ||
-	    strcmp(key, "per_process_memory_fraction") == 0)
-		return "; set limit.DEVICE";
-	return NULL;
-}
-
 static enum weir_status
 set_option(const row *row, const char *value)
 {
 	const char *key = row->path + strlen("option.");
-	const char *instead = is_too_late(key);
+	const char *instead =
+	    entry_find((struct word){ .at = key, .length = strlen(key) })
+		->instead;
 
-	if (instead != NULL)
+	if (instead != NULL && auto_snapshot_has_begun())
 		return status_set(WEIR_ENOTSUP,
 		    "weir_ctl_set: %s is heeded before the first allocation "
-		    "only%s",
-		    row->path, instead);
+		    "only%s%s",
+		    row->path, *instead == '\0' ? "" : "; set ", instead);
 	return option_change("weir_ctl_set", key, value);
 }
 
