@@ -887,7 +887,7 @@ example_lint = $(if $(filter examples/%,$(1)),$(example_flags)) \
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 
 lints := lint-shell lint-layers lint-functions lint-headers lint-cppcheck \
-	lint-tidy lint-symbols lint-format lint-options
+	lint-tidy lint-symbols lint-format lint-pages
 .PHONY: lint $(lints)
 lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 	@echo "lint: nothing found"
@@ -964,8 +964,8 @@ lint-cppcheck: $(call deps,lint)
 lint-symbols: libs
 	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
 
-lint-options: $(tool)
-	$(Q)scripts/options-page --check $(B)/bin/weir
+lint-pages: $(tool)
+	$(Q)CC="$(CC)" scripts/list-pages --check $(B)/bin/weir
 
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c)) \
 	$(adapter_obj:.o=.d) $(torch_form_obj:.o=.d) \

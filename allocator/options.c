@@ -93,7 +93,7 @@ nearest_value(const struct entry *entry, struct word value)
 		at += strspn(at, between);
 		if (!word_copy(word, known, sizeof(known)) ||
 		    (known[0] >= '0' && known[0] <= '9') ||
-		    !entry->parse(&scratch, word))
+		    !entry_parse(entry, &scratch, word))
 			continue;
 		size_t distance =
 		    nearest_distance(value.at, value.length, known);
@@ -145,7 +145,7 @@ word_of(const char *text)
 static void
 reset_entry(struct options *options, const struct entry *entry)
 {
-	entry->parse(options, word_of(entry->fallback));
+	entry_parse(entry, options, word_of(entry->fallback));
 	options->sources[entry - option_entries] = WEIR_OPTION_DEFAULT;
 }
 
@@ -163,13 +163,13 @@ static enum weir_status
 apply_value(struct options *options, const struct origin *origin,
     const struct entry *entry, struct word value)
 {
-	const bool pytorch = origin->pytorch && entry_is_pytorch(entry);
+	const bool pytorch = origin->pytorch && entry->pytorch;
 	char text[OPTION_PATH];
 	struct word parsed = value;
 
 	parsed.pytorch = pytorch;
 	if ((!pytorch || word_squeeze(parsed, text, sizeof(text), &parsed)) &&
-	    entry->parse(options, parsed)) {
+	    entry_parse(entry, options, parsed)) {
 		options->sources[entry - option_entries] = origin->source;
 		return WEIR_OK;
 	}
@@ -352,7 +352,7 @@ hash_options(const struct options *options)
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
 	for (size_t i = 0; i < option_entry_count; i++) {
-		option_entries[i].print(options, text, sizeof(text));
+		entry_print(&option_entries[i], options, text, sizeof(text));
 		for (const char *c = text; *c != '\0'; c++)
 			hash = (hash ^ (unsigned char)*c) *
 			    UINT64_C(0x100000001b3);
@@ -362,27 +362,15 @@ hash_options(const struct options *options)
 	return hash;
 }
 
-/* Does each option have an equal value and source in both? Equal texts mean
- * equal values, except for numbers with more digits than are printed. */
 static bool
 is_same(const struct options *a, const struct options *b)
 {
-	char one[OPTION_PATH];
-	char other[OPTION_PATH];
-
-	if (a->hash != b->hash ||
-	    a->garbage_collection_threshold !=
-		b->garbage_collection_threshold ||
-	    a->memory_fraction != b->memory_fraction)
+	if (a->hash != b->hash)
 		return false;
-	for (size_t i = 0; i < option_entry_count; i++) {
-		if (a->sources[i] != b->sources[i])
+	for (size_t i = 0; i < option_entry_count; i++)
+		if (a->sources[i] != b->sources[i] ||
+		    !entry_is_same(&option_entries[i], a, b))
 			return false;
-		option_entries[i].print(a, one, sizeof(one));
-		option_entries[i].print(b, other, sizeof(other));
-		if (strcmp(one, other) != 0)
-			return false;
-	}
 	return true;
 }
 
@@ -609,7 +597,7 @@ option_text(size_t i, char *text, size_t size)
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
 		return status;
-	option_entries[i].print(options, text, size);
+	entry_print(&option_entries[i], options, text, size);
 	return WEIR_OK;
 }
 
@@ -634,6 +622,7 @@ weir_option_at(size_t i, struct weir_option *out)
 		.help = option_entries[i].help,
 		.source = options->sources[i],
 	};
-	option_entries[i].print(options, out->value, sizeof(out->value));
+	entry_print(
+	    &option_entries[i], options, out->value, sizeof(out->value));
 	return WEIR_OK;
 }

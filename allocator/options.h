@@ -17,6 +17,9 @@ enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
 /* The choice between waiting on the device and holding more memory. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
 
+/* The "off" of `history`. */
+enum { HISTORY_OFF = -1 };
+
 /* A set of option values. Immutable once published; a change publishes another
  * set. */
 struct options {
@@ -36,20 +39,19 @@ struct options {
 	double delay_percent;    /* the most that waits may delay the program */
 	uint64_t decay_ms;       /* OPTION_OFF: never */
 	bool pinned_register;    /* PyTorch's; has no effect */
-	unsigned pinned_source;  /* enum weir_host_source: the best */
+	int pinned_source;       /* enum weir_host_source: the best */
 	bool pinned_background;  /* a thread polls freed memory */
-	unsigned pinned_threads; /* threads that touch pages to register */
+	uint64_t pinned_threads; /* threads that touch pages to register */
 	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
 	/* Options of observe/startup.h. */
-	bool history;
-	enum weir_history_level history_level;
-	size_t history_entries;     /* of a device */
+	int history;              /* enum weir_history_level, or HISTORY_OFF */
+	uint64_t history_entries; /* of a device */
 	char snapshot[OPTION_PATH]; /* the file's name; "": none */
 	int snapshot_signal;        /* 0: none */
 	bool watch;
-	size_t guard; /* bytes of a zone, about; 0: none */
+	uint64_t guard; /* bytes of a zone, about; 0: none */
 
 	enum weir_option_source *sources; /* one an option */
 	uint64_t hash;                    /* of the texts and the sources */

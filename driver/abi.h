@@ -7,7 +7,7 @@
  * unit. If the toolkit is installed, tests/driver/abi_test.c compares every
  * size, offset, constant and signature below with the toolkit's.
  *
- * The calls are in driver/lists.h: DRIVER_ENTRIES lists the calls that the
+ * The calls are in driver/entries.h: DRIVER_ENTRIES lists the calls that the
  * library makes. The table of function pointers and the loader's queries are
  * made from it.
  */
@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "driver/entries.h"
 #include "driver/lists.h"
 
 typedef enum {

@@ -56,7 +56,7 @@ query_for_weir(const char *symbol, void **function, int version, uint64_t flags)
 
 static CUresult
 query_for_weir_v2(const char *symbol, void **function, int version,
-    uint64_t flags, int *status)
+    uint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	CUresult code =
 	    REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);

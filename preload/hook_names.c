@@ -6,10 +6,10 @@
 #include "preload/hooks.h"
 
 const struct hook hooks[HOOK_COUNT] = {
-#define HOOK_ROW(name, base, version, streams, params)                         \
-	{ #name, base, version, streams },
-	HOOKS(HOOK_ROW)
-#undef HOOK_ROW
+#define HOOK_ENTRY(name, base, version, streams, use, params)                  \
+	{ #name, base, version, streams, use },
+	HOOKS(HOOK_ENTRY)
+#undef HOOK_ENTRY
 };
 
 const struct hook *

@@ -14,7 +14,7 @@
 #include "streams/capture.h"
 
 static void *const functions[HOOK_COUNT] = {
-#define HOOK_FUNCTION(name, base, version, streams, params) (void *)name,
+#define HOOK_FUNCTION(name, base, version, streams, use, params) (void *)name,
 	HOOKS(HOOK_FUNCTION)
 #undef HOOK_FUNCTION
 };
@@ -31,7 +31,7 @@ stands_in(const struct hook *hook)
 {
 	if (hook == NULL || !gate_enabled())
 		return false;
-	return id_of(hook) < HOOK_CHECK_FIRST || races_wanted();
+	return hook->use != HOOK_CHECK || races_wanted();
 }
 
 /*
@@ -211,7 +211,7 @@ cuGetProcAddress(
 
 CUresult
 cuGetProcAddress_v2(const char *symbol, void **function, int version,
-    uint64_t flags, int *status)
+    uint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	CUresult code;
 

@@ -20,7 +20,9 @@
 
 #include <weir/ctl.h>
 
-enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 2 };
+#include "trace/counters.h"
+
+enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 3 };
 
 enum watch_kind {
 	WATCH_STATS,    /* the memory of the process */
@@ -62,30 +64,6 @@ struct watch_pool {
 	uint64_t live_blocks;
 };
 
-struct watch_memory {
-	uint64_t limit_bytes; /* all bits set: none */
-	uint64_t held_bytes;
-	uint64_t held_peak_bytes;
-	uint64_t live_bytes;
-	uint64_t live_peak_bytes;
-	uint64_t pending_bytes;
-	uint64_t requested_bytes;
-	uint64_t live_blocks;
-	/* Counted since the statistics were last reset. */
-	uint64_t allocations;
-	uint64_t frees;
-	uint64_t driver_allocations;
-	uint64_t driver_frees;
-	uint64_t host_waits;
-	uint64_t gpu_waits;
-	uint64_t ooms;
-	/* The time of driver calls for page-locked memory: struct weir_stats.
-	 */
-	uint64_t pin_ns;
-	uint64_t unpin_ns;
-	uint64_t pin_delay_ns;
-};
-
 struct watch_device {
 	uint32_t device;
 	uint32_t stream_count; /* number of rows below */
@@ -96,8 +74,8 @@ struct watch_device {
 	uint64_t total_bytes;
 	uint64_t events_recorded; /* recorded by the history */
 	uint64_t events_dropped;
-	struct watch_memory memory;
-	struct watch_memory pinned; /* page-locked host memory */
+	struct counters memory;
+	struct counters pinned; /* page-locked host memory */
 	struct watch_stream streams[WATCH_ROWS];
 	struct watch_pool pools[WATCH_ROWS];
 };

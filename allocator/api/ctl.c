@@ -30,10 +30,12 @@
 #include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/device_stats.h"
+#include "allocator/options/table.h"
 #include "base/meta.h"
 #include "base/nearest.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "trace/counters.h"
 #include "trace/history.h"
 
 typedef struct weir_ctl row;
@@ -128,28 +130,34 @@ walk_process(struct walk *walk)
 /* ---- Options ------------------------------------------------------------- */
 
 static enum weir_ctl_type
-type_of(const struct weir_option *option)
+type_of(const struct entry *entry)
 {
-	static const char *const counts[] = { "MiB", "ms", "threads", "count" };
-
-	if (strcmp(option->type, "bool") == 0)
+	switch (entry->kind) {
+	case OPTION_BOOL:
 		return WEIR_CTL_TYPE_FLAG;
-	if (strcmp(option->type, "fraction") == 0 ||
-	    strcmp(option->type, "percent") == 0)
+	case OPTION_REAL:
 		return WEIR_CTL_TYPE_REAL;
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		if (strcmp(option->type, counts[i]) == 0)
-			return WEIR_CTL_TYPE_COUNT;
+	case OPTION_MIB:
+	case OPTION_COUNT:
+	case OPTION_POWER:
+		return WEIR_CTL_TYPE_COUNT;
+	case OPTION_WORD:
+	case OPTION_FILE:
+	case OPTION_ROUNDUP:
+		return WEIR_CTL_TYPE_TEXT;
+	}
 	return WEIR_CTL_TYPE_TEXT;
 }
 
 static const char *
-unit_of(const struct weir_option *option)
+unit_of(const struct entry *entry)
 {
-	bool is_unit =
-	    strcmp(option->type, "MiB") == 0 || strcmp(option->type, "ms") == 0;
+	static const char *const units[] = { "MiB", "ms", "bytes" };
 
-	return is_unit ? option->type : "";
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(entry->type, units[i]) == 0)
+			return units[i];
+	return "";
 }
 
 /* Set the value of a row from its text. */
@@ -171,21 +179,21 @@ set_from_text(row *row)
 static enum weir_status
 walk_options(struct walk *walk)
 {
-	struct weir_option option;
 	const struct options *options;
 	enum weir_status status = options_get(&options);
 
 	if (status != WEIR_OK || !may_hold(walk, "option"))
 		return status;
-	for (size_t i = 0; weir_option_at(i, &option) == WEIR_OK; i++) {
+	for (size_t i = 0; i < option_entry_count; i++) {
+		const struct entry *entry = &option_entries[i];
 		char path[WEIR_CTL_PATH];
 		row row;
 
-		snprintf(path, sizeof(path), "option.%s", option.key);
-		row = begin_row(path, type_of(&option), unit_of(&option));
+		snprintf(path, sizeof(path), "option.%s", entry->key);
+		row = begin_row(path, type_of(entry), unit_of(entry));
 		row.writable = true;
-		row.accepted = option.range;
-		row.help = option.help;
+		row.accepted = entry->range;
+		row.help = entry->help;
 		option_text(i, row.text, sizeof(row.text));
 		set_from_text(&row);
 		show_row(walk, &row);
@@ -236,63 +244,23 @@ walk_limits(struct walk *walk)
 
 /* ---- Statistics ---------------------------------------------------------- */
 
-static uint64_t
-cached_bytes(const struct weir_stats *stats)
-{
-	uint64_t used =
-	    stats->allocated_bytes.all.current + stats->pending_bytes;
-	uint64_t held = stats->reserved_bytes.all.current;
-
-	return held > used ? held - used : 0;
-}
-
 /* Show the statistics that have a short name. weir_stats_item() names all
  * others. */
 static void
 walk_short(struct walk *walk, const char *scope, const struct weir_stats *stats)
 {
-	const struct {
-		const char *name;
-		const char *unit;
-		uint64_t value;
-		const char *help;
-	} rows[] = {
-		{ "held", "bytes", stats->reserved_bytes.all.current,
-		    "Memory held from the driver, used or not." },
-		{ "held_peak", "bytes", stats->reserved_bytes.all.peak,
-		    "The most that was held since the last reset of peaks." },
-		{ "live", "bytes", stats->allocated_bytes.all.current,
-		    "Memory of blocks in the hands of callers." },
-		{ "live_peak", "bytes", stats->allocated_bytes.all.peak,
-		    "The most that was live since the last reset of peaks." },
-		{ "pending", "bytes", stats->pending_bytes,
-		    "Memory of freed blocks, not yet seen to be complete." },
-		{ "cached", "bytes", cached_bytes(stats),
-		    "Memory that is held, and neither live nor pending." },
-		{ "requested", "bytes", stats->requested_bytes.all.current,
-		    "What was asked for, of live and pending blocks." },
-		{ "blocks", "", stats->allocation.all.current,
-		    "Blocks in the hands of callers." },
-		{ "allocations", "", stats->allocation.all.allocated,
-		    "Allocations since the last reset of sums." },
-		{ "frees", "", stats->allocation.all.freed,
-		    "Frees since the last reset of sums." },
-		{ "host_waits", "", stats->num_host_waits,
-		    "Times the host waited for the device for memory." },
-		{ "brief_waits", "", stats->num_brief_waits,
-		    "Times the host waited for a moment before growth." },
-		{ "gpu_waits", "", stats->num_gpu_waits,
-		    "Waits put into streams so that memory is reused." },
-		{ "ooms", "", stats->num_ooms,
-		    "Requests that failed for want of memory." },
-	};
+	struct counters counters;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	counters_read(&counters, stats, UINT64_MAX);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		const struct counter_row *row = &counter_rows[i];
 		char path[WEIR_CTL_PATH];
 
-		snprintf(path, sizeof(path), "%s.%s", scope, rows[i].name);
+		if (*row->path == '\0')
+			continue;
+		snprintf(path, sizeof(path), "%s.%s", scope, row->path);
 		show_number(
-		    walk, path, rows[i].unit, rows[i].value, rows[i].help);
+		    walk, path, row->unit, counters.values[i], row->help);
 	}
 }
 
@@ -537,39 +505,19 @@ refuse_ctl_value(const row *row, const char *value)
 	    row->path, value, row->accepted);
 }
 
-/* If setting the option has no effect any more, return a hint which path to set
- * instead, or ""; else NULL. */
-static const char *
-is_too_late(const char *key)
-{
-	static const char *const at_first[] = { "watch", "snapshot",
-		"snapshot_signal" };
-	bool begun = auto_snapshot_has_begun();
-
-	if (!begun)
-		return NULL;
-	for (size_t i = 0; i < sizeof(at_first) / sizeof(at_first[0]); i++)
-		if (strcmp(key, at_first[i]) == 0)
-			return "";
-	if (strcmp(key, "history") == 0 || strcmp(key, "history_entries") == 0)
-		return "; set history.level";
-	if (strcmp(key, "memory_limit_mb") == 0 ||
-	    strcmp(key, "per_process_memory_fraction") == 0)
-		return "; set limit.DEVICE";
-	return NULL;
-}
-
 static enum weir_status
 set_option(const row *row, const char *value)
 {
 	const char *key = row->path + strlen("option.");
-	const char *instead = is_too_late(key);
+	const char *instead =
+	    entry_find((struct word){ .at = key, .length = strlen(key) })
+		->instead;
 
-	if (instead != NULL)
+	if (instead != NULL && auto_snapshot_has_begun())
 		return status_set(WEIR_ENOTSUP,
 		    "weir_ctl_set: %s is heeded before the first allocation "
-		    "only%s",
-		    row->path, instead);
+		    "only%s%s",
+		    row->path, *instead == '\0' ? "" : "; set ", instead);
 	return option_change("weir_ctl_set", key, value);
 }
 

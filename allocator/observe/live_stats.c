@@ -24,33 +24,6 @@ live_begin(void)
 	began_ns = os_monotonic_ns();
 }
 
-/* ---- Sums -------------------------------------------------------------- */
-
-static void
-fill_memory(
-    struct watch_memory *out, const struct weir_stats *stats, size_t limit)
-{
-	out->limit_bytes = limit;
-	out->held_bytes = stats->reserved_bytes.all.current;
-	out->held_peak_bytes = stats->reserved_bytes.all.peak;
-	out->live_bytes = stats->allocated_bytes.all.current;
-	out->live_peak_bytes = stats->allocated_bytes.all.peak;
-	out->pending_bytes = stats->pending_bytes;
-	out->requested_bytes = stats->requested_bytes.all.current;
-	out->live_blocks = stats->allocation.all.current;
-	out->allocations = stats->allocation.all.allocated;
-	out->frees = stats->allocation.all.freed;
-	out->driver_allocations =
-	    stats->num_device_alloc + stats->num_map_calls;
-	out->driver_frees = stats->num_device_free + stats->num_unmap_calls;
-	out->host_waits = stats->num_host_waits;
-	out->gpu_waits = stats->num_gpu_waits;
-	out->ooms = stats->num_ooms;
-	out->pin_ns = stats->pin_ns;
-	out->unpin_ns = stats->unpin_ns;
-	out->pin_delay_ns = stats->pin_delay_ns;
-}
-
 /* ---- Rows -------------------------------------------------------------- */
 
 static bool
@@ -175,10 +148,11 @@ gather_device(struct watch_device *device, struct arena *main)
 	device->device = (uint32_t)main->device;
 	device->total_bytes = main->memory.total_bytes;
 	device_stats(main, &stats);
-	fill_memory(&device->memory, &stats, atomic_load(&main->memory.limit));
+	counters_read(
+	    &device->memory, &stats, atomic_load(&main->memory.limit));
 	stats = (struct weir_stats){ 0 };
 	device_host_stats(main, &stats);
-	fill_memory(
+	counters_read(
 	    &device->pinned, &stats, atomic_load(&main->memory.host_limit));
 	look_at_history(device, main);
 	for (struct arena *a = main; a != NULL; a = arena_next(a))

@@ -20,10 +20,11 @@ static void
 begin_history(const struct options *asked)
 {
 	const struct weir_history history = { .struct_size = sizeof(history),
-		.level = asked->history_level,
+		.level = (enum weir_history_level)asked->history,
 		.max_entries = asked->history_entries };
 
-	if (asked->history && weir_history_start(&history) != WEIR_OK)
+	if (asked->history != HISTORY_OFF &&
+	    weir_history_start(&history) != WEIR_OK)
 		log_write(LOG_ERROR, "history: %s", status_latest_text());
 }
 

@@ -38,6 +38,12 @@ bool word_bool(struct word word, bool *out);
 bool word_count(struct word word, uint64_t *out);
 bool word_number(struct word word, double *out);
 
+static inline bool
+word_is_power_of_two(uint64_t n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
 /* Parse a size in MiB into bytes. False if it is below `least`. A size that is
  * too large for bytes becomes the largest whole number of MiB, so that it can
  * be printed and parsed again. */

@@ -21,13 +21,15 @@
  * DEVICE is a number, and appears once weir has memory of that device. NAME is
  * one of
  *
- *     held, held_peak         bytes of physical memory from the driver
- *     live, live_peak         bytes in the hands of callers
+ *     live, blocks            bytes and blocks in the hands of callers
  *     pending                 bytes freed, not yet seen to be complete
  *     cached                  held - live - pending
+ *     held                    bytes of physical memory from the driver
  *     requested               bytes asked for, of live and pending blocks
- *     blocks                  live blocks
+ *     live_peak, held_peak    the most since the last reset of peaks
  *     allocations, frees      since the last reset
+ *     driver_allocations, driver_frees
+ *                             calls of the driver, since the last reset
  *     host_waits, brief_waits, gpu_waits
  *                             waits for memory, since the last reset
  *     ooms                    requests that failed, since the last reset

@@ -253,34 +253,18 @@ report_count_quick_free(
  * some programs have small stacks, so that only one has statistics there at a
  * time.
  */
-#define PUBLISH(name, field) ledger_set(&now->name, (int64_t)stats.field);
-
-static __attribute__((noinline)) void
-publish_device(int device, struct ledger_arena *now)
+static __attribute__((noinline)) bool
+publish_memory(int device, bool pinned, ledger_count *now)
 {
 	struct weir_stats stats;
+	struct counters counters;
 
-	if (!allocator_glance(device, false, &stats))
-		return;
-	ledger_set(
-	    &now->peak_held_bytes, (int64_t)stats.reserved_bytes.all.peak);
-	REPORT_DEVICE_COUNTERS(PUBLISH)
-}
-
-static __attribute__((noinline)) void
-publish_pinned(int device, struct ledger_arena *now)
-{
-	struct weir_stats stats;
-	enum weir_host_source source;
-
-	if (!allocator_glance(device, true, &stats))
-		return;
-	ledger_set(&now->pinned_peak_held_bytes,
-	    (int64_t)stats.reserved_bytes.all.peak);
-	REPORT_PINNED_COUNTERS(PUBLISH)
-	if (allocator_host_source(device, &source))
-		ledger_set(
-		    &tally_process()->pinned_source, 1 + (int64_t)source);
+	if (!allocator_glance(device, pinned, &stats))
+		return false;
+	counters_read(&counters, &stats, 0);
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		ledger_set(&now[i], (int64_t)counters.values[i]);
+	return true;
 }
 
 static void
@@ -288,8 +272,13 @@ publish_arena(int device)
 {
 	struct ledger_arena *now = &tally_process()->now[slot_of(device)];
 
-	publish_device(device, now);
-	publish_pinned(device, now);
+	enum weir_host_source source;
+
+	if (publish_memory(device, false, now->memory) &&
+	    publish_memory(device, true, now->pinned) &&
+	    allocator_host_source(device, &source))
+		ledger_set(
+		    &tally_process()->pinned_source, 1 + (int64_t)source);
 }
 
 void
@@ -304,12 +293,18 @@ report_publish(void)
 		publish_arena(i);
 }
 
+/* Add the counters of a memory to those of its earlier lives. */
 static void
-keep_peak(ledger_count *past, ledger_count *now)
+keep_counters(ledger_count *past, ledger_count *now)
 {
-	if (ledger_now(now) > ledger_now(past))
-		ledger_set(past, ledger_now(now));
-	ledger_set(now, 0);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		if (counter_rows[i].kind == COUNTER_SUM)
+			ledger_add(&past[i], ledger_now(&now[i]));
+		else if (counter_rows[i].kind == COUNTER_PEAK &&
+		    ledger_now(&now[i]) > ledger_now(&past[i]))
+			ledger_set(&past[i], ledger_now(&now[i]));
+		ledger_set(&now[i], 0);
+	}
 }
 
 void
@@ -323,12 +318,7 @@ report_device_ends(int device)
 	publish_arena(device);
 	past = &tally_process()->past[slot_of(device)];
 	now = &tally_process()->now[slot_of(device)];
-	keep_peak(&past->peak_held_bytes, &now->peak_held_bytes);
-	keep_peak(&past->pinned_peak_held_bytes, &now->pinned_peak_held_bytes);
-#define KEEP(name, field)                                                      \
-	ledger_add(&past->name, ledger_now(&now->name));                       \
-	ledger_set(&now->name, 0);
-	REPORT_COUNTERS(KEEP)
-#undef KEEP
+	keep_counters(past->memory, now->memory);
+	keep_counters(past->pinned, now->pinned);
 	tally_forget(slot_of(device));
 }

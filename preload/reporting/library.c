@@ -46,13 +46,11 @@ forget_numbers(struct report *report)
 	report->allocations_served = 0;
 	report->frees_served = 0;
 	report->peak_live_bytes = 0;
-	report->live_bytes = 0;
-	report->live_blocks = 0;
+	report->live_bytes_at_exit = 0;
+	report->live_blocks_at_exit = 0;
 	report->peak_held_bytes = 0;
-	report->pinned_peak_held_bytes = 0;
-#define FORGET(name, field) report->name = 0;
-	REPORT_COUNTERS(FORGET)
-#undef FORGET
+	memset(&report->memory, 0, sizeof(report->memory));
+	memset(&report->pinned, 0, sizeof(report->pinned));
 }
 
 /* The number of allocations on all devices so far. */
@@ -72,20 +70,27 @@ count_all(const struct library *library)
 }
 
 static void
+add_library_counters(struct counters *to, const struct weir_stats *stats)
+{
+	struct counters counters;
+
+	counters_read(&counters, stats, 0);
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		to->values[i] += counters.values[i];
+}
+
+static void
 add_device(struct report *report, const struct weir_stats *device,
     const struct weir_stats *pinned)
 {
 	report->allocations_served += device->allocation.all.allocated;
 	report->frees_served += device->allocation.all.freed;
 	report->peak_live_bytes += device->requested_bytes.all.peak;
-	report->live_bytes += device->requested_bytes.all.current;
-	report->live_blocks += device->allocation.all.current;
+	report->live_bytes_at_exit += device->requested_bytes.all.current;
+	report->live_blocks_at_exit += device->allocation.all.current;
 	report->peak_held_bytes += device->reserved_bytes.all.peak;
-	report->pinned_peak_held_bytes += pinned->reserved_bytes.all.peak;
-#define ADD_DEVICE(name, field) report->name += device->field;
-#define ADD_PINNED(name, field) report->name += pinned->field;
-	REPORT_DEVICE_COUNTERS(ADD_DEVICE)
-	REPORT_PINNED_COUNTERS(ADD_PINNED)
+	add_library_counters(&report->memory, device);
+	add_library_counters(&report->pinned, pinned);
 }
 
 /* The source is known of a device that holds such memory. */

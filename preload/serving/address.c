@@ -339,7 +339,8 @@ correct(int attribute, void *data, const struct place *place)
 }
 
 CUresult
-cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
+cuPointerGetAttribute(
+    void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct place place;
 	enum memory_owner owner;
@@ -360,8 +361,8 @@ cuPointerGetAttribute(void *data, int attribute, CUdeviceptr ptr)
 /* For an address that is no memory, this call returns success and empty
  * attributes. Asking about address 0 gives that answer. */
 CUresult
-cuPointerGetAttributes(
-    unsigned count, int *attributes, void **data, CUdeviceptr ptr)
+cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
+    void **data, CUdeviceptr ptr)
 {
 	struct place place;
 	enum memory_owner owner;
@@ -380,7 +381,8 @@ cuPointerGetAttributes(
 }
 
 CUresult
-cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr ptr)
+cuPointerSetAttribute(
+    const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct place place;
 

@@ -131,7 +131,7 @@ cuStreamBeginCapture_ptsz(CUstream stream)
 }
 
 CUresult
-cuStreamBeginCapture_v2(CUstream stream, int mode)
+cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
 	struct origin *origin = capture_begin(stream, false);
 
@@ -141,7 +141,7 @@ cuStreamBeginCapture_v2(CUstream stream, int mode)
 }
 
 CUresult
-cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
+cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
 	struct origin *origin = capture_begin(stream, true);
 
@@ -193,7 +193,7 @@ capture_ends(CUstream stream, bool per_thread)
 }
 
 CUresult
-cuStreamEndCapture(CUstream stream, void **graph)
+cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
 	CUresult code;
 
@@ -204,7 +204,7 @@ cuStreamEndCapture(CUstream stream, void **graph)
 }
 
 CUresult
-cuStreamEndCapture_ptsz(CUstream stream, void **graph)
+cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
 {
 	CUresult code;
 

@@ -527,7 +527,8 @@ cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 }
 
 CUresult
-cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
+cuMemSetMemPool(
+    CUmemLocation *location, CUmemAllocationType type, CUmemoryPool handle)
 {
 	CUresult code;
 
@@ -747,7 +748,8 @@ attribute_set(struct mempool *pool, int attribute, const void *value)
 }
 
 CUresult
-cuMemPoolSetAttribute(CUmemoryPool handle, int attribute, void *value)
+cuMemPoolSetAttribute(
+    CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
 	struct mempool *pool;
 	CUresult code;
@@ -791,7 +793,8 @@ weir_share(struct mempool *pool, int attribute)
 }
 
 CUresult
-cuMemPoolGetAttribute(CUmemoryPool handle, int attribute, void *value)
+cuMemPoolGetAttribute(
+    CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
 	struct mempool *pool;
 	CUresult code;

@@ -213,5 +213,5 @@ ABOUT_MAPPING(cuMulticastBindAddr, ptr,
     (group, offset, ptr, bytes, flags))
 
 /* weir serves no pool that may be shared, so none of its memory is of one. */
-ABOUT_MAPPING(
-    cuMemPoolExportPointer, ptr, (void *data, CUdeviceptr ptr), (data, ptr))
+ABOUT_MAPPING(cuMemPoolExportPointer, ptr,
+    (CUmemPoolPtrExportData * data, CUdeviceptr ptr), (data, ptr))

@@ -74,7 +74,7 @@ ASK_TWICE(cuModuleLoad, (CUmodule * out, const char *file), (out, file))
 ASK_TWICE(cuModuleLoadData, (CUmodule * out, const void *image), (out, image))
 
 ASK_TWICE(cuModuleLoadDataEx,
-    (CUmodule * out, const void *image, unsigned count, void *options,
+    (CUmodule * out, const void *image, unsigned count, CUjit_option *options,
 	void **values),
     (out, image, count, options, values))
 

@@ -320,14 +320,14 @@ cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 }
 
 CUresult
-cuMemcpy2D_v2(const void *copy)
+cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2);
 	return copied(false, HOOK_cuMemcpy2D_v2, REAL(cuMemcpy2D_v2)(copy));
 }
 
 CUresult
-cuMemcpy2D_v2_ptds(const void *copy)
+cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2_ptds);
 	return copied(
@@ -335,7 +335,7 @@ cuMemcpy2D_v2_ptds(const void *copy)
 }
 
 CUresult
-cuMemcpy2DUnaligned_v2(const void *copy)
+cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2DUnaligned_v2);
 	return ended(
@@ -343,7 +343,7 @@ cuMemcpy2DUnaligned_v2(const void *copy)
 }
 
 CUresult
-cuMemcpy2DUnaligned_v2_ptds(const void *copy)
+cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2DUnaligned_v2_ptds);
 	return copied(true, HOOK_cuMemcpy2DUnaligned_v2_ptds,
@@ -351,14 +351,14 @@ cuMemcpy2DUnaligned_v2_ptds(const void *copy)
 }
 
 CUresult
-cuMemcpy3D_v2(const void *copy)
+cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2);
 	return copied(false, HOOK_cuMemcpy3D_v2, REAL(cuMemcpy3D_v2)(copy));
 }
 
 CUresult
-cuMemcpy3D_v2_ptds(const void *copy)
+cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2_ptds);
 	return copied(
@@ -400,7 +400,8 @@ cuStreamQuery_ptsz(CUstream stream)
 }
 
 CUresult
-cuStreamAddCallback(CUstream stream, void *callback, void *data, unsigned flags)
+cuStreamAddCallback(
+    CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
 {
 	report_call(HOOK_cuStreamAddCallback);
 	return waited_with(
@@ -409,7 +410,7 @@ cuStreamAddCallback(CUstream stream, void *callback, void *data, unsigned flags)
 
 CUresult
 cuStreamAddCallback_ptsz(
-    CUstream stream, void *callback, void *data, unsigned flags)
+    CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
 {
 	report_call(HOOK_cuStreamAddCallback_ptsz);
 	return waited_with(
@@ -417,14 +418,14 @@ cuStreamAddCallback_ptsz(
 }
 
 CUresult
-cuLaunchHostFunc(CUstream stream, void *function, void *data)
+cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
 	report_call(HOOK_cuLaunchHostFunc);
 	return waited_with(REAL(cuLaunchHostFunc)(stream, function, data));
 }
 
 CUresult
-cuLaunchHostFunc_ptsz(CUstream stream, void *function, void *data)
+cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data)
 {
 	report_call(HOOK_cuLaunchHostFunc_ptsz);
 	return waited_with(REAL(cuLaunchHostFunc_ptsz)(stream, function, data));

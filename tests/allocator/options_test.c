@@ -737,6 +737,10 @@ TEST(fractions_that_differ_in_the_seventh_digit_are_both_in_force_in_turn)
 			"per_process_memory_fraction:0.7654322"));
 		EXPECT(options_peek()->memory_fraction ==
 		    (odd ? 0.7654321 : 0.7654322));
+		EXPECT_OK(weir_options_set(odd ? "delay_percent:1.2345671" :
+						 "delay_percent:1.2345672"));
+		EXPECT(options_peek()->delay_percent ==
+		    (odd ? 1.2345671 : 1.2345672));
 	}
 }
 

@@ -55,7 +55,8 @@ ask(const char *name, int version, uint64_t flags)
 	void *first = NULL;
 	void *second = NULL;
 	void *again = NULL;
-	int status = -1;
+	CUdriverProcAddressQueryResult status =
+	    (CUdriverProcAddressQueryResult)-1;
 	CUresult old = cuGetProcAddress(name, &first, version, flags);
 	CUresult code =
 	    cuGetProcAddress_v2(name, &second, version, flags, &status);

@@ -223,13 +223,14 @@ question(struct fuzz_steps *steps)
 	size_t whole = 0;
 	char room[4][64];
 	void *data[4] = { room[0], room[1], room[2], room[3] };
-	int attributes[4];
+	CUpointer_attribute attributes[4];
 
 	if (cuMemGetAddressRange_v2(&base, &size, at) == CUDA_SUCCESS)
 		fuzz_expect(base <= at && at - base < size,
 		    "an address is not in its range");
 	for (int i = 0; i < 4; i++)
-		attributes[i] = (int)fuzz_byte(steps) - 4;
+		attributes[i] =
+		    (CUpointer_attribute)((int)fuzz_byte(steps) - 4);
 	cuPointerGetAttribute(room[0], attributes[0], at);
 	cuPointerGetAttributes(fuzz_byte(steps) % 5, attributes, data, at);
 	if (cuMemGetInfo_v2(&size, &whole) == CUDA_SUCCESS)
@@ -264,11 +265,11 @@ tickets(struct fuzz_steps *steps)
 static void
 end_capture(int n)
 {
-	void *graph = NULL;
+	CUgraph graph = NULL;
 
 	if (cuStreamEndCapture(streams[n], &graph) == CUDA_SUCCESS &&
 	    graph != NULL)
-		driver_graph_destroy((CUgraph)graph);
+		driver_graph_destroy(graph);
 	capturing[n] = false;
 }
 

@@ -26,7 +26,7 @@
 #include <weir/stream.h>
 
 #include "driver/abi.h"
-#include "driver/lists.h"
+#include "driver/entries.h"
 
 enum { RUN_BLOCKS = 64, RUN_STREAMS = 8, RUN_DEVICES = 2 };
 

@@ -15,7 +15,8 @@ static const struct form {
 	int version;
 	enum hook_streams streams;
 } forms[] = {
-#define FORM(name, base, version, streams, params) { base, version, streams },
+#define FORM(name, base, version, streams, use, params)                        \
+	{ base, version, streams },
 	HOOKS(FORM)
 #undef FORM
 };

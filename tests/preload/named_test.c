@@ -135,15 +135,18 @@ decide(const struct entry *entry)
 static bool
 is_hooked(const char *symbol)
 {
-	static const char *const hooked[] = {
-#define HOOK_NAME(name, base, version, streams, params) #name,
-		HOOKS_SERVE(HOOK_NAME)
+	static const struct {
+		const char *name;
+		enum hook_use use;
+	} hooked[] = {
+#define HOOK_NAME(name, base, version, streams, use, params) { #name, use },
+		HOOKS(HOOK_NAME)
 #undef HOOK_NAME
 	};
 
 	for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); i++)
-		if (strcmp(hooked[i], symbol) == 0)
-			return true;
+		if (strcmp(hooked[i].name, symbol) == 0)
+			return hooked[i].use == HOOK_SERVE;
 	return false;
 }
 

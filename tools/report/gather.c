@@ -103,7 +103,7 @@ gather_entries(struct report *report, const struct tally *sum)
 		entry->calls =
 		    at_least_none(ledger_now(&sum->entries[i].calls));
 		entry->ns = at_least_none(ledger_now(&sum->entries[i].ns));
-		report->driver_calls += entry->calls;
+		report->driver_calls_made += entry->calls;
 		report->driver_ns += entry->ns;
 	}
 }
@@ -163,25 +163,32 @@ gather_memory(struct report *report, const struct ledger_process *process,
 		bytes = wrapping_sum(
 		    bytes, ledger_now(&sum->held[i].bytes[LEDGER_LIVE]));
 	}
-	report->live_blocks = at_least_none(blocks);
-	report->live_bytes = at_least_none(bytes);
+	report->live_blocks_at_exit = at_least_none(blocks);
+	report->live_bytes_at_exit = at_least_none(bytes);
 	report->peak_live_bytes =
 	    at_least_none(ledger_now(&process->peaks[LEDGER_LIVE]));
 	/* The last page of shared pages counts as a whole. */
-	report->uncached_bytes = (uint64_t)ledger_multiple(LEDGER_PAGE,
-	    at_least_none(ledger_now(&process->peaks[LEDGER_UNCACHED])));
+	report->peak_without_caching_bytes =
+	    (uint64_t)ledger_multiple(LEDGER_PAGE,
+		at_least_none(ledger_now(&process->peaks[LEDGER_UNCACHED])));
 }
 
-static uint64_t
-larger_count(const ledger_count *a, const ledger_count *b)
+/* Add the counters of a memory of a device, before and after its reset. */
+static void
+add_memory(
+    struct counters *to, const ledger_count *past, const ledger_count *now)
 {
-	int64_t x = ledger_now(a);
-	int64_t y = ledger_now(b);
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		uint64_t before = at_least_none(ledger_now(&past[i]));
+		uint64_t after = at_least_none(ledger_now(&now[i]));
 
-	return at_least_none(x > y ? x : y);
+		if (counter_rows[i].kind == COUNTER_SUM)
+			to->values[i] += before + after;
+		else if (counter_rows[i].kind == COUNTER_PEAK)
+			to->values[i] += before > after ? before : after;
+	}
 }
 
-/* Sum up the arenas of all devices, and their peaks. */
 static void
 gather_arenas(struct report *report, const struct ledger_process *process)
 {
@@ -189,17 +196,10 @@ gather_arenas(struct report *report, const struct ledger_process *process)
 		const struct ledger_arena *past = &process->past[i];
 		const struct ledger_arena *now = &process->now[i];
 
-		report->peak_held_bytes +=
-		    larger_count(&past->peak_held_bytes, &now->peak_held_bytes);
-		report->pinned_peak_held_bytes +=
-		    larger_count(&past->pinned_peak_held_bytes,
-			&now->pinned_peak_held_bytes);
-#define GATHER(name, field)                                                    \
-	report->name += at_least_none(ledger_now(&past->name)) +               \
-	    at_least_none(ledger_now(&now->name));
-		REPORT_COUNTERS(GATHER)
-#undef GATHER
+		add_memory(&report->memory, past->memory, now->memory);
+		add_memory(&report->pinned, past->pinned, now->pinned);
 	}
+	report->peak_held_bytes = report->memory.held_peak_bytes;
 }
 
 static bool

@@ -30,6 +30,16 @@ write_number(FILE *file, const char *key, uint64_t value)
 }
 
 static void
+write_counters(
+    FILE *file, const struct counters *counters, enum counter_report where)
+{
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		if (counter_rows[i].report == where)
+			write_number(
+			    file, counter_rows[i].name, counters->values[i]);
+}
+
+static void
 write_calls(FILE *file, const struct report *report)
 {
 	const char *comma = "";
@@ -163,7 +173,7 @@ write_pinned_source(FILE *file, const struct report *report)
 {
 	const char *source = report->pinned_source;
 
-	if (source == NULL || report->pinned_peak_held_bytes == 0)
+	if (source == NULL || report->pinned.held_peak_bytes == 0)
 		fprintf(file, "  \"pinned_source\": null,\n");
 	else
 		fprintf(file, "  \"pinned_source\": \"%s\",\n", source);
@@ -183,22 +193,13 @@ report_write_json(FILE *file, const struct report *report)
 	    report->library     ? "\"libweir\"" :
 		report->serving ? "\"preload\"" :
 				  "null");
-	write_number(file, "peak_live_bytes", report->peak_live_bytes);
-	write_number(file, "peak_held_bytes", report->peak_held_bytes);
-	write_number(
-	    file, "peak_without_caching_bytes", report->uncached_bytes);
-	write_number(file, "live_bytes_at_exit", report->live_bytes);
-	write_number(file, "live_blocks_at_exit", report->live_blocks);
-	write_number(file, "allocations_served", report->allocations_served);
-	write_number(file, "frees_served", report->frees_served);
-	write_number(file, "calls_saved", report->calls_saved);
-	write_number(file, "driver_calls_made", report->driver_calls);
-	write_number(file, "driver_ns", report->driver_ns);
-#define WRITE(name, field) write_number(file, #name, report->name);
-	REPORT_COUNTERS(WRITE)
+#define WRITE(name, ...) write_number(file, #name, report->name);
+	REPORT_FIGURES(WRITE)
 #undef WRITE
+	write_counters(file, &report->memory, REPORTED_CALLS);
+	write_counters(file, &report->pinned, REPORTED_PINNED);
 	write_number(
-	    file, "pinned_peak_held_bytes", report->pinned_peak_held_bytes);
+	    file, "pinned_peak_held_bytes", report->pinned.held_peak_bytes);
 	write_pinned_source(file, report);
 	write_streams(file, report);
 	write_calls(file, report);

@@ -88,11 +88,8 @@ struct ledger_thread {
 
 /* weir's statistics of a device. */
 struct ledger_arena {
-	ledger_count peak_held_bytes;
-	ledger_count pinned_peak_held_bytes;
-#define LEDGER_COUNTER(name, field) ledger_count name;
-	REPORT_COUNTERS(LEDGER_COUNTER)
-#undef LEDGER_COUNTER
+	ledger_count memory[COUNTER_COUNT];
+	ledger_count pinned[COUNTER_COUNT];
 };
 
 /* A process. */

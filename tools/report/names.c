@@ -19,7 +19,7 @@ const char *
 hook_name(enum hook_id id)
 {
 	static const char *const names[] = {
-#define HOOK_NAME(name, base, version, streams, params) #name,
+#define HOOK_NAME(name, base, version, streams, use, params) #name,
 		HOOKS(HOOK_NAME)
 #undef HOOK_NAME
 	};

@@ -12,6 +12,7 @@
 
 #include "tools/report/names.h"
 #include "tools/report/tuning.h"
+#include "trace/counters.h"
 
 struct report_stream {
 	int device;         /* -1: streams that are counted together */
@@ -33,21 +34,38 @@ struct report_entry {
 	uint64_t ns;
 };
 
+/* The tables of the text in which a figure is a row. */
+enum report_table {
+	REPORT_MEMORY,
+	REPORT_CALLS,
+	REPORT_NO_TABLE /* in JSON only, or in the note of another row */
+};
+
 /*
- * weir's counters in a report: the name, and its name in struct weir_stats. The
- * first list is of weir_stats(), the second of weir_host_stats(). A report has
- * their sums over all devices.
+ * The report's own figures; weir's are those of COUNTERS that are reported.
+ * X(name, unit, table, own, label, note). The name is the key in JSON. `own`
+ * figures are of the calls that the preload serves: where the numbers are those
+ * of the libweir that the program links, the text has no row of them.
  */
-#define REPORT_DEVICE_COUNTERS(X)                                              \
-	X(host_waits, num_host_waits)                                          \
-	X(brief_waits, num_brief_waits)                                        \
-	X(gpu_waits, num_gpu_waits)                                            \
-	X(ooms, num_ooms)
-#define REPORT_PINNED_COUNTERS(X)                                              \
-	X(pin_ns, pin_ns)                                                      \
-	X(unpin_ns, unpin_ns)                                                  \
-	X(pin_delay_ns, pin_delay_ns)
-#define REPORT_COUNTERS(X) REPORT_DEVICE_COUNTERS(X) REPORT_PINNED_COUNTERS(X)
+/* clang-format off */
+#define REPORT_FIGURES(X)                                                      \
+	X(peak_live_bytes, "bytes", REPORT_MEMORY, false, "peak live",         \
+	    "the most the program used at once")                               \
+	X(peak_held_bytes, "bytes", REPORT_MEMORY, false, "peak held",         \
+	    "the most weir held from the driver")                              \
+	X(peak_without_caching_bytes, "bytes", REPORT_MEMORY, true,            \
+	    "without caching", "the least the driver alone would hold")        \
+	X(live_bytes_at_exit, "bytes", REPORT_MEMORY, false, "live at exit",   \
+	    "")                                                                \
+	X(live_blocks_at_exit, "", REPORT_NO_TABLE, false, "", "")             \
+	X(allocations_served, "", REPORT_CALLS, false, "allocations served",   \
+	    "")                                                                \
+	X(frees_served, "", REPORT_CALLS, false, "frees served", "")           \
+	X(calls_saved, "", REPORT_CALLS, true, "saved", "")                    \
+	X(driver_calls_made, "", REPORT_CALLS, true, "driver calls of weir",   \
+	    "")                                                                \
+	X(driver_ns, "ns", REPORT_NO_TABLE, true, "", "")
+/* clang-format on */
 
 /* The end of the process. */
 enum report_end {
@@ -66,22 +84,14 @@ struct report {
 	bool
 	    library; /* the numbers are of the libweir that the program links */
 	struct report_calls calls[HOOK_COUNT];
-	uint64_t allocations_served;
-	uint64_t frees_served;
-	uint64_t calls_saved;
-	/* Driver calls of weir: the sum, and by entry point. */
-	uint64_t driver_calls;
-	uint64_t driver_ns;
+#define REPORT_FIELD(name, ...) uint64_t name;
+	REPORT_FIGURES(REPORT_FIELD)
+#undef REPORT_FIELD
+	/* Sums over all devices, and over their page-locked memory. */
+	struct counters memory;
+	struct counters pinned;
+	/* Driver calls of weir, by entry point. */
 	struct report_entry entries[COUNT_ENTRIES];
-	uint64_t peak_live_bytes;
-	uint64_t live_bytes;
-	uint64_t live_blocks;
-	uint64_t peak_held_bytes;
-	uint64_t uncached_bytes; /* bytes the driver alone would have held */
-#define REPORT_COUNTER(name, field) uint64_t name;
-	REPORT_COUNTERS(REPORT_COUNTER)
-#undef REPORT_COUNTER
-	uint64_t pinned_peak_held_bytes;
 	const char *pinned_source; /* weir_host_source(); NULL: unknown */
 	uint64_t barriers;         /* watch_barriers() */
 	struct report_stream streams[REPORT_STREAMS];

@@ -31,32 +31,6 @@ heading(const struct page *page, const char *text)
 	fprintf(page->file, "%s%s%s\n", page->bold, text, page->plain);
 }
 
-/* End a row with a note. A row without a note ends without blanks. */
-static void
-end_row(const struct page *page, const char *note)
-{
-	fprintf(page->file, "%s%s\n", *note == '\0' ? "" : "   ", note);
-}
-
-static void
-print_count(
-    const struct page *page, const char *name, uint64_t value, const char *note)
-{
-	fprintf(page->file, "  %-20s %12" PRIu64, name, value);
-	end_row(page, note);
-}
-
-static void
-print_size(
-    const struct page *page, const char *name, uint64_t bytes, const char *note)
-{
-	char text[32];
-
-	fprintf(page->file, "  %-20s %12s", name,
-	    os_format_bytes(bytes, text, sizeof(text)));
-	end_row(page, note);
-}
-
 /* Write a duration, such as "870 ns", "12.3 us" or "4.56 s". */
 static const char *
 format_time(uint64_t ns, char *text, size_t size)
@@ -72,43 +46,103 @@ format_time(uint64_t ns, char *text, size_t size)
 	return text;
 }
 
+/* Print a row: a value of a unit, "bytes", "ns" or "" for a count. */
+static void
+print_figure(const struct page *page, const char *label, const char *unit,
+    uint64_t value, const char *note)
+{
+	char text[32];
+
+	if (strcmp(unit, "bytes") == 0)
+		os_format_bytes(value, text, sizeof(text));
+	else if (strcmp(unit, "ns") == 0)
+		format_time(value, text, sizeof(text));
+	else
+		snprintf(text, sizeof(text), "%" PRIu64, value);
+	fprintf(page->file, "  %-20s %12s%s%s\n", label, text,
+	    *note == '\0' ? "" : "   ", note);
+}
+
 static double
 percent(uint64_t part, uint64_t whole)
 {
 	return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-static void
-print_report_memory(const struct page *page, const struct report *report)
-{
-	char blocks[64];
+/* ---- Figures ----------------------------------------------------------- */
 
-	heading(page, "memory");
-	print_size(page, "peak live", report->peak_live_bytes,
-	    "the most the program used at once");
-	print_size(page, "peak held", report->peak_held_bytes,
-	    "the most weir held from the driver");
-	if (!report->library)
-		print_size(page, "without caching", report->uncached_bytes,
-		    "the least the driver alone would hold");
-	snprintf(blocks, sizeof(blocks), "in %" PRIu64 " block%s%s",
-	    report->live_blocks, report->live_blocks == 1 ? "" : "s",
-	    report->leaks == NULL && !report->stacks_lost ?
-		"; --leaks shows the stacks" :
-		"");
-	print_size(page, "live at exit", report->live_bytes,
-	    report->live_blocks == 0 ? "" : blocks);
+struct figure_row {
+	const char *label;
+	const char *unit;
+	const char *note;
+	size_t offset;
+	enum report_table table;
+	bool own;
+};
+
+static const struct figure_row figure_rows[] = {
+#define FIGURE_ROW(name, unit, table, own, label, note)                        \
+	{ label, unit, note, offsetof(struct report, name), table, own },
+	REPORT_FIGURES(FIGURE_ROW)
+#undef FIGURE_ROW
+};
+
+/* The note of a row. Some notes say other figures, and are written to `text`.
+ */
+static const char *
+figure_note(const struct report *report, const struct figure_row *row,
+    char *text, size_t size)
+{
+	uint64_t blocks = report->live_blocks_at_exit;
+	char time[32];
+
+	if (row->offset == offsetof(struct report, live_bytes_at_exit) &&
+	    blocks > 0)
+		snprintf(text, size, "in %" PRIu64 " block%s%s", blocks,
+		    blocks == 1 ? "" : "s",
+		    report->leaks == NULL && !report->stacks_lost ?
+			"; --leaks shows the stacks" :
+			"");
+	else if (row->offset == offsetof(struct report, calls_saved))
+		snprintf(text, size, "%.1f %% of both, with no driver call",
+		    percent(report->calls_saved,
+			report->allocations_served + report->frees_served));
+	else if (row->offset == offsetof(struct report, driver_calls_made))
+		snprintf(text, size, "in %s",
+		    format_time(report->driver_ns, time, sizeof(time)));
+	else
+		return row->note;
+	return text;
 }
 
 static void
-print_time(
-    const struct page *page, const char *name, uint64_t ns, const char *note)
+print_figures(const struct page *page, const struct report *report,
+    enum report_table table)
 {
-	char text[32];
+	for (size_t i = 0; i < sizeof(figure_rows) / sizeof(figure_rows[0]);
+	     i++) {
+		const struct figure_row *row = &figure_rows[i];
+		char text[64];
+		uint64_t value;
 
-	fprintf(page->file, "  %-20s %12s", name,
-	    format_time(ns, text, sizeof(text)));
-	end_row(page, note);
+		if (row->table != table || (row->own && report->library))
+			continue;
+		memcpy(
+		    &value, (const char *)report + row->offset, sizeof(value));
+		print_figure(page, row->label, row->unit, value,
+		    figure_note(report, row, text, sizeof(text)));
+	}
+}
+
+static void
+print_counters(const struct page *page, const struct counters *counters,
+    enum counter_report where)
+{
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		if (counter_rows[i].report == where)
+			print_figure(page, counter_rows[i].label,
+			    counter_rows[i].unit, counters->values[i],
+			    counter_rows[i].note);
 }
 
 static void
@@ -117,42 +151,14 @@ print_page_locked(const struct page *page, const struct report *report)
 	const char *source = report->pinned_source;
 	char note[64] = "";
 
-	if (report->pinned_peak_held_bytes == 0)
+	if (report->pinned.held_peak_bytes == 0)
 		return;
 	heading(page, "page-locked memory");
 	if (source != NULL)
 		snprintf(note, sizeof(note), "pinned_source: %s", source);
-	print_size(page, "peak held", report->pinned_peak_held_bytes, note);
-	print_time(page, "pinning", report->pin_ns, "");
-	print_time(page, "giving back", report->unpin_ns, "");
-	print_time(page, "delay", report->pin_delay_ns,
-	    "by moves and by pinning again");
-}
-
-static void
-print_calls(const struct page *page, const struct report *report)
-{
-	uint64_t served = report->allocations_served + report->frees_served;
-	char time[32];
-	char note[64];
-
-	heading(page, "calls");
-	print_count(page, "allocations served", report->allocations_served, "");
-	print_count(page, "frees served", report->frees_served, "");
-	snprintf(note, sizeof(note), "%.1f %% of both, with no driver call",
-	    percent(report->calls_saved, served));
-	if (!report->library)
-		print_count(page, "saved", report->calls_saved, note);
-	snprintf(note, sizeof(note), "in %s",
-	    format_time(report->driver_ns, time, sizeof(time)));
-	if (!report->library)
-		print_count(
-		    page, "driver calls of weir", report->driver_calls, note);
-	print_count(page, "host waits", report->host_waits, "");
-	print_count(page, "brief waits", report->brief_waits,
-	    "of the host, before new memory");
-	print_count(page, "GPU waits", report->gpu_waits, "");
-	print_count(page, "out of memory", report->ooms, "");
+	print_figure(
+	    page, "peak held", "bytes", report->pinned.held_peak_bytes, note);
+	print_counters(page, &report->pinned, REPORTED_PINNED);
 }
 
 /* Print the entry points that took most time. */
@@ -161,11 +167,11 @@ print_driver_calls(const struct page *page, const struct report *report)
 {
 	bool printed[COUNT_ENTRIES] = { false };
 
-	if (report->driver_calls == 0)
+	if (report->driver_calls_made == 0)
 		return;
 	fprintf(page->file, "%s%-36s %11s %12s%s\n", page->bold,
 	    "longest driver calls", "calls", "time", page->plain);
-	for (int row = 0; row < REPORT_CALLS; row++) {
+	for (int row = 0; row < REPORT_CALLS_SHOWN; row++) {
 		const struct report_entry *most = NULL;
 		char time[32];
 		size_t which = 0;
@@ -351,9 +357,12 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 				  " (served nothing: see the messages above)" :
 				  " (it asked the driver for no memory)");
 	print_end(&page, report);
-	print_report_memory(&page, report);
+	heading(&page, "memory");
+	print_figures(&page, report, REPORT_MEMORY);
 	print_page_locked(&page, report);
-	print_calls(&page, report);
+	heading(&page, "calls");
+	print_figures(&page, report, REPORT_CALLS);
+	print_counters(&page, &report->memory, REPORTED_CALLS);
 	print_driver_calls(&page, report);
 	print_report_streams(&page, report);
 	print_top_sites(&page, report);

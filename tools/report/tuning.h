@@ -8,7 +8,7 @@
 enum { REPORT_STREAMS = 64 };
 
 /* Entry points of the driver that the text lists. */
-enum { REPORT_CALLS = 5 };
+enum { REPORT_CALLS_SHOWN = 5 };
 
 /* Milliseconds between two tries to open a pipe that nobody reads yet. */
 enum { REPORT_OPEN_STEP_MS = 10 };

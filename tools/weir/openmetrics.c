@@ -17,118 +17,73 @@ enum kind { GAUGE, COUNTER, INFO };
 /* The rows of a reply that a metric has samples of. */
 enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
 
-/* Values that no field has: held bytes that are not in use, and 1. */
-enum { CACHED = -1, ONE = -2 };
+/* The value 1, which no field has. */
+enum { ONE = -1 };
 
 struct metric {
-	const char *name; /* without "weir_", "_total" and "_info" */
+	const char *name; /* without "weir_", "_total" and "_info"; _ns for
+			     _nanoseconds */
 	enum kind kind;
 	enum scope scope;
-	const char *unit; /* the last word of the name; "": none */
+	const char *unit; /* "bytes" is the last word of the name; "ns", "" */
 	const char *help;
-	long field;  /* offset of the value in its row, or CACHED or ONE */
+	long field;  /* offset of the value in its row, or ONE */
 	bool narrow; /* the value is a uint32_t, else a uint64_t */
 };
 
-#define OF_MEMORY(field) (long)offsetof(struct watch_memory, field)
 #define OF_DEVICE(field) (long)offsetof(struct watch_device, field)
 #define OF_STREAM(field) (long)offsetof(struct watch_stream, field)
 #define OF_POOL(field) (long)offsetof(struct watch_pool, field)
 #define OF_PROCESS(field) (long)offsetof(struct watch_reply, field)
+#define METRIC_OF_COUNTER(                                                     \
+    name, path, unit, adds, value, report, label, note, help)                  \
+	{ #name, adds == COUNTER_SUM ? COUNTER : GAUGE, MEMORY, unit, help,    \
+		(long)offsetof(struct counters, name), false },
 
 static const struct metric metrics[] = {
-	{ "process", INFO, PROCESS, "", "A watched process", ONE, false },
+	{ "process", INFO, PROCESS, "", "A watched process.", ONE, false },
 	{ "metadata_bytes", GAUGE, PROCESS, "bytes",
-	    "Host memory that weir uses for itself", OF_PROCESS(metadata_bytes),
-	    false },
-	{ "live_bytes", GAUGE, MEMORY, "bytes",
-	    "Memory in the hands of callers", OF_MEMORY(live_bytes), false },
-	{ "live_blocks", GAUGE, MEMORY, "", "Blocks in the hands of callers",
-	    OF_MEMORY(live_blocks), false },
-	{ "pending_bytes", GAUGE, MEMORY, "bytes",
-	    "Memory that is freed and not yet seen to be complete",
-	    OF_MEMORY(pending_bytes), false },
-	{ "cached_bytes", GAUGE, MEMORY, "bytes",
-	    "Memory that is held, and neither live nor pending", CACHED,
-	    false },
-	{ "held_bytes", GAUGE, MEMORY, "bytes",
-	    "Physical memory held from the driver", OF_MEMORY(held_bytes),
-	    false },
-	{ "requested_bytes", GAUGE, MEMORY, "bytes",
-	    "Bytes asked for, of live and pending blocks",
-	    OF_MEMORY(requested_bytes), false },
-	{ "live_peak_bytes", GAUGE, MEMORY, "bytes",
-	    "The most that was live since the last reset of peaks",
-	    OF_MEMORY(live_peak_bytes), false },
-	{ "held_peak_bytes", GAUGE, MEMORY, "bytes",
-	    "The most that was held since the last reset of peaks",
-	    OF_MEMORY(held_peak_bytes), false },
-	{ "limit_bytes", GAUGE, MEMORY, "bytes",
-	    "The most that may be held; absent without a limit",
-	    OF_MEMORY(limit_bytes), false },
-	{ "allocations", COUNTER, MEMORY, "", "Blocks allocated",
-	    OF_MEMORY(allocations), false },
-	{ "frees", COUNTER, MEMORY, "", "Blocks freed", OF_MEMORY(frees),
-	    false },
-	{ "driver_allocations", COUNTER, MEMORY, "",
-	    "Calls that allocated memory from the driver",
-	    OF_MEMORY(driver_allocations), false },
-	{ "driver_frees", COUNTER, MEMORY, "",
-	    "Calls that freed memory of the driver", OF_MEMORY(driver_frees),
-	    false },
-	{ "host_waits", COUNTER, MEMORY, "",
-	    "Times the host waited for the device for memory",
-	    OF_MEMORY(host_waits), false },
-	{ "gpu_waits", COUNTER, MEMORY, "",
-	    "Times a stream waited for another so that memory was reused",
-	    OF_MEMORY(gpu_waits), false },
-	{ "ooms", COUNTER, MEMORY, "", "Requests that ran out of memory",
-	    OF_MEMORY(ooms), false },
-	{ "pin_nanoseconds", COUNTER, MEMORY, "",
-	    "Nanoseconds that the driver took to page-lock memory",
-	    OF_MEMORY(pin_ns), false },
-	{ "unpin_nanoseconds", COUNTER, MEMORY, "",
-	    "Nanoseconds that it took to give page-locked memory back",
-	    OF_MEMORY(unpin_ns), false },
-	{ "pin_delay_nanoseconds", COUNTER, MEMORY, "",
-	    "Nanoseconds of these, and of moves, beyond the first pinning",
-	    OF_MEMORY(pin_delay_ns), false },
-	{ "device_bytes", GAUGE, DEVICE, "bytes", "Memory of the device",
+	    "Host memory that weir uses for itself.",
+	    OF_PROCESS(metadata_bytes), false },
+	/* clang-format off */
+	COUNTERS(METRIC_OF_COUNTER)
+	/* clang-format on */
+	{ "device_bytes", GAUGE, DEVICE, "bytes", "Memory of the device.",
 	    OF_DEVICE(total_bytes), false },
 	{ "streams", GAUGE, DEVICE, "",
-	    "Streams that have had memory; the largest ones are listed",
+	    "Streams that have had memory; the largest ones are listed.",
 	    OF_DEVICE(streams_all), true },
 	{ "private_pools", GAUGE, DEVICE, "",
-	    "Private pools; the largest ones are listed", OF_DEVICE(pools_all),
+	    "Private pools; the largest ones are listed.", OF_DEVICE(pools_all),
 	    true },
 	{ "history_events", COUNTER, DEVICE, "",
-	    "Events that the history has recorded", OF_DEVICE(events_recorded),
+	    "Events that the history has recorded.", OF_DEVICE(events_recorded),
 	    false },
 	{ "history_dropped_events", COUNTER, DEVICE, "",
-	    "Recorded events that later ones have replaced",
+	    "Recorded events that later ones have replaced.",
 	    OF_DEVICE(events_dropped), false },
 	{ "stream_live_bytes", GAUGE, STREAM, "bytes",
-	    "Memory of a stream in the hands of callers", OF_STREAM(live_bytes),
-	    false },
+	    "Memory of a stream in the hands of callers.",
+	    OF_STREAM(live_bytes), false },
 	{ "stream_pending_bytes", GAUGE, STREAM, "bytes",
-	    "Memory of a stream, freed and not yet seen to be complete",
+	    "Memory of a stream, freed and not yet seen to be complete.",
 	    OF_STREAM(pending_bytes), false },
 	{ "stream_live_blocks", GAUGE, STREAM, "",
-	    "Blocks of a stream in the hands of callers",
+	    "Blocks of a stream in the hands of callers.",
 	    OF_STREAM(live_blocks), false },
 	{ "stream_allocations", COUNTER, STREAM, "",
-	    "Blocks allocated for a stream", OF_STREAM(allocations), false },
+	    "Blocks allocated for a stream.", OF_STREAM(allocations), false },
 	{ "pool_held_bytes", GAUGE, POOL, "bytes",
-	    "Physical memory that a private pool holds", OF_POOL(held_bytes),
+	    "Physical memory that a private pool holds.", OF_POOL(held_bytes),
 	    false },
 	{ "pool_live_bytes", GAUGE, POOL, "bytes",
-	    "Memory of a private pool in the hands of callers",
+	    "Memory of a private pool in the hands of callers.",
 	    OF_POOL(live_bytes), false },
 	{ "pool_pending_bytes", GAUGE, POOL, "bytes",
-	    "Memory of a private pool, freed and not yet seen complete",
+	    "Memory of a private pool, freed and not yet seen complete.",
 	    OF_POOL(pending_bytes), false },
 	{ "pool_live_blocks", GAUGE, POOL, "",
-	    "Blocks of a private pool in the hands of callers",
+	    "Blocks of a private pool in the hands of callers.",
 	    OF_POOL(live_blocks), false },
 };
 
@@ -169,13 +124,24 @@ suffix_of(enum kind kind)
 	return "";
 }
 
+static void
+put_name(const struct writer *w, const char *suffix)
+{
+	const struct metric *m = w->metric;
+	bool ns = strcmp(m->unit, "ns") == 0;
+
+	fprintf(w->out, "weir_%.*s%s%s", (int)strlen(m->name) - 3 * ns, m->name,
+	    ns ? "_nanoseconds" : "", suffix);
+}
+
 /* Write the name of a sample and the labels that all samples have. The closing
  * brace is left to end_sample(). */
 static void
 begin_sample(const struct writer *w)
 {
-	fprintf(w->out, "weir_%s%s{pid=\"%" PRIu32 "\",program=\"",
-	    w->metric->name, suffix_of(w->metric->kind), w->process->reply.pid);
+	put_name(w, suffix_of(w->metric->kind));
+	fprintf(
+	    w->out, "{pid=\"%" PRIu32 "\",program=\"", w->process->reply.pid);
 	put_label_value(w->process->program, w->out);
 	fputc('"', w->out);
 }
@@ -229,12 +195,8 @@ static void
 write_memory_samples(const struct writer *w, const struct watch_device *device)
 {
 	for (int i = 0; i < 2; i++) {
-		const struct watch_memory *m =
-		    i == 0 ? &device->memory : &device->pinned;
-		uint64_t used = m->live_bytes + m->pending_bytes;
-		uint64_t value = w->metric->field == CACHED ?
-		    (m->held_bytes > used ? m->held_bytes - used : 0) :
-		    value_in(w->metric, m);
+		uint64_t value = value_in(
+		    w->metric, i == 0 ? &device->memory : &device->pinned);
 
 		if (value == UINT64_MAX) /* no limit */
 			continue;
@@ -348,10 +310,14 @@ write_heading(const struct writer *w)
 	const char *suffix = open ? "" : suffix_of(m->kind);
 	const char *type = !open && m->kind == INFO ? "gauge" : types[m->kind];
 
-	fprintf(w->out, "# TYPE weir_%s%s %s\n", m->name, suffix, type);
-	if (open && m->unit[0] != '\0')
+	fputs("# TYPE ", w->out);
+	put_name(w, suffix);
+	fprintf(w->out, " %s\n", type);
+	if (open && strcmp(m->unit, "bytes") == 0)
 		fprintf(w->out, "# UNIT weir_%s %s\n", m->name, m->unit);
-	fprintf(w->out, "# HELP weir_%s%s %s.\n", m->name, suffix, m->help);
+	fputs("# HELP ", w->out);
+	put_name(w, suffix);
+	fprintf(w->out, " %s\n", m->help);
 }
 
 void

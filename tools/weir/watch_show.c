@@ -55,15 +55,6 @@ rate(const struct watch_reply *now, const struct watch_reply *before,
 	    (double)(now->time_ns - before->time_ns);
 }
 
-/* Held bytes that are neither live nor pending. */
-static uint64_t
-cached(const struct watch_memory *memory)
-{
-	uint64_t used = memory->live_bytes + memory->pending_bytes;
-
-	return memory->held_bytes > used ? memory->held_bytes - used : 0;
-}
-
 /* Rates of a device. */
 struct rates {
 	double allocations;
@@ -77,8 +68,8 @@ rates_of(const struct watch_reply *now, const struct watch_reply *before,
     const struct watch_device *device)
 {
 	const struct watch_device *old = same_device(before, device);
-	const struct watch_memory *m = &device->memory;
-	const struct watch_memory *o = old != NULL ? &old->memory : NULL;
+	const struct counters *m = &device->memory;
+	const struct counters *o = old != NULL ? &old->memory : NULL;
 
 	if (old == NULL)
 		return (struct rates){ -1, -1, -1, -1 };
@@ -150,7 +141,7 @@ watch_pool_text(const uint64_t pool[2], char text[SHOW_TEXT])
 static const char *
 bar_of(const struct watch_device *device, char bar[SHOW_BAR + 1])
 {
-	const struct watch_memory *m = &device->memory;
+	const struct counters *m = &device->memory;
 	double cell = (double)device->total_bytes / SHOW_BAR;
 
 	for (int i = 0; i < SHOW_BAR; i++) {
@@ -166,7 +157,7 @@ bar_of(const struct watch_device *device, char bar[SHOW_BAR + 1])
 }
 
 static void
-print_memory(const char *name, const struct watch_memory *m)
+print_memory(const char *name, const struct counters *m)
 {
 	char live[SHOW_TEXT];
 	char pending[SHOW_TEXT];
@@ -179,7 +170,7 @@ print_memory(const char *name, const struct watch_memory *m)
 	       " block%s, pending %s, cached %s, held %s (peak %s, limit %s)\n",
 	    name, size_of(m->live_bytes, live), m->live_blocks,
 	    m->live_blocks == 1 ? "" : "s", size_of(m->pending_bytes, pending),
-	    size_of(cached(m), free), size_of(m->held_bytes, held),
+	    size_of(m->cached_bytes, free), size_of(m->held_bytes, held),
 	    size_of(m->held_peak_bytes, peak), size_of(m->limit_bytes, limit));
 }
 
@@ -240,7 +231,7 @@ print_pools(const struct watch_device *device)
 
 /* Print page-locked memory, and the time that the driver took for it. */
 static void
-print_pinned(const struct watch_memory *m)
+print_pinned(const struct counters *m)
 {
 	print_memory("pinned", m);
 	printf("  pinning %.1f ms, giving back %.1f ms, delay %.1f ms\n",
@@ -253,7 +244,7 @@ print_watch_device(const struct watch_reply *now,
     const struct watch_reply *before, const struct watch_device *device)
 {
 	struct rates rates = rates_of(now, before, device);
-	const struct watch_memory *m = &device->memory;
+	const struct counters *m = &device->memory;
 	char texts[4][SHOW_TEXT];
 	char bar[SHOW_BAR + 1];
 
@@ -318,29 +309,12 @@ put_rate(json_t *object, const char *key, double value)
 }
 
 static json_t *
-memory_json(const struct watch_memory *m)
+memory_json(const struct counters *m)
 {
 	json_t *object = json_object();
 
-	put_value(object, "live_bytes", m->live_bytes);
-	put_value(object, "live_blocks", m->live_blocks);
-	put_value(object, "pending_bytes", m->pending_bytes);
-	put_value(object, "cached_bytes", cached(m));
-	put_value(object, "held_bytes", m->held_bytes);
-	put_value(object, "requested_bytes", m->requested_bytes);
-	put_value(object, "live_peak_bytes", m->live_peak_bytes);
-	put_value(object, "held_peak_bytes", m->held_peak_bytes);
-	put_value(object, "limit_bytes", m->limit_bytes);
-	put_value(object, "allocations", m->allocations);
-	put_value(object, "frees", m->frees);
-	put_value(object, "driver_allocations", m->driver_allocations);
-	put_value(object, "driver_frees", m->driver_frees);
-	put_value(object, "host_waits", m->host_waits);
-	put_value(object, "gpu_waits", m->gpu_waits);
-	put_value(object, "ooms", m->ooms);
-	put_value(object, "pin_ns", m->pin_ns);
-	put_value(object, "unpin_ns", m->unpin_ns);
-	put_value(object, "pin_delay_ns", m->pin_delay_ns);
+	for (size_t i = 0; i < COUNTER_COUNT; i++)
+		put_value(object, counter_rows[i].name, m->values[i]);
 	return object;
 }
 

@@ -22,8 +22,8 @@ VISIBLE extern const struct toolkit toolkit;
 #if HAS_TOOLKIT
 #include <cudaTypedefs.h>
 
+#include "driver/entries.h"
 #include "driver/lists.h"
-#include "simcuda/entries.h"
 
 /* Symbols that drivers keep and the toolkit has dropped. */
 typedef PFN_cuDevicePrimaryCtxRelease_v11000
@@ -37,21 +37,27 @@ typedef CUresult(CUDAAPI *PFN_cuGraphInstantiate_v11000)(CUgraphExec *exec,
 
 /* The toolkit has a type for each version of each call. A name may be a macro
  * of the toolkit, so it is pasted before the macro could be expanded. */
-#define DRIVER_SIGNATURE(name, version, required, params)                      \
-	{ #name, (version),                                                    \
-		__builtin_types_compatible_p(                                  \
-		    CUresult(CUDAAPI *) params, PFN_##name##_v##version) },
-#define SIM_SIGNATURE(symbol, base, version, flags, params)                    \
+#define SIGNATURE(                                                             \
+    U, kind, symbol, base, version, simulated, hook, called, params)           \
 	{ #symbol, (version),                                                  \
-		__builtin_types_compatible_p(                                  \
-		    CUresult(CUDAAPI *) params, PFN_##base##_v##version) },
+		SIGNATURE_IF_##simulated(__builtin_types_compatible_p(         \
+		    CUresult(CUDAAPI *) params, PFN_##base##_v##version)) },
+/* Only a hook: its types are not the toolkit's. */
+#define SIGNATURE_IF_NO(same) true
+#define SIGNATURE_IF_NONE(same) same
+#define SIGNATURE_IF_INIT(same) same
+#define SIGNATURE_IF_INIT_R(same) same
+#define SIGNATURE_IF_INIT_U(same) same
+#define SIGNATURE_IF_CONTEXT(same) same
+#define SIGNATURE_IF_CONTEXT_R(same) same
+#define SIGNATURE_IF_CONTEXT_U(same) same
+#define SIGNATURE_IF_CONTEXT_UR(same) same
 
 static const struct fact facts[] = { ABI_FACTS };
 
 static const struct signature signatures[] = {
 	/* clang-format off */
-	DRIVER_ENTRIES(DRIVER_SIGNATURE)
-	SIM_ENTRIES(SIM_SIGNATURE, SIM_SIGNATURE, SIM_SIGNATURE)
+	DRIVER_CALLS(SIGNATURE, )
 	/* clang-format on */
 };
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "driver/lists.h"
+#include "driver/entries.h"
 #include "preload/hooks.h"
 
 /* By base name. A name may be there more than once. */
@@ -17,7 +17,7 @@ static const char *const failing[] = {
 #define FAILING_ENTRY(name, version, required, params) #name,
 	DRIVER_ENTRIES(FAILING_ENTRY)
 #undef FAILING_ENTRY
-#define FAILING_HOOK(name, base, version, streams, params) base,
+#define FAILING_HOOK(name, base, version, streams, use, params) base,
 	    HOOKS(FAILING_HOOK)
 #undef FAILING_HOOK
 		"cuDevicePrimaryCtxGetState",

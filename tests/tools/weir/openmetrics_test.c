@@ -111,6 +111,7 @@ some(void)
 			device->memory.held_bytes = 100;
 			device->memory.live_bytes = 60;
 			device->memory.pending_bytes = 10;
+			device->memory.cached_bytes = 30;
 			device->memory.allocations = 7;
 			device->stream_count = 4;
 			device->streams_all = 9;
@@ -127,6 +128,33 @@ some(void)
 		}
 	}
 	return two;
+}
+
+TEST(each_counter_is_a_metric)
+{
+	struct metrics_process *one = some();
+	struct counters *counters = &one->reply.devices[0].memory;
+	char *text;
+
+	for (uint64_t i = 0; i < COUNTER_COUNT; i++)
+		counters->values[i] = 1000 + i;
+	text = written(one, 1, METRICS_OPENMETRICS);
+	for (uint64_t i = 0; i < COUNTER_COUNT; i++) {
+		const struct counter_row *row = &counter_rows[i];
+		bool ns = strcmp(row->unit, "ns") == 0;
+		char name[64];
+
+		snprintf(name, sizeof(name), "weir_%.*s%s%s",
+		    (int)strlen(row->name) - 3 * ns, row->name,
+		    ns ? "_nanoseconds" : "",
+		    row->kind == COUNTER_SUM ? "_total" : "");
+		EXPECT_EQ(strict_metrics_value(
+			      text, name, "device=\"0\",memory=\"device\""),
+		    1000 + (int)i);
+		EXPECT_STR_HAS(text, row->help);
+	}
+	free(text);
+	free(one);
 }
 
 TEST(the_text_is_strict)
