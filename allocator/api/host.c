@@ -22,12 +22,12 @@
 #include <weir/host.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/host/known.h"
 #include "allocator/host/pages.h"
 #include "allocator/host/reaper.h"
 #include "allocator/lifecycle.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"

@@ -8,8 +8,8 @@
 
 #include <weir/host.h>
 
-#include "allocator/cache/depot.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/observe/device_stats.h"

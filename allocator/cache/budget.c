@@ -3,8 +3,8 @@
  */
 #include "allocator/cache/budget.h"
 
-#include "allocator/cache/depot.h"
 #include "allocator/cache/slots.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 

@@ -1,6 +1,6 @@
 /*
  * Keeps complete device-scope blocks of a thread: tcache.h, Note [Complete
- * memory]. Under the arena's lock.
+ * memory].
  */
 #ifndef ALLOCATOR_CACHE_COMPLETE_H
 #define ALLOCATOR_CACHE_COMPLETE_H

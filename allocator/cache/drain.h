@@ -1,5 +1,5 @@
 /*
- * Drains caches and depots into the pools. Under the arena's lock.
+ * Drains caches and depots into the pools.
  */
 #ifndef ALLOCATOR_CACHE_DRAIN_H
 #define ALLOCATOR_CACHE_DRAIN_H

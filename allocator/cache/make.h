@@ -44,17 +44,16 @@ void tcache_report_own(struct arena *arena) HOLDS(arena->lock);
 void tcache_avoid(bool (*may_match)(const struct stream *stream));
 
 /* Retire the caches of a stream (NULL: of all streams); with `own` only those
- * of the calling thread. Under the arena's lock. */
+ * of the calling thread. */
 void tcache_retire(struct arena *arena, const struct stream *stream, bool own)
     HOLDS(arena->lock);
 
 /* Empty and retire the caches of a heap that ends. Of its depot, so many blocks
- * as a call may pay for: depot_empty_some() frees the others. Under the
- * arena's lock. */
+ * as a call may pay for: depot_empty_some() frees the others. */
 void tcache_end(struct stream_heap *heap) HOLDS(heap->arena->lock);
 
 /* Retire all caches of an arena whose context, and all blocks with it, is gone.
- * Under the arena's lock. */
+ */
 void tcache_forget(struct arena *arena) HOLDS(arena->lock);
 
 /* Free the caches of the calling thread, which ends. The caller holds no

@@ -1,6 +1,5 @@
 /*
- * Accounts for blocks that bypass a cache, and fills bins from the pool. Under
- * the arena's lock.
+ * Accounts for blocks that bypass a cache, and fills bins from the pool.
  */
 #ifndef ALLOCATOR_CACHE_REFILL_H
 #define ALLOCATOR_CACHE_REFILL_H

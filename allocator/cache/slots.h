@@ -1,6 +1,6 @@
 /*
  * Blocks on their way from a cache to the pools, one by one, and the larger
- * ones in its slots. Under the arena's lock.
+ * ones in its slots.
  */
 #ifndef ALLOCATOR_CACHE_SLOTS_H
 #define ALLOCATOR_CACHE_SLOTS_H

@@ -1,5 +1,5 @@
 /*
- * Stops caches: tcache.h, Note [Stopping a cache]. Under the arena's lock.
+ * Stops caches: tcache.h, Note [Stopping a cache].
  */
 #ifndef ALLOCATOR_CACHE_STOP_H
 #define ALLOCATOR_CACHE_STOP_H

@@ -5,12 +5,6 @@
 #ifndef ALLOCATOR_CACHE_TUNING_H
 #define ALLOCATOR_CACHE_TUNING_H
 
-/* Blocks in a magazine, and bytes, at most; and magazines of one class in a
- * depot. */
-enum { TCACHE_BATCH = 64 };
-enum { TCACHE_MAGAZINE = 1 << 20 };
-enum { TCACHE_DEPOT = 256 };
-
 /* Cached blocks of a thread above the bins' sizes. */
 enum { TCACHE_SLOTS = 16 };
 

@@ -4,8 +4,8 @@
 #ifndef ALLOCATOR_CACHE_TYPES_H
 #define ALLOCATOR_CACHE_TYPES_H
 
-#include "allocator/cache/depot.h"
 #include "allocator/cache/tuning.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/state.h"
 
 struct cache {

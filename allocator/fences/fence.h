@@ -29,7 +29,7 @@ fences_note(struct stream_heap *heap, size_t bytes) HOLDS(heap->arena->lock)
 {
 	heap->fences.unfenced_bytes += bytes;
 	if (heap->fences.unfenced_bytes >= FENCES_LEAST &&
-	    heap != heap->arena->memory.any_heap && !heap->completed)
+	    heap != heap->arena->memory.any_heap)
 		heap->arena->fences.due = heap;
 }
 
@@ -37,7 +37,7 @@ static inline void
 fences_note_request(struct stream_heap *mine, size_t bytes)
     HOLDS(mine->arena->lock)
 {
-	if (mine->arena->memory.streams <= 1)
+	if (mine->arena->memory.streams <= 1 || mine->completed)
 		return;
 	fences_note(mine, bytes);
 	mine->fences.served_at = order_now();

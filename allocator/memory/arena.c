@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/depot.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/pin.h"

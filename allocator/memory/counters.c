@@ -9,7 +9,7 @@
 
 #include <weir/host.h>
 
-#include "allocator/cache/depot.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/block.h"
 #include "base/meta.h"
 #include "base/status.h"

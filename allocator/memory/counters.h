@@ -1,6 +1,5 @@
 /*
- * Keeps the statistics of an arena, its device and each of its streams. Under
- * the arena's lock.
+ * Keeps the statistics of an arena, its device and each of its streams.
  */
 #ifndef ALLOCATOR_MEMORY_COUNTERS_H
 #define ALLOCATOR_MEMORY_COUNTERS_H

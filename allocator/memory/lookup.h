@@ -23,7 +23,7 @@
 
 #include <weir/weir.h>
 
-#include "allocator/memory/sizes.h"
+#include "allocator/policy/sizes.h"
 #include "driver/abi.h"
 
 struct block;

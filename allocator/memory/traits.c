@@ -3,8 +3,8 @@
  */
 #include "allocator/memory/traits.h"
 
-#include "allocator/memory/sizes.h"
 #include "allocator/memory/tuning.h"
+#include "allocator/policy/sizes.h"
 
 _Static_assert(sizeof(struct traits) <= 64, "one line of a processor's cache");
 

@@ -50,11 +50,11 @@
 
 #include <stdatomic.h>
 
-#include "allocator/cache/depot.h"
+#include "allocator/magazines/sums.h"
 #include "allocator/memory/lookup.h"
-#include "allocator/memory/sizes.h"
 #include "allocator/memory/traits.h"
 #include "allocator/memory/tuning.h"
+#include "allocator/policy/sizes.h"
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/lock.h"

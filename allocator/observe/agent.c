@@ -53,11 +53,11 @@
 #include <unistd.h>
 
 #include "allocator/api/ctl.h"
-#include "allocator/memory/sizes.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/live_stats.h"
 #include "allocator/observe/snapshot.h"
 #include "allocator/observe/tuning.h"
+#include "allocator/policy/sizes.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -21,7 +21,7 @@ void guard_begin(size_t bytes);
 
 /* Cut the zones off an ACTIVE block that has room for a request of `size` and
  * two zones, and is not counted yet. *block becomes the part between the zones.
- * WEIR_EHOSTMEM: the block is free again. Under the arena's lock. */
+ * WEIR_EHOSTMEM: the block is free again. */
 enum weir_status guard_cut(
     const struct options *options, size_t size, struct block **block);
 

@@ -1,6 +1,6 @@
 /*
  * Releases blocks that no cache takes: a block becomes free, or pending if
- * other streams use it. Under the arena's lock.
+ * other streams use it.
  */
 #ifndef ALLOCATOR_REQUEST_RELEASE_H
 #define ALLOCATOR_REQUEST_RELEASE_H

@@ -102,7 +102,7 @@ TEST(an_include_of_a_higher_room_of_the_allocator_is_a_fault)
 {
 	enter_tree();
 	write_file("allocator/memory/low.c",
-	    "#include \"allocator/cache/depot.h\"\n"
+	    "#include \"allocator/magazines/depot.h\"\n"
 	    "#include \"allocator/api/malloc.h\"\n");
 	expect_fault(lint("lint-layers", "includes", "allocator/memory/low.c"),
 	    "allocator/memory/low.c:2: \"allocator/api/malloc.h\" is of a "

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "allocator/allocator.h"
-#include "allocator/cache/depot.h"
+#include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"

@@ -2,7 +2,7 @@
  * Sizes: how a request is rounded, its kind, the size of a new segment, and
  * when a block is cut. Arithmetic only: no device is touched.
  */
-#include "allocator/memory/sizes.h"
+#include "allocator/policy/sizes.h"
 
 #include <stdio.h>
 

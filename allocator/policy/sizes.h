@@ -7,8 +7,8 @@
  * class, between a half of `large_segment_size` (20 MiB) and all of it, and for
  * larger ones the size class, both rounded to 2 MiB.
  */
-#ifndef ALLOCATOR_MEMORY_SIZES_H
-#define ALLOCATOR_MEMORY_SIZES_H
+#ifndef ALLOCATOR_POLICY_SIZES_H
+#define ALLOCATOR_POLICY_SIZES_H
 
 #include <stdbool.h>
 #include <stddef.h>

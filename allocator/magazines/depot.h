@@ -7,8 +7,8 @@
  * need not go to the depot each time. A bin belongs to its thread and needs no
  * lock; a depot has a lock.
  */
-#ifndef ALLOCATOR_CACHE_DEPOT_H
-#define ALLOCATOR_CACHE_DEPOT_H
+#ifndef ALLOCATOR_MAGAZINES_DEPOT_H
+#define ALLOCATOR_MAGAZINES_DEPOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,9 @@
 
 #include <weir/weir.h>
 
-#include "allocator/cache/tuning.h"
-#include "allocator/memory/sizes.h"
+#include "allocator/magazines/sums.h"
+#include "allocator/magazines/tuning.h"
+#include "allocator/policy/sizes.h"
 #include "base/list.h"
 #include "base/lock.h"
 
@@ -33,56 +34,6 @@ enum {
 };
 
 enum { TCACHE_BINNED = TCACHE_BINS << 9 }; /* bytes of the largest class */
-
-/* ---- Sums -------------------------------------------------------------- */
-
-/* The three sums that the tallied statistics are computed from. */
-struct sums {
-	int64_t count;
-	int64_t bytes;
-	int64_t requested;
-};
-
-static inline struct sums
-sums_plus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count + b.count, a.bytes + b.bytes,
-		a.requested + b.requested };
-}
-
-static inline struct sums
-sums_minus(struct sums a, struct sums b)
-{
-	return (struct sums){ a.count - b.count, a.bytes - b.bytes,
-		a.requested - b.requested };
-}
-
-static inline int64_t
-lesser(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The lesser of each of the three sums. */
-static inline struct sums
-sums_least(struct sums a, struct sums b)
-{
-	return (struct sums){ lesser(a.count, b.count),
-		lesser(a.bytes, b.bytes), lesser(a.requested, b.requested) };
-}
-
-/* Is any of the three sums negative? */
-static inline bool
-sums_lack(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) < 0;
-}
-
-static inline bool
-sums_are_zero(const struct sums *sums)
-{
-	return (sums->count | sums->bytes | sums->requested) == 0;
-}
 
 /* ---- Magazines and bins ------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* The arithmetic of size classes; no state. */
-#include "allocator/memory/sizes.h"
+#include "allocator/policy/sizes.h"
 
 #include <stdint.h>
 

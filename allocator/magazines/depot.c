@@ -1,9 +1,9 @@
 /*
  * Magazines, bins and depots: depot.h.
  */
-#include "allocator/cache/depot.h"
+#include "allocator/magazines/depot.h"
 
-#include "allocator/cache/tcache.h"
+#include "base/assert.h"
 #include "base/meta.h"
 #include "base/os.h"
 
