@@ -887,7 +887,7 @@ example_lint = $(if $(filter examples/%,$(1)),$(example_flags)) \
 header_stamps := $(lint_hdr:%=$(L)/%.alone)
 
 lints := lint-shell lint-layers lint-functions lint-headers lint-cppcheck \
-	lint-tidy lint-symbols lint-format lint-pages
+	lint-tidy lint-symbols lint-format lint-pages lint-recipes
 .PHONY: lint $(lints)
 lint: $(lints) ## check the sources in every way; each check alone is lint-NAME
 	@echo "lint: nothing found"
@@ -966,6 +966,10 @@ lint-symbols: libs
 
 lint-pages: $(tool)
 	$(Q)CC="$(CC)" scripts/list-pages --check $(B)/bin/weir
+
+# CONTRIBUTING.md's recipes, each with a dummy.
+lint-recipes: $(backtrace_ready)
+	$(Q)CC="$(CC)" scripts/recipes
 
 -include $(patsubst %.c,$(B)/obj/%.d,$(all_src) $(wildcard tests/fuzz/*.c)) \
 	$(adapter_obj:.o=.d) $(torch_form_obj:.o=.d) \

@@ -23,8 +23,8 @@ static const char *const words[BUILD_WORD_END] = { [WORD_EMPTY] = "",
 };
 
 static const char *const actions[SNAPSHOT_ACTIONS_KNOWN] = {
-#define ACTION_TEXT(name, text) [name] = (text),
-	SNAPSHOT_ACTIONS(ACTION_TEXT)
+#define ACTION_TEXT(NAME, name) #name,
+	WEIR_ACTION_LIST(ACTION_TEXT)
 #undef ACTION_TEXT
 };
 

@@ -25,24 +25,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <weir/weir.h>
+#include <weir/trace.h>
 
-/* X(NAME, text): the actions of events, with their names in files. Other
- * actions of a file get the numbers after these; see snapshot_action_name(). */
-#define SNAPSHOT_ACTIONS(X)                                                    \
-	X(SNAPSHOT_ALLOC, "alloc")                                             \
-	X(SNAPSHOT_FREE_REQUESTED, "free_requested")                           \
-	X(SNAPSHOT_FREE_COMPLETED, "free_completed")                           \
-	X(SNAPSHOT_SEGMENT_ALLOC, "segment_alloc")                             \
-	X(SNAPSHOT_SEGMENT_FREE, "segment_free")                               \
-	X(SNAPSHOT_SEGMENT_MAP, "segment_map")                                 \
-	X(SNAPSHOT_SEGMENT_UNMAP, "segment_unmap")                             \
-	X(SNAPSHOT_SNAPSHOT, "snapshot")                                       \
-	X(SNAPSHOT_OOM, "oom")
-
+/* The actions of events. Other actions of a file get the numbers after these;
+ * see snapshot_action_name(). */
 enum snapshot_action {
-#define SNAPSHOT_ACTION(name, text) name,
-	SNAPSHOT_ACTIONS(SNAPSHOT_ACTION)
+#define SNAPSHOT_ACTION(NAME, name) SNAPSHOT_##NAME,
+	WEIR_ACTION_LIST(SNAPSHOT_ACTION)
 #undef SNAPSHOT_ACTION
 	    SNAPSHOT_ACTIONS_KNOWN,
 	SNAPSHOT_ACTIONS_MAX = 64, /* a file with more actions is refused */

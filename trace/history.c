@@ -46,8 +46,8 @@ const char *
 trace_action_name(enum trace_action action)
 {
 	static const char *const names[] = {
-#define ACTION_NAME(name) #name,
-		TRACE_ACTIONS(ACTION_NAME)
+#define ACTION_NAME(NAME, name) #name,
+		WEIR_ACTION_LIST(ACTION_NAME)
 #undef ACTION_NAME
 	};
 

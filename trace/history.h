@@ -22,21 +22,9 @@
 #include "stacks/stack.h"
 #include "trace/served.h"
 
-/* X(name): the actions, with PyTorch's names. */
-#define TRACE_ACTIONS(X)                                                       \
-	X(alloc)                                                               \
-	X(free_requested)                                                      \
-	X(free_completed)                                                      \
-	X(segment_alloc)                                                       \
-	X(segment_free)                                                        \
-	X(segment_map)                                                         \
-	X(segment_unmap)                                                       \
-	X(oom)                                                                 \
-	X(snapshot)
-
 enum trace_action {
-#define TRACE_ACTION_ENUM(name) TRACE_##name,
-	TRACE_ACTIONS(TRACE_ACTION_ENUM)
+#define TRACE_ACTION_ENUM(NAME, name) TRACE_##name,
+	WEIR_ACTION_LIST(TRACE_ACTION_ENUM)
 #undef TRACE_ACTION_ENUM
 	    TRACE_ACTION_COUNT
 };

@@ -52,11 +52,6 @@ weir_trace_callback_remove(
 
 /* ---- Observers --------------------------------------------------------- */
 
-_Static_assert((int)WEIR_ACTION_ALLOC == (int)TRACE_alloc &&
-	(int)WEIR_ACTION_SNAPSHOT == (int)TRACE_snapshot &&
-	(int)WEIR_ACTIONS == (int)TRACE_ACTION_COUNT,
-    "the actions are those of the history");
-
 /* From now on caches take a lock, which orders their events. */
 enum weir_status
 weir_memory_observer_add(weir_memory_observer observer, void *user)

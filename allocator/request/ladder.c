@@ -10,31 +10,36 @@
  * steps in this order, and searches again after each step that changed
  * something. The table `ladder` has all steps:
  *
- *   1. free blocks of other streams that it may use without a wait, as far as
- *      weir knows already, and complete memory; then blocks that threads have
- *      cached and do not use (tcache.h, Note [What is in use stays])
- *   2. pending blocks whose uses have ended meanwhile; a device-scope request
- *      does this before it looks at cached blocks
- *   3. a poll of the streams, which finds more memory complete; then as 1
- *   4. memory behind a wait on the device: first the shortest wait that is
- *      worth its price, then a wait within the wait limits; in a capture,
- *      pending blocks that the stream is ordered after there
- *   5. a remap: usable memory, its own too, is moved from several places to
- *      one. For a request that makes no costly wait on the device, a brief
- *      wait of the host: cached blocks, and what becomes complete meanwhile
- *   6. new memory from the driver, within the limit. Before that the garbage
- *      collector gives back old memory (garbage_collection_threshold)
- *   7. the size as asked for, without rounding; all cached blocks; memory of
- *      any kind behind any wait on the device, moved together, as much as is
- *      missing
- *   8. memory that other pools hold free and no work uses any more goes back
- *      to the driver, the longest unused first, as much as is missing
- *   9. the host waits: for pending blocks, the oldest first, one at a time;
- *      then for one stream at a time, whose free memory then goes as in 8
+ *    1. a device-scope request: pending blocks whose uses have ended meanwhile,
+ *       and what the caches keep of this size, complete
+ *    2. free blocks of other streams that it may use without a wait, as far as
+ *       weir knows already, and complete memory
+ *    3. blocks that threads have cached and do not use (tcache.h, Note [What is
+ *       in use stays])
+ *    4. a poll of the streams, which finds more memory complete; then as 2
+ *    5. memory behind the shortest wait on the device that is worth its price
+ *    6. memory behind a wait within the wait limits; in a capture, pending
+ *       blocks that the stream is ordered after there
+ *    7. a remap: usable memory, its own too, is moved from several places to
+ * one
+ *    8. for a request that makes no costly wait on the device, a brief wait of
+ *       the host: cached blocks, and what becomes complete meanwhile
+ *    9. new memory from the driver, within the limit. Before that the garbage
+ *       collector gives back old memory (garbage_collection_threshold)
+ *   10. new memory, as much as is missing
+ *   11. the size as asked for, without rounding
+ *   12. all cached blocks
+ *   13. memory of any kind behind any wait on the device, moved together, as
+ *       much as is missing
+ *   14. memory that is seen to be complete when all streams are asked again
+ *   15. memory that other pools hold free and no work uses any more goes back
+ *       to the driver, the longest unused first, as much as is missing; then
+ *       the host waits: for pending blocks, the oldest first, one at a time,
+ *       and for one stream at a time, whose free memory then goes back, too
  *
- * Steps 5 and 9 wait on the host, with no lock held. Step 5 does so for no
- * longer than a driver call takes, step 9 for no more than is needed. If all
- * steps fail, the request fails. From step 7 on the request is no longer
+ * Steps 8 and 15 wait on the host, with no lock held. Step 8 does so for no
+ * longer than a driver call takes, step 15 for no more than is needed. If all
+ * steps fail, the request fails. From step 11 on the request is no longer
  * rounded up, because rounding is no reason to wait or to fail.
  *
  * Each step has a word (trace/served.h). A request that a step serves is
@@ -553,29 +558,29 @@ struct step {
 	enum weir_status (*run)(struct request *r);
 };
 
-/* The steps after that of complete memory, with the numbers of Note [Reclaim
- * ladder]. */
+/* The steps, with the numbers of Note [Reclaim ladder]. */
 static const struct step ladder[] = {
-	{ "2: complete memory of the size", SERVED_ready, is_device_scope,
+	{ "1: complete memory of the size", SERVED_ready, is_device_scope,
 	    allocate_complete },
-	{ "1: usable memory", SERVED_ready, NULL, search_usable },
-	{ "1: idle cached memory", SERVED_cached, NULL, search_cached },
-	{ "3: polled memory", SERVED_polled, NULL, search_polled },
-	{ "4: a wait at its price", SERVED_wait, has_prices, price_wait },
-	{ "4: a wait on the device", SERVED_wait, may_wait_at_all,
+	{ "2: usable memory", SERVED_ready, NULL, search_usable },
+	{ "3: idle cached memory", SERVED_cached, NULL, search_cached },
+	{ "4: polled memory", SERVED_polled, NULL, search_polled },
+	{ "5: a wait at its price", SERVED_wait, has_prices, price_wait },
+	{ "6: a wait on the device", SERVED_wait, may_wait_at_all,
 	    wait_within_limits },
-	{ "5: a remap", SERVED_moved, may_move_enough, remap },
-	{ "5: a brief wait", SERVED_polled, may_wait_briefly, wait_briefly },
-	{ "6: growth", SERVED_grown, NULL, grow_ahead },
-	{ "6: exact growth", SERVED_grown, NULL, grow_exactly },
-	{ "7: the size as asked for", SERVED_unrounded, may_fit_alone,
+	{ "7: a remap", SERVED_moved, may_move_enough, remap },
+	{ "8: a brief wait", SERVED_polled, may_wait_briefly, wait_briefly },
+	{ "9: growth", SERVED_grown, NULL, grow_ahead },
+	{ "10: exact growth", SERVED_grown, NULL, grow_exactly },
+	{ "11: the size as asked for", SERVED_unrounded, may_fit_alone,
 	    allocate_unrounded },
-	{ "7: all cached memory", SERVED_drained, may_fit_alone, empty_caches },
-	{ "7: any wait on the device", SERVED_forced, may_fit_alone,
+	{ "12: all cached memory", SERVED_drained, may_fit_alone,
+	    empty_caches },
+	{ "13: any wait on the device", SERVED_forced, may_fit_alone,
 	    wait_hard },
-	{ "8: memory seen to be complete", SERVED_reclaimed, may_fit_alone,
+	{ "14: memory seen to be complete", SERVED_reclaimed, may_fit_alone,
 	    search_refreshed },
-	{ "8, 9: giving back, host waits", SERVED_reclaimed, may_fit_alone,
+	{ "15: giving back, host waits", SERVED_reclaimed, may_fit_alone,
 	    shed_and_wait },
 };
 

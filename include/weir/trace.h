@@ -123,18 +123,36 @@ WEIR_API enum weir_status weir_oom_observer_remove(
 
 /* ---- Observers ------------------------------------------------------- */
 
-/** An event of memory: the actions of the history, in PyTorch's words. */
+/**
+ * X(NAME, name): the actions of the history, in PyTorch's words.
+ *
+ * alloc           a block has been allocated
+ * free_requested  its caller has freed it
+ * free_completed  its memory can serve again
+ * segment_alloc   the driver has given a segment
+ * segment_free    a segment goes back to the driver
+ * segment_map     memory has been mapped
+ * segment_unmap   memory has been unmapped
+ * oom             a request has failed
+ * snapshot        a snapshot has been taken
+ */
+#define WEIR_ACTION_LIST(X)                                                    \
+	X(ALLOC, alloc)                                                        \
+	X(FREE_REQUESTED, free_requested)                                      \
+	X(FREE_COMPLETED, free_completed)                                      \
+	X(SEGMENT_ALLOC, segment_alloc)                                        \
+	X(SEGMENT_FREE, segment_free)                                          \
+	X(SEGMENT_MAP, segment_map)                                            \
+	X(SEGMENT_UNMAP, segment_unmap)                                        \
+	X(OOM, oom)                                                            \
+	X(SNAPSHOT, snapshot)
+
+/** An event of memory: WEIR_ACTION_ALLOC and so on. */
 enum weir_action {
-	WEIR_ACTION_ALLOC,          /**< a block has been allocated */
-	WEIR_ACTION_FREE_REQUESTED, /**< its caller has freed it */
-	WEIR_ACTION_FREE_COMPLETED, /**< its memory can serve again */
-	WEIR_ACTION_SEGMENT_ALLOC,  /**< the driver has given a segment */
-	WEIR_ACTION_SEGMENT_FREE,   /**< a segment goes back to the driver */
-	WEIR_ACTION_SEGMENT_MAP,    /**< memory has been mapped */
-	WEIR_ACTION_SEGMENT_UNMAP,  /**< memory has been unmapped */
-	WEIR_ACTION_OOM,            /**< a request has failed */
-	WEIR_ACTION_SNAPSHOT,       /**< a snapshot has been taken */
-	WEIR_ACTIONS                /**< how many there are */
+#define WEIR_ACTION_MEMBER(NAME, name) WEIR_ACTION_##NAME,
+	WEIR_ACTION_LIST(WEIR_ACTION_MEMBER)
+#undef WEIR_ACTION_MEMBER
+	    WEIR_ACTIONS /**< how many there are */
 };
 
 /** One of them. Fields that the action does not have are NULL or 0. */

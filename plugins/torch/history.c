@@ -505,9 +505,12 @@ weir_torch_history_enter(void *context)
 int
 weir_torch_action(const char *name)
 {
-	static const char *const names[] = { "alloc", "free_requested",
-		"free_completed", "segment_alloc", "segment_free",
-		"segment_map", "segment_unmap", "oom", "snapshot", "annotate" };
+	static const char *const names[] = {
+#define ACTION_NAME(NAME, name) #name,
+		WEIR_ACTION_LIST(ACTION_NAME)
+#undef ACTION_NAME
+		    "annotate"
+	};
 
 	for (int i = 0; i <= WEIR_TORCH_ANNOTATE; i++)
 		if (strcmp(names[i], name) == 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/trace.h>
 #include <weir/weir.h>
 
 #include "tools/weir/guess.h"
@@ -60,9 +61,9 @@ static const struct values {
 } values[] = {
 	{ "format", "json chrome folded csv" }, { "by", "stack size lifetime" },
 	{ "history", "none state alloc all" },
-	{ "action",
-	    "alloc free_requested free_completed segment_alloc segment_free "
-	    "segment_map segment_unmap snapshot oom" },
+#define ACTION_WORD(NAME, name) #name " "
+	{ "action", WEIR_ACTION_LIST(ACTION_WORD) },
+#undef ACTION_WORD
 	{ "conf", NULL }, /* keys of options, with a colon */
 };
 

@@ -62,30 +62,39 @@ int completion_print(
     const struct command *commands, size_t count, int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
-/* X(name): the subcommands that have a file and flags of their own. */
+/*
+ * X(name, arguments, help): the subcommands that have a file and flags of their
+ * own, in help's order. CONTRIBUTING.md has the recipe for a new one.
+ */
+/* clang-format off */
 #define TOOL_COMMANDS(X)                                                       \
-	X(check)                                                               \
-	X(completion)                                                          \
-	X(ctl)                                                                 \
-	X(diff)                                                                \
-	X(export)                                                              \
-	X(frag)                                                                \
-	X(generate)                                                            \
-	X(info)                                                                \
-	X(leaks)                                                               \
-	X(merge)                                                               \
-	X(oom)                                                                 \
-	X(options)                                                             \
-	X(replay)                                                              \
-	X(run)                                                                 \
-	X(show)                                                                \
-	X(stats)                                                               \
-	X(top)                                                                 \
-	X(trace)                                                               \
-	X(view)                                                                \
-	X(watch)
+	X(run, "PROGRAM ARGS...",                                              \
+	    "run a program with its GPU memory under weir")                    \
+	X(watch, "[PID]", "the memory of a running process, once a second")    \
+	X(ctl, "PID [PATH...]",                                                \
+	    "read and set values of a running process by name")                \
+	X(show, "SNAPSHOT", "segments and blocks, and a map of each")          \
+	X(stats, "SNAPSHOT", "sums and counts of each device")                 \
+	X(top, "SNAPSHOT", "who holds the memory: by stack, size, lifetime")   \
+	X(oom, "SNAPSHOT", "why memory ran out, and what would have helped")   \
+	X(frag, "SNAPSHOT", "where memory is reserved and not used")           \
+	X(leaks, "SNAPSHOT", "stacks that may leak")                           \
+	X(trace, "SNAPSHOT", "the history, a line for each event")             \
+	X(diff, "BEFORE AFTER", "changes between two snapshots")               \
+	X(merge, "SNAPSHOT...", "the ranks of a job beside each other")        \
+	X(check, "SNAPSHOT", "whether a snapshot is consistent")               \
+	X(export, "SNAPSHOT",                                                  \
+	    "write it for Perfetto, flame graphs, or as JSON or CSV")          \
+	X(view, "SNAPSHOT", "a page that shows a snapshot in a browser")       \
+	X(replay, "TRACE...", "play recorded allocations through weir")        \
+	X(generate, "KIND",                                                    \
+	    "write a trace of a program with several streams")                 \
+	X(options, "", "every option: value, source, default, range")          \
+	X(info, "", "the driver, the devices and their state")                 \
+	X(completion, "SHELL", "what a shell offers after weir")
+/* clang-format on */
 
-#define TOOL_COMMAND(name)                                                     \
+#define TOOL_COMMAND(name, args, help)                                         \
 	int cmd_##name(int argc, char **argv);                                 \
 	extern const struct argp argp_##name;
 TOOL_COMMANDS(TOOL_COMMAND)

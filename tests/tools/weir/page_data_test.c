@@ -241,7 +241,7 @@ TEST(addresses_near_the_top_of_64_bits_stay_exact)
 	for (uint32_t i = 0; i < snapshot->block_count; i++)
 		snapshot->blocks[i].address += shift;
 	for (uint32_t i = 0; i < snapshot->events.count; i++)
-		if (snapshot->events.action[i] < SNAPSHOT_SNAPSHOT)
+		if (snapshot->events.action[i] < SNAPSHOT_OOM)
 			snapshot->events.address[i] += shift;
 	data = data_of(snapshot, "a");
 	for (uint32_t i = 0; i < snapshot->block_count; i++)
