@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "snapshot/model.h"
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 
 /* True if a file has the name of a trace: ".csv", or a compressed form. */
 bool trace_is_named(const char *path);
