@@ -287,10 +287,12 @@ frames_ask(struct frames *f, uint32_t stack)
 void
 frames_name_all(struct frames *f)
 {
-	void *const *words;
+	for (size_t i = 0; i < stack_table_slots(f->table); i++) {
+		void *const *words = NULL;
+		size_t n = stack_table_slot(f->table, i, &words);
 
-	for (size_t i = 0; i < stack_table_slots(f->table); i++)
-		queue_stack(f, words, stack_table_slot(f->table, i, &words));
+		queue_stack(f, words, n);
+	}
 	name_queue(f);
 }
 
