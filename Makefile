@@ -137,8 +137,10 @@ version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := -ldl -lm
-lib_libs := -l:libbacktrace.a -l:libz.a $(libs)
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
+# What names functions, and nothing in the program that runs (docs/adr/0014):
+# tools/weir/name_frames.c says why the call is wrapped.
+name_libs := -l:libbacktrace.a -l:libsupc++.a -Wl,--wrap=dl_iterate_phdr
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
@@ -156,10 +158,10 @@ je_cppflags := -isystem $(je_dir)/include
 je_ready := $(je_lib)
 endif
 
-# Names of addresses: libbacktrace comes with gcc. Its header lies among gcc's
-# own, which clang must not meet, so it is copied.
+# The weir command finds names of addresses with libbacktrace, which comes with
+# gcc. Its header lies among gcc's own, which clang must not meet, so it is
+# copied. Names of C++ are demangled by libsupc++.
 backtrace_lib = $(shell $(CC) -print-file-name=libbacktrace.a)
-zlib = $(shell $(CC) -print-file-name=libz.a)
 backtrace_ready := build/include/backtrace.h
 
 # The stamp of a level of scripts/deps; its rule installs what is missing, or
@@ -236,9 +238,10 @@ lib_obj := $(call obj,$(lib_src))
 sim_obj := $(call obj,$(sim_src))
 # The page of `weir view`, which is no source of this tree.
 page_obj := $(B)/obj/viewer/page.o
-# A tool's parts without its main() and its gate of allocations, for its tests.
-# A sanitizer has a gate of its own.
-tool_part := $(filter-out %/main.o %/memory_gate.o,$(call obj,$(tool_src) \
+# A tool's parts without its main(), its helper and its gate of allocations, for
+# its tests. A sanitizer has a gate of its own.
+tool_main := $(call obj,tools/weir/main.c tools/weir/name_frames.c)
+tool_part := $(filter-out $(tool_main) %/memory_gate.o,$(call obj,$(tool_src) \
 	$(report_src))) $(page_obj)
 tool_gate := $(if $(SAN),,$(call obj,tools/weir/memory_gate.c))
 # The benchmarks print and look for libraries as the command does.
@@ -468,17 +471,18 @@ $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
 	scripts/jemalloc --check $(JEMALLOC_PREFIX)
 	@touch $@
 
-$(backtrace_ready): | $(call deps,build)
+$(backtrace_ready): | $(call deps,command)
 	@mkdir -p $(@D)
 	cp $(dir $(backtrace_lib))include/backtrace.h $@
 
 # -------------------------------------------------------------------- rules
 
-$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(backtrace_ready)
+$(B)/obj/%.o: %.c $(B)/flags | $(call deps,build)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
+$(B)/obj/tools/weir/name_frames.o: | $(backtrace_ready)
 # These alone include jemalloc's header: all else is compiled while it builds.
 $(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
@@ -527,18 +531,17 @@ $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(weir_map)) \
-	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(lib_libs)
+	    -Wl,-z,nodelete -o $@ $(lib_obj) $(je_lib) $(libs)
 
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
 
-# Complete in themselves: jemalloc is in them, under its own prefix, and
-# libbacktrace.
+# Complete in themselves: jemalloc is in them, under its own prefix.
 $(B)/obj/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib) $(backtrace_lib) $(zlib)) \
+	$(Q)printf '%s\n' 'CREATE $@' $(patsubst %,'ADDLIB %',$(je_lib)) \
 	    $(lib_obj:%='ADDMOD %') SAVE END | $(AR) -M
 
 preload_map := $(wildcard preload/preload.map)
@@ -548,7 +551,7 @@ $(B)/lib/libweir_preload.so: $(preload_obj) $(lib_obj) $(je_lib) $(preload_map)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -Wl,-z,now \
 	    $(call version_script,$(preload_map)) \
-	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(lib_libs)
+	    -o $@ $(preload_obj) $(lib_obj) $(je_lib) $(libs)
 
 # The half of the adapter to PyTorch that is C. It finds weir beside itself.
 $(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
@@ -588,7 +591,7 @@ $(B)/obj/api-symbols: $(public_headers) scripts/api-symbols
 	@mkdir -p $(@D)
 	$(Q)scripts/api-symbols $(public_headers) >$@
 $(B)/lib/libweir.a: $(lib_obj) $(je_lib) $(B)/obj/api-symbols
-	$(call make_archive,$(lib_obj) $(je_lib) -l:libbacktrace.a -l:libz.a,\
+	$(call make_archive,$(lib_obj) $(je_lib),\
 	    --keep-global-symbols=$(B)/obj/api-symbols)
 
 # The library that `nvcc -L DIR` links in place of NVIDIA's.
@@ -597,11 +600,10 @@ $(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
 
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
-$(B)/bin/weir: $(call obj,tools/weir/main.c) $(tool_gate) $(tool_part) \
-		$(libweir_a)
+$(B)/bin/weir: $(tool_main) $(tool_gate) $(tool_part) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
+	$(Q)$(CC) $(ldflags) -o $@ $^ $(name_libs) $(tool_libs)
 
 # The page of `weir view` is bundled once for all builds. Where that cannot be
 # done it is empty, and the command says so.
@@ -733,10 +735,6 @@ $(filter-out $(fuzz_preload),$(fuzzers)): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fu
 	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $(filter-out %.so,$^) \
 	    $(tool_libs)
 $(B)/tests/fuzz/simcuda_fuzz: $(B)/obj/simcuda/conf.o
-$(B)/tests/fuzz/stack_fuzz: $(B)/tests/fuzz/stack_fixture.so
-# Each input reads the debug information of all that is loaded: of this program
-# that takes 0.3 s.
-$(B)/tests/fuzz/stack_fuzz: tool_libs += -Wl,--strip-all
 
 # These call the preload's hooks: it stands between them and the driver.
 $(fuzz_preload): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(B)/obj/base/utf8.o $(preload)
@@ -744,14 +742,6 @@ $(fuzz_preload): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(B)/obj/base/u
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -fsanitize=fuzzer -o $@ $^ \
 	    -Wl,-rpath,'$$ORIGIN/../../lib' -ldl
-
-# The library that stack_fuzz reads: without a sanitizer's code, and the same
-# in each build.
-$(B)/tests/fuzz/stack_fixture.so: tests/fuzz/stack_fixture.c
-	@mkdir -p $(@D)
-	$(call say,LD,$@)
-	$(Q)$(CC) -std=c11 -Wall -Wextra -Werror -O1 -g -gdwarf-4 -fPIC -shared \
-	    -o $@ $<
 
 # The examples are CUDA programs in C, with their kernels apart: in kernels.cu
 # for the toolkit's compiler, and as calls of what the simulated device has in

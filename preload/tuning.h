@@ -45,13 +45,10 @@ enum {
 	RACE_FREED = 1 << 16,
 };
 
-/* Faults that are printed, bytes of a line, and frames of a stack with the
- * functions that are inlined at each. */
+/* Faults that are printed, and frames of a stack. */
 enum {
 	RACE_REPORTS = 100,
-	RACE_LINE = 640,
 	RACE_FRAMES = 16,
-	RACE_PLACES = 8,
 };
 
 /* Bytes of the tables of stacks. */
@@ -65,9 +62,6 @@ enum {
 	SITE_BLOCKS_FIRST = 1 << 14,
 	SITES_FIRST = 1 << 10,
 };
-
-/* Functions inlined at one address that are named. */
-enum { SITE_IN_LINE = 8 };
 
 /* Bytes that a thread may have counted and not yet told to the others. */
 enum { TALLY_SLACK = 1 << 20 };

@@ -627,6 +627,8 @@ builder_finish(struct builder *builder, struct value top, struct snapshot **out)
 		    "not a memory snapshot: it holds %s",
 		    what_is(builder, top));
 	status = build_whole(builder, object);
+	if (status == WEIR_OK)
+		status = build_names(builder);
 	if (status != WEIR_OK)
 		return status;
 	*out = builder->snapshot;

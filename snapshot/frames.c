@@ -1,7 +1,7 @@
 /*
  * Places in the code, in a hash table by address, and their texts in one
  * buffer. Both grow by doubling and are freed when the snapshot has been
- * written.
+ * written. Addresses wait in a queue, because one helper names many.
  */
 #include "snapshot/frames.h"
 
@@ -12,6 +12,7 @@
 
 #include "base/meta.h"
 #include "snapshot/tuning.h"
+#include "stacks/names.h"
 #include "stacks/python.h"
 #include "stacks/stack.h"
 
@@ -19,6 +20,11 @@
 struct place {
 	size_t name; /* offsets in the texts */
 	size_t file;
+	/* For readers, if the helper has not named it: where it is. */
+	size_t module;
+	size_t build_id;
+	uint64_t offset;
+	bool unnamed;
 	unsigned line;
 	bool last; /* the last one of its address */
 	/* Python's interpreter, replaced by the frames it runs. */
@@ -29,8 +35,10 @@ struct place {
 
 struct entry {
 	const void *word; /* address or Python frame; NULL: unused */
-	size_t first;     /* index of its first place */
+	size_t first;     /* index of its first place; no_place: none yet */
 };
+
+static const size_t no_place = SIZE_MAX;
 
 /* A buffer that grows: `n` of `room` bytes are used. */
 struct store {
@@ -45,6 +53,8 @@ struct frames {
 	size_t stacks_bytes;
 	struct store texts;
 	struct store places;
+	struct store queue; /* addresses without places */
+	struct names names;
 	struct entry *entries;
 	size_t slots; /* a power of two */
 	size_t used;
@@ -54,7 +64,18 @@ struct frames {
 	memo name_key;
 	memo file_key;
 	memo line_key;
+	memo module_key;
+	memo build_id_key;
+	memo offset_key;
 };
+
+static const char *
+file_name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
 
 /* ---- Storing ----------------------------------------------------------- */
 
@@ -121,44 +142,6 @@ add_place(struct frames *f, const char *name, const char *file, unsigned line)
 
 /* ---- Naming ------------------------------------------------------------ */
 
-static bool
-describe_c(struct frames *f, const void *word)
-{
-	struct stack_place places[FRAME_PLACES];
-	size_t n = stack_describe(word, places, FRAME_PLACES);
-
-	for (size_t i = 0; i < n; i++) {
-		const struct stack_place *p = &places[i];
-		char name[sizeof(p->object) + 32];
-		const char *slash = strrchr(p->object, '/');
-		if (p->function[0] != '\0')
-			snprintf(name, sizeof(name), "%s", p->function);
-		else if (p->object[0] != '\0')
-			snprintf(name, sizeof(name), "%s+0x%zx",
-			    slash != NULL ? slash + 1 : p->object, p->offset);
-		else
-			snprintf(name, sizeof(name), "%p", word);
-		if (!add_place(f, name,
-			p->file[0] != '\0'       ? p->file :
-			    p->object[0] != '\0' ? p->object :
-						   "??",
-			p->line))
-			return false;
-		place_at(f, place_count(f) - 1)->ours = f->object != NULL &&
-		    strncmp(p->object, f->object, sizeof(p->object) - 1) == 0;
-	}
-	return n > 0;
-}
-
-static bool
-describe_word(struct frames *f, const void *word)
-{
-	if (!python_is_frame(word))
-		return describe_c(f, word);
-	struct python_place place = python_describe(word);
-	return add_place(f, place.function, place.file, place.line);
-}
-
 static struct entry *
 find_frame(const struct frames *f, const void *word)
 {
@@ -192,25 +175,144 @@ grow_entries(struct frames *f)
 	return true;
 }
 
-/* Find or add the first place of a word; false without memory. */
+/* Add a place of an address. One without a function has the object's name and
+ * the offset, and where it is known where it is, readers may name it. */
 static bool
-look_up(struct frames *f, const void *word, size_t *first)
+add_c_place(struct frames *f, const void *word, const struct name_frame *frame,
+    const struct name_place *p)
 {
+	const char *object = file_name_of(frame->module);
+	char name[NAME_TEXT + 32];
+
+	if (p->function[0] != '\0')
+		snprintf(name, sizeof(name), "%s", p->function);
+	else if (object[0] != '\0')
+		snprintf(name, sizeof(name), "%.*s+0x%llx", NAME_TEXT, object,
+		    (unsigned long long)frame->offset);
+	else
+		snprintf(name, sizeof(name), "%p", word);
+	if (!add_place(f, name,
+		p->file[0] != '\0'           ? p->file :
+		    frame->module[0] != '\0' ? frame->module :
+					       "??",
+		p->line))
+		return false;
+	struct place *place = place_at(f, place_count(f) - 1);
+
+	place->ours =
+	    f->object != NULL && strcmp(frame->module, f->object) == 0;
+	place->unnamed = !frame->asked && frame->build_id[0] != '\0';
+	place->offset = frame->offset;
+	return !place->unnamed ||
+	    (frames_add_text(f, frame->module, &place->module) &&
+		frames_add_text(f, frame->build_id, &place->build_id));
+}
+
+/* Without memory for its places a frame is left out. */
+static void
+take_frame(void *user, size_t i, const struct name_frame *frame,
+    const struct name_place *places, size_t n)
+{
+	struct frames *f = user;
+	const void *word = ((const void **)(void *)f->queue.at)[i];
+	size_t at = place_count(f);
+
+	for (size_t k = 0; k < n; k++)
+		if (!add_c_place(f, word, frame, &places[k])) {
+			f->places.n = at * sizeof(struct place);
+			return;
+		}
+	place_at(f, place_count(f) - 1)->last = true;
+	find_frame(f, word)->first = at;
+}
+
+/* Have a word named: a Python frame now, an address by name_queue(). False
+ * without memory. */
+static bool
+queue_word(struct frames *f, const void *word)
+{
+	/* Of a stack that is being written. */
+	if (word == NULL)
+		return true;
 	if (!grow_entries(f))
 		return false;
 	struct entry *entry = find_frame(f, word);
-	if (entry->word == NULL) {
-		size_t at = place_count(f);
-		if (!describe_word(f, word)) {
-			f->places.n = at * sizeof(struct place);
+
+	if (entry->word != NULL)
+		return true;
+	size_t first = no_place;
+	if (python_is_frame(word)) {
+		struct python_place place = python_describe(word);
+
+		first = place_count(f);
+		if (!add_place(f, place.function, place.file, place.line))
 			return false;
-		}
-		place_at(f, place_count(f) - 1)->last = true;
-		*entry = (struct entry){ word, at };
-		f->used++;
+		place_at(f, first)->last = true;
+	} else {
+		if (!store_grow(&f->queue, sizeof(word)))
+			return false;
+		memcpy(f->queue.at + f->queue.n, &word, sizeof(word));
+		f->queue.n += sizeof(word);
 	}
-	*first = entry->first;
+	*entry = (struct entry){ word, first };
+	f->used++;
 	return true;
+}
+
+static void
+queue_stack(struct frames *f, void *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!queue_word(f, words[i]))
+			f->incomplete = true;
+}
+
+static void
+name_queue(struct frames *f)
+{
+	names_find(&f->names, (const void *const *)(void *)f->queue.at,
+	    f->queue.n / sizeof(void *), take_frame, f);
+	f->queue.n = 0;
+}
+
+void
+frames_ask(struct frames *f, uint32_t stack)
+{
+	void *const *words = NULL;
+	size_t n = stack_table_frames(f->table, stack, &words);
+
+	queue_stack(f, words, n);
+}
+
+void
+frames_name_all(struct frames *f)
+{
+	for (size_t i = 0; i < stack_table_slots(f->table); i++) {
+		void *const *words = NULL;
+		size_t n = stack_table_slot(f->table, i, &words);
+
+		queue_stack(f, words, n);
+	}
+	name_queue(f);
+}
+
+const char *
+frames_lack(const struct frames *f)
+{
+	return f->names.lack;
+}
+
+/* Find the first place of a word that was queued; false if it has none. */
+static bool
+look_up(const struct frames *f, const void *word, size_t *first)
+{
+	const struct entry *entry;
+
+	if (f->slots == 0)
+		return false;
+	entry = find_frame(f, word);
+	*first = entry->first;
+	return entry->word != NULL && entry->first != no_place;
 }
 
 /* ---- Walking a stack --------------------------------------------------- */
@@ -278,6 +380,8 @@ put_stack(struct frames *f, struct sink *sink, uint32_t stack)
 
 	if (f->table != NULL)
 		n = stack_table_frames(f->table, stack, &words);
+	queue_stack(f, words, n);
+	name_queue(f);
 	while (c < n && !python_is_frame(words[c]))
 		c++;
 	for (size_t i = count_ours(f, words, c); i < c; i++) {
@@ -307,6 +411,14 @@ write_place(struct frames *f, struct place *place, struct sink *sink)
 	writer_text(w, f->texts.at + place->file);
 	writer_key(w, "line", &f->line_key);
 	writer_uint(w, place->line);
+	if (place->unnamed) {
+		writer_key(w, "module", &f->module_key);
+		writer_text(w, f->texts.at + place->module);
+		writer_key(w, "build_id", &f->build_id_key);
+		writer_text(w, f->texts.at + place->build_id);
+		writer_key(w, "offset", &f->offset_key);
+		writer_uint(w, place->offset);
+	}
 	writer_close(w);
 	writer_keep(w, &place->memo);
 }
@@ -330,9 +442,8 @@ tell_place(struct frames *f, struct place *place, struct sink *sink)
 {
 	const char *name = f->texts.at + place->name;
 	const char *file = f->texts.at + place->file;
-	const char *slash = strrchr(file, '/');
-	const char *base = slash != NULL ? slash + 1 : file;
-	char line[2 * sizeof(((struct stack_place *)NULL)->function)];
+	const char *base = file_name_of(file);
+	char line[2 * NAME_TEXT + 64];
 
 	if (sink->left == 0)
 		return;
@@ -396,6 +507,7 @@ frames_delete(struct frames *f)
 	meta_unmap(f->stacks, f->stacks_bytes);
 	meta_free(f->texts.at, f->texts.room);
 	meta_free(f->places.at, f->places.room);
+	meta_free(f->queue.at, f->queue.room);
 	meta_free(f->entries, f->slots * sizeof(*f->entries));
 	meta_free(f, sizeof(*f));
 }

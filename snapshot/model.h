@@ -48,6 +48,11 @@ struct snapshot_frame {
 	uint32_t name; /* string */
 	uint32_t file; /* string */
 	uint32_t line; /* UINT32_MAX: the file has 2^64-1, which is no line */
+	/* Where a frame without names of its own is: 0 for all others. */
+	uint32_t module;   /* string: path of the program or library */
+	uint32_t build_id; /* string */
+	uint32_t zero;     /* no padding: frames are hashed as bytes */
+	uint64_t offset;   /* of the return address in the module */
 };
 
 /* The line of a frame, or 0 if it has none. */

@@ -197,12 +197,18 @@ make_frame(const struct fields *fields, uint32_t *row)
 	struct snapshot_frame frame = {
 		.name = take_string(fields, KEY_NAME),
 		.file = take_string(fields, KEY_FILENAME),
+		.module = take_string(fields, KEY_MODULE),
+		.build_id = take_string(fields, KEY_BUILD_ID),
 	};
 	uint64_t line;
 	enum weir_status status = read_word(fields, KEY_LINE, &line);
 
 	if (status != WEIR_OK)
 		return status;
+	/* Other programs may mean something else by these keys. */
+	if (frame.module == 0 || frame.build_id == 0 ||
+	    read_word(fields, KEY_OFFSET, &frame.offset) != WEIR_OK)
+		frame.module = frame.build_id = 0;
 	frame.line = line == UINT64_MAX ? UINT32_MAX :
 	    line >= UINT32_MAX          ? 0 :
 					  (uint32_t)line;

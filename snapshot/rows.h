@@ -18,6 +18,7 @@
 	X(KEY_ADDRESS, "address")                                              \
 	X(KEY_ALLOCATED_SIZE, "allocated_size")                                \
 	X(KEY_BLOCKS, "blocks")                                                \
+	X(KEY_BUILD_ID, "build_id")                                            \
 	X(KEY_CACHED, "cached")                                                \
 	X(KEY_COMPILE_CONTEXT, "compile_context")                              \
 	X(KEY_DEVICE, "device")                                                \
@@ -33,7 +34,9 @@
 	X(KEY_HOST_TRACES, "host_traces")                                      \
 	X(KEY_IS_EXPANDABLE, "is_expandable")                                  \
 	X(KEY_LINE, "line")                                                    \
+	X(KEY_MODULE, "module")                                                \
 	X(KEY_NAME, "name")                                                    \
+	X(KEY_OFFSET, "offset")                                                \
 	X(KEY_POOL_ID, "pool_id")                                              \
 	X(KEY_REAL_SIZE, "real_size")                                          \
 	X(KEY_REQUESTED_SIZE, "requested_size")                                \
@@ -150,5 +153,11 @@ const struct value *build_get(
 
 /* Finish the snapshot from its top container, which is complete. */
 enum weir_status build_whole(struct builder *builder, const struct object *top);
+
+/* ---- rename.c ----------------------------------------------------------- */
+
+/* Ask for the names of frames that the file has none for (stacks/names.h), when
+ * all else of the snapshot is complete. */
+enum weir_status build_names(struct builder *builder);
 
 #endif

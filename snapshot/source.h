@@ -13,7 +13,7 @@
 
 #include <weir/weir.h>
 
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 
 /* Read up to `size` bytes. Returns how many; 0 at the end; or -1 with a message
  * set by status_set(). */

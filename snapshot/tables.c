@@ -175,8 +175,7 @@ same_frame(const void *user, uint32_t entry)
 	const struct frame_key *key = user;
 	const struct snapshot_frame *frame = &key->snapshot->frames[entry];
 
-	return frame->name == key->frame.name &&
-	    frame->file == key->frame.file && frame->line == key->frame.line;
+	return memcmp(frame, &key->frame, sizeof(*frame)) == 0;
 }
 
 enum weir_status

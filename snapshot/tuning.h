@@ -4,14 +4,21 @@
 #ifndef SNAPSHOT_TUNING_H
 #define SNAPSHOT_TUNING_H
 
+/* Bytes of memory for reading a file: a base that each file may have, and bytes
+ * for each byte that is stored and that is decompressed. budget.h, Note [The
+ * budget of a reader], has the reasons. */
+enum {
+	BUDGET_STORED_BASE = 256 << 20,
+	BUDGET_STORED_RATIO = 256,
+	BUDGET_DECODED_BASE = 64 << 20,
+	BUDGET_DECODED_RATIO = 64,
+};
+
 /* The first sizes of the table of names. */
 enum {
 	FRAMES_FIRST_ENTRIES = 1024,
 	FRAMES_FIRST_BYTES = 64 << 10,
 };
-
-/* Functions that are inlined at one address; further ones are left out. */
-enum { FRAME_PLACES = 8 };
 
 /* Lists that are open at once in a pickle. */
 enum { PICKLE_MARKS = 256 };

@@ -140,6 +140,7 @@ snapshot_write_begin(struct out *file, enum weir_snapshot_format format,
 		return status_set(WEIR_EHOSTMEM,
 		    "%s: no host memory for a snapshot", file->path);
 	}
+	frames_name_all(s->frames);
 	s->began = history_began();
 	s->now = clock_now();
 	writer_begin(&s->w, file, format == WEIR_SNAPSHOT_JSON);
@@ -592,6 +593,8 @@ snapshot_write_weir(struct snapshot_file *s,
 	name_text(s, "version", weir_version());
 	writer_name(&s->w, "time_us");
 	writer_uint(&s->w, s->now.epoch_ns / 1000);
+	if (frames_lack(s->frames) != NULL)
+		name_text(s, "names_lack", frames_lack(s->frames));
 	put_history(s);
 	writer_name(&s->w, "options");
 	writer_dict(&s->w);

@@ -1,471 +1,426 @@
 /*
- * The names of addresses, from libbacktrace, which is linked statically and
- * reads the files of the objects in the process.
+ * The client of the helper, `weir name-frames` (tools/weir/name_frames.c).
  *
- * libbacktrace trusts the contents of files, which may be corrupt. So this file
- * replaces the functions by which libbacktrace opens and reads files, allocates
- * and sorts. The linker uses these functions, because they lie in the object
- * that calls libbacktrace. Their declarations are from libbacktrace's
- * internal.h and have not changed since gcc 4.8.
+ * Both ends of a socket carry lines. A question is "module TAB build ID TAB
+ * offset", the offset in hexadecimal digits. Its answer has a line "function
+ * TAB file TAB line" for each place, and ends with an empty line. The helper
+ * answers one question after the other, so that the first one without an
+ * answer is the one that it died of. That one is left out, and the next helper
+ * goes on behind it.
+ *
+ * The helper is a child of this process. The program gets a SIGCHLD when it
+ * ends, and a thread that waits for any child may see its number; weir waits
+ * for this child only, and does not mind if another thread did. A socket, other
+ * than a pipe, is written without SIGPIPE.
  */
-#include <backtrace.h>
+#include "stacks/names.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
-#include <stdatomic.h>
-#include <stdbool.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/meta.h"
-#include "stacks/elf_part.h"
-#include "stacks/mangled.h"
-#include "stacks/reader_memory.h"
-#include "stacks/stack.h"
+#include "base/os.h"
+#include "stacks/command.h"
+#include "stacks/modules.h"
 
-/* ---- Memory and sorting -------------------------------------------------- */
+static const uint64_t ns_in_ms = 1000000;
 
-void *backtrace_alloc(struct backtrace_state *state, size_t size,
-    backtrace_error_callback complain, void *user);
-void backtrace_free(struct backtrace_state *state, void *memory, size_t size,
-    backtrace_error_callback complain, void *user);
-
-void *
-backtrace_alloc(struct backtrace_state *state, size_t size,
-    backtrace_error_callback complain, void *user)
-{
-	void *memory = reader_alloc(size);
-
-	(void)state;
-	if (memory == NULL && complain != NULL)
-		complain(user, "no memory for debug information", ENOMEM);
-	return memory;
-}
-
-void
-backtrace_free(struct backtrace_state *state, void *memory, size_t size,
-    backtrace_error_callback complain, void *user)
-{
-	(void)state;
-	(void)complain;
-	(void)user;
-	reader_free(memory, size);
-}
-
-/* An array that grows. */
-struct backtrace_vector {
-	void *base;
-	size_t size; /* bytes in use */
-	size_t alc;  /* bytes allocated after those */
+/* A conversation with one helper. */
+struct helper {
+	const struct name_query *queries;
+	size_t n;
+	bool trusted;
+	name_taker *take;
+	void *user;
+	uint64_t end_ns; /* the time at which it is late */
+	int fd;
+	bool deaf; /* it reads no more; answers may still come */
+	pid_t pid;
+	size_t asked;    /* questions in `out` or sent */
+	size_t answered; /* questions that have their answer */
+	size_t out_n;
+	size_t in_n;
+	size_t place_n;
+	struct name_place places[NAME_PLACES_MAX];
+	char out[NAMES_BUFFER];
+	char in[NAMES_BUFFER];
 };
 
-void *backtrace_vector_grow(struct backtrace_state *state, size_t size,
-    backtrace_error_callback complain, void *user,
-    struct backtrace_vector *vector);
-void *backtrace_vector_finish(struct backtrace_state *state,
-    struct backtrace_vector *vector, backtrace_error_callback complain,
-    void *user);
-int backtrace_vector_release(struct backtrace_state *state,
-    struct backtrace_vector *vector, backtrace_error_callback complain,
-    void *user);
-void backtrace_qsort(void *base, size_t count, size_t size,
-    int (*compare)(const void *, const void *));
+/* ---- The process -------------------------------------------------------- */
 
-/* Add `size` bytes to the vector. NULL without memory. */
-void *
-backtrace_vector_grow(struct backtrace_state *state, size_t size,
-    backtrace_error_callback complain, void *user,
-    struct backtrace_vector *vector)
+/* It gets no descriptor, no signal mask and no variable of the program's:
+ * neither the preload nor the options are for it. */
+static bool
+spawn_helper(const char *command, int in, pid_t *pid)
 {
-	enum { FIRST = 16 };
-	size_t bytes = vector->size == 0 ? FIRST * size : 2 * vector->size;
+	char name[] = "weir";
+	char what[] = "name-frames";
+	char language[] = "LC_ALL=C";
+	char *argv[] = { name, what, NULL };
+	char *environment[] = { language, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	sigset_t all;
+	bool done;
 
-	if (size > vector->alc) {
-		void *base = backtrace_alloc(state, bytes, complain, user);
-
-		if (base == NULL)
-			return NULL;
-		if (vector->size > 0)
-			memcpy(base, vector->base, vector->size);
-		reader_free(vector->base, vector->size + vector->alc);
-		vector->base = base;
-		vector->alc = bytes - vector->size;
+	if (posix_spawn_file_actions_init(&files) != 0)
+		return false;
+	if (posix_spawnattr_init(&attributes) != 0) {
+		posix_spawn_file_actions_destroy(&files);
+		return false;
 	}
-	void *added = (char *)vector->base + vector->size;
-
-	vector->size += size;
-	vector->alc -= size;
-	return added;
+	sigemptyset(&none);
+	sigfillset(&all);
+	done =
+	    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO) == 0 &&
+	    posix_spawn_file_actions_adddup2(&files, in, STDOUT_FILENO) == 0 &&
+	    posix_spawn_file_actions_addopen(
+		&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+	    posix_spawn_file_actions_addclosefrom_np(
+		&files, STDERR_FILENO + 1) == 0 &&
+	    posix_spawnattr_setsigmask(&attributes, &none) == 0 &&
+	    posix_spawnattr_setsigdefault(&attributes, &all) == 0 &&
+	    posix_spawnattr_setflags(&attributes,
+		POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF) == 0 &&
+	    posix_spawn(pid, command, &files, &attributes, argv, environment) ==
+		0;
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&files);
+	return done;
 }
 
-/* Return the content of the vector, which is empty afterwards. */
-void *
-backtrace_vector_finish(struct backtrace_state *state,
-    struct backtrace_vector *vector, backtrace_error_callback complain,
-    void *user)
+static bool
+helper_start(struct helper *helper, const char *command)
 {
-	void *base = vector->base;
+	int ends[2];
+	bool done;
 
-	(void)state;
-	(void)complain;
-	(void)user;
-	*vector = (struct backtrace_vector){ 0 };
-	return base;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		return false;
+	ends[0] = os_fd_up(ends[0]);
+	ends[1] = os_fd_up(ends[1]);
+	done = spawn_helper(command, ends[1], &helper->pid);
+	close(ends[1]);
+	if (done)
+		helper->fd = ends[0];
+	else
+		close(ends[0]);
+	return done;
 }
 
-/* End the growth of the vector. The unused bytes after the content stay
- * allocated, because a block is freed as a whole. */
-int
-backtrace_vector_release(struct backtrace_state *state,
-    struct backtrace_vector *vector, backtrace_error_callback complain,
-    void *user)
+/* Another thread of the program may have waited for the child. Then its number
+ * may be another process's. */
+static bool
+helper_is_child(const struct helper *helper, int flags)
 {
-	(void)state;
-	(void)complain;
-	(void)user;
-	if (vector->size == 0) {
-		reader_free(vector->base, vector->alc);
-		vector->base = NULL;
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)helper->pid, &info,
+		   WEXITED | WNOHANG | flags) == 0 &&
+	    (flags != 0 || info.si_pid == 0);
+}
+
+static void
+helper_end(struct helper *helper)
+{
+	static const struct timespec pause = { .tv_nsec = 100000 };
+	uint64_t end = os_monotonic_ns() + NAMES_END_MS * ns_in_ms;
+
+	close(helper->fd);
+	if (helper_is_child(helper, WNOWAIT))
+		kill(helper->pid, SIGKILL);
+	while (helper_is_child(helper, 0) && os_monotonic_ns() < end)
+		nanosleep(&pause, NULL);
+}
+
+/* ---- Lines --------------------------------------------------------------- */
+
+/* A question that cannot be asked is one about nothing. */
+static void
+put_questions(struct helper *helper)
+{
+	while (helper->asked < helper->n) {
+		const struct name_query *query =
+		    &helper->queries[helper->asked];
+		bool known = strpbrk(query->module, "\t\n") == NULL &&
+		    (query->build_id[0] != '\0' || helper->trusted);
+		size_t room = NAMES_BUFFER - helper->out_n;
+		int n = snprintf(helper->out + helper->out_n, room,
+		    "%s\t%s\t%" PRIx64 "\n", known ? query->module : "",
+		    query->build_id, query->offset);
+
+		if (n < 0 || (size_t)n >= room)
+			return;
+		helper->out_n += (size_t)n;
+		helper->asked++;
 	}
-	vector->alc = 0;
-	return 1;
 }
 
-/* libbacktrace's own function takes quadratic time for equal elements. */
-void
-backtrace_qsort(void *base, size_t count, size_t size,
-    int (*compare)(const void *, const void *))
+static void
+send_questions(struct helper *helper)
 {
-	if (count > 1)
-		qsort(base, count, size, compare);
+	ssize_t n = send(helper->fd, helper->out, helper->out_n,
+	    MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0) {
+		helper->deaf = errno != EAGAIN && errno != EINTR;
+		return;
+	}
+	helper->out_n -= (size_t)n;
+	memmove(helper->out, helper->out + n, helper->out_n);
 }
 
-/* ---- Files ------------------------------------------------------------- */
-
-int backtrace_open(const char *path, backtrace_error_callback complain,
-    void *user, int *does_not_exist);
-int backtrace_close(int fd, backtrace_error_callback complain, void *user);
-
-/* Files that the calling thread has open for the reader. It needs two: an
- * object and its file of debug information. */
-enum { FILES_MAX = 3 };
-static _Thread_local struct elf_file *files[FILES_MAX];
-
-/* The place of the file with that descriptor, or of none (-1); NULL: there is
- * no such place. */
-static struct elf_file **
-find_file(int fd)
+static void
+copy_name(char to[NAME_TEXT], const char *from)
 {
-	for (int i = 0; i < FILES_MAX; i++)
-		if (files[i] == NULL ? fd < 0 : files[i]->fd == fd)
-			return &files[i];
+	snprintf(to, NAME_TEXT, "%s", from);
+}
+
+/* Take a line of an answer; false if it is none. */
+static bool
+take_line(struct helper *helper, char *line)
+{
+	struct name_place *place = &helper->places[helper->place_n];
+	char *file = strchr(line, '\t');
+	char *number = file != NULL ? strchr(file + 1, '\t') : NULL;
+	char *end;
+
+	if (helper->answered == helper->asked)
+		return false;
+	if (line[0] == '\0') {
+		if (helper->place_n > 0)
+			helper->take(helper->user, helper->answered,
+			    helper->places, helper->place_n);
+		helper->place_n = 0;
+		helper->answered++;
+		return true;
+	}
+	if (number == NULL || helper->place_n == NAME_PLACES_MAX)
+		return false;
+	*file = *number = '\0';
+	unsigned long value = strtoul(number + 1, &end, 10);
+
+	if (end == number + 1 || *end != '\0' || value > UINT32_MAX)
+		return false;
+	copy_name(place->function, line);
+	copy_name(place->file, file + 1);
+	place->line = (unsigned)value;
+	helper->place_n++;
+	return true;
+}
+
+/* Take all whole lines. False at the end of the helper's output, or where it is
+ * no answer; then *sound says which. */
+static bool
+take_answers(struct helper *helper, bool *sound)
+{
+	ssize_t n = recv(helper->fd, helper->in + helper->in_n,
+	    NAMES_BUFFER - helper->in_n, MSG_DONTWAIT);
+	char *line = helper->in;
+	char *end;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n <= 0)
+		return false;
+	helper->in_n += (size_t)n;
+	while ((end = memchr(line, '\n',
+		    helper->in_n - (size_t)(line - helper->in))) != NULL) {
+		*end = '\0';
+		if (strlen(line) != (size_t)(end - line) ||
+		    !take_line(helper, line)) {
+			*sound = false;
+			return false;
+		}
+		line = end + 1;
+	}
+	helper->in_n -= (size_t)(line - helper->in);
+	memmove(helper->in, line, helper->in_n);
+	*sound = helper->in_n < NAMES_BUFFER;
+	return *sound;
+}
+
+/* ---- Conversations ------------------------------------------------------- */
+
+/* Ask and listen until all is answered. Returns what went wrong, or NULL. */
+static const char *
+helper_talk(struct helper *helper, bool *again)
+{
+	bool sound = true;
+
+	while (helper->answered < helper->n) {
+		struct pollfd wait = { .fd = helper->fd, .events = POLLIN };
+		uint64_t now = os_monotonic_ns();
+
+		if (now >= helper->end_ns)
+			return "the weir command took too long";
+		put_questions(helper);
+		if (helper->out_n > 0 && !helper->deaf)
+			wait.events |= POLLOUT;
+		if (poll(&wait, 1,
+			(int)((helper->end_ns - now) / ns_in_ms) + 1) <= 0)
+			continue;
+		if ((wait.revents & POLLOUT) != 0)
+			send_questions(helper);
+		if ((wait.revents & ~POLLOUT) != 0 &&
+		    !take_answers(helper, &sound)) {
+			*again = sound;
+			return sound ? "the weir command died" :
+				       "the weir command answered nonsense";
+		}
+	}
 	return NULL;
 }
 
-static void
-forget_file(struct elf_file **place)
+/* Have one helper answer from the query `helper->answered` on. False if no
+ * other helper is to try. */
+static bool
+ask_once(struct names *names, struct helper *helper, const char *command)
 {
-	elf_file_close(*place);
-	meta_free(*place, sizeof(**place));
-	*place = NULL;
-}
+	uint64_t began = os_monotonic_ns();
+	const char *wrong = "the weir command cannot be started";
+	bool again = false;
 
-/* Close the files that the reader has not closed, as after some faults. */
-static void
-close_files(void)
-{
-	for (int i = 0; i < FILES_MAX; i++) {
-		if (files[i] == NULL)
-			continue;
-		close(files[i]->fd);
-		forget_file(&files[i]);
+	if (names->failures == NAMES_FAILURES ||
+	    names->spent_ns >= NAMES_MS * ns_in_ms)
+		return false;
+	helper->end_ns = began + NAMES_MS * ns_in_ms - names->spent_ns;
+	helper->asked = helper->answered;
+	helper->out_n = helper->in_n = helper->place_n = 0;
+	helper->deaf = false;
+	if (helper_start(helper, command)) {
+		wrong = helper_talk(helper, &again);
+		helper_end(helper);
 	}
-}
-
-/*
- * Open a regular file; -1 if that is not possible, or if the thread has too
- * many files open. A file that is not regular might make the caller wait.
- */
-int
-backtrace_open(const char *path, backtrace_error_callback complain, void *user,
-    int *does_not_exist)
-{
-	struct elf_file **place = find_file(-1);
-	struct stat file;
-	int fd;
-
-	if (does_not_exist != NULL)
-		*does_not_exist = 0;
-	if (place == NULL)
-		return -1;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0) {
-		if (does_not_exist != NULL &&
-		    (errno == ENOENT || errno == ENOTDIR))
-			*does_not_exist = 1;
-		else
-			complain(user, path, errno);
-		return -1;
+	names->spent_ns += os_monotonic_ns() - began;
+	if (wrong != NULL) {
+		names->lack = wrong;
+		names->failures++;
 	}
-	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
-		*place = meta_alloc(sizeof(**place));
-	if (*place == NULL) {
-		close(fd);
-		return -1;
-	}
-	elf_file_open(*place, fd);
-	return fd;
-}
-
-/* Returns 1 if the file was closed, else 0. */
-int
-backtrace_close(int fd, backtrace_error_callback complain, void *user)
-{
-	struct elf_file **place = find_file(fd);
-
-	if (place != NULL)
-		forget_file(place);
-	if (close(fd) == 0)
-		return 1;
-	complain(user, "close", errno);
-	return 0;
-}
-
-/*
- * The view of a part of a file that libbacktrace reads. libbacktrace's own
- * function maps the file: a section header that names bytes beyond the file's
- * end, or a file that is cut later, would end the process by SIGBUS. Here the
- * bytes are copied, which needs as much memory as there is debug information.
- * Contents that would end the reader are left out (elf_part.h).
- */
-struct backtrace_view {
-	const void *data;
-	void *base;
-	size_t len;
-};
-
-int backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
-    uint64_t size, backtrace_error_callback complain, void *user,
-    struct backtrace_view *view);
-void backtrace_release_view(struct backtrace_state *state,
-    struct backtrace_view *view, backtrace_error_callback complain, void *user);
-
-/* Returns 1 if the bytes can be read, else 0. A zero follows them, because
- * libbacktrace reads texts at their end without a bound. */
-int
-backtrace_get_view(struct backtrace_state *state, int fd, off_t offset,
-    uint64_t size, backtrace_error_callback complain, void *user,
-    struct backtrace_view *view)
-{
-	struct elf_file **file = find_file(fd);
-	unsigned char *bytes = NULL;
-
-	(void)state;
-	if (fd >= 0 && file != NULL &&
-	    elf_part_exists(*file, (uint64_t)offset, size))
-		bytes = meta_map(size + 1);
-	if (bytes == NULL ||
-	    !elf_part_read(*file, (uint64_t)offset, bytes, size)) {
-		if (bytes != NULL)
-			meta_unmap(bytes, size + 1);
-		complain(user, "the file has no such part", 0);
-		return 0;
-	}
-	reader_note_bytes(size);
-	*view = (struct backtrace_view){ bytes, bytes, size };
-	return 1;
+	helper->answered++;
+	return again;
 }
 
 void
-backtrace_release_view(struct backtrace_state *state,
-    struct backtrace_view *view, backtrace_error_callback complain, void *user)
+names_ask(struct names *names, const struct name_query *queries, size_t n,
+    bool trusted, name_taker *take, void *user)
 {
-	(void)state;
-	(void)complain;
-	(void)user;
-	meta_unmap(view->base, view->len + 1);
-}
-
-/* ---- Naming ------------------------------------------------------------ */
-
-static void
-ignore_fault(void *user, const char *text, int number)
-{
-	(void)user;
-	(void)text;
-	(void)number;
-}
-
-static void
-copy_text(char *to, size_t size, const char *from)
-{
-	snprintf(to, size, "%s", from == NULL ? "" : from);
-}
-
-/* Copy a function's name, demangled if the process has the C++ library for
- * that and the name does not expand to a very long text. */
-static void
-copy_demangled(char *to, size_t size, const char *name)
-{
-	typedef char *demangle(const char *, char *, size_t *, int *);
-	void *library;
-	void *found;
-	char *text = NULL;
-
-	if (name != NULL && strncmp(name, "_Z", 2) == 0 &&
-	    mangled_name_is_bounded(name)) {
-		library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
-		found = dlsym(
-		    library != NULL ? library : RTLD_DEFAULT, "__cxa_demangle");
-		if (found != NULL)
-			text = ((demangle *)found)(name, NULL, NULL, NULL);
-		if (library != NULL)
-			dlclose(library);
-	}
-	copy_text(to, size, text != NULL ? text : name);
-	free(text);
-}
-
-/* Read how many objects have been loaded so far, from the first object in the
- * list. */
-static int
-read_loaded(struct dl_phdr_info *info, size_t size, void *user)
-{
-	(void)size;
-	*(unsigned long long *)user = info->dlpi_adds;
-	return 1;
-}
-
-/* The debug information of the files that were loaded when this reader was
- * made. libbacktrace cannot free it, so at most STATES readers are made. */
-static struct backtrace_state *
-reader(void)
-{
-	enum { STATES = 16 };
-	static _Atomic(struct backtrace_state *) states[STATES];
-	static _Atomic unsigned long long loaded[STATES];
-	unsigned long long now = 0;
-	size_t i = 0;
-
-	dl_iterate_phdr(read_loaded, &now);
-	while (i < STATES - 1 && atomic_load(&states[i]) != NULL &&
-	    atomic_load(&loaded[i]) != now)
-		i++;
-	struct backtrace_state *state = atomic_load(&states[i]);
-
-	if (state == NULL) {
-		struct backtrace_state *made =
-		    backtrace_create_state(NULL, 1, ignore_fault, NULL);
-
-		atomic_store(&loaded[i], now);
-		if (made != NULL &&
-		    atomic_compare_exchange_strong(&states[i], &state, made))
-			state = made;
-	}
-	return state;
-}
-
-struct search {
-	struct stack_place *places;
-	size_t n;
-	size_t found;
-};
-
-static int
-note_place(void *user, uintptr_t address, const char *file, int line,
-    const char *function)
-{
-	struct search *search = user;
-	struct stack_place *place = &search->places[search->found];
-
-	(void)address;
-	if (file == NULL && function == NULL)
-		return 0;
-	copy_demangled(place->function, sizeof(place->function), function);
-	copy_text(place->file, sizeof(place->file), file);
-	place->line = line > 0 ? (unsigned)line : 0;
-	search->found++;
-	return search->found == search->n;
-}
-
-static void
-note_symbol(void *user, uintptr_t address, const char *name, uintptr_t value,
-    uintptr_t size)
-{
-	struct stack_place *place = user;
-
-	(void)address;
-	(void)value;
-	(void)size;
-	copy_demangled(place->function, sizeof(place->function), name);
-}
-
-size_t
-stack_describe(const void *address, struct stack_place *places, size_t n)
-{
-	struct search search = { .places = places, .n = n };
-	/* The last byte of the call: the next address may belong to another
-	 * function. */
-	uintptr_t inside = (uintptr_t)address - 1;
-	struct backtrace_state *state;
-	Dl_info info = { 0 };
+	struct helper *helper;
+	char command[PATH_MAX];
+	int saved = errno;
 
 	if (n == 0)
-		return 0;
-	memset(places, 0, n * sizeof(*places));
-	if (dladdr((const void *)inside, &info) == 0)
-		return 1;
-	state = reader();
-	if (state != NULL)
-		backtrace_pcinfo(
-		    state, inside, note_place, ignore_fault, &search);
-	if (search.found == 0)
-		search.found = 1;
-	/* The last one is the function that has the address. */
-	struct stack_place *last = &places[search.found - 1];
-
-	if (last->function[0] == '\0' && state != NULL)
-		backtrace_syminfo(
-		    state, inside, note_symbol, ignore_fault, last);
-	if (last->function[0] == '\0')
-		copy_demangled(
-		    last->function, sizeof(last->function), info.dli_sname);
-	close_files();
-	for (size_t i = 0; i < search.found; i++) {
-		copy_text(
-		    places[i].object, sizeof(places[i].object), info.dli_fname);
-		places[i].offset = inside + 1 - (uintptr_t)info.dli_fbase;
+		return;
+	helper = meta_alloc(sizeof(*helper));
+	if (helper == NULL) {
+		names->lack = "no host memory for names";
+	} else if (!command_find(command)) {
+		names->lack = "there is no weir command";
+	} else {
+		helper->queries = queries;
+		helper->n = n;
+		helper->trusted = trusted;
+		helper->take = take;
+		helper->user = user;
+		helper->answered = 0;
+		while (helper->answered < n && ask_once(names, helper, command))
+			;
 	}
-	return search.found;
+	meta_free(helper, sizeof(*helper));
+	errno = saved;
 }
 
-/* The file name without its folders. */
-static const char *
-file_name_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
+/* ---- Return addresses ---------------------------------------------------- */
 
-	return slash == NULL ? path : slash + 1;
+struct search {
+	const struct modules *modules;
+	const void *const *words;
+	name_frame_taker *take;
+	void *user;
+	bool *named;
+};
+
+/* A return address may be behind the end of its function, so that the byte
+ * before it, which is of the call, is looked up. */
+static struct name_frame
+frame_of(const struct modules *modules, const void *word)
+{
+	const struct module *module =
+	    modules_find(modules, (uintptr_t)word - 1);
+
+	if (module == NULL)
+		return (struct name_frame){ .module = "", .build_id = "" };
+	return (struct name_frame){ .module = module->path,
+		.build_id = module->build_id,
+		.offset = (uintptr_t)word - module->base };
 }
 
-const char *
-stack_place_text(const struct stack_place *place, char *text, size_t size)
+static void
+take_named(void *user, size_t i, const struct name_place *places, size_t n)
 {
-	const char *file = file_name_of(place->file);
-	const char *object = file_name_of(place->object);
+	struct search *search = user;
+	struct name_frame frame = frame_of(search->modules, search->words[i]);
 
-	if (object[0] == '\0')
-		copy_text(text, size, "?");
-	else if (place->function[0] == '\0')
-		snprintf(text, size, "%s+0x%zx", object, place->offset);
-	else if (place->line != 0)
-		snprintf(text, size, "%s (%s:%u)", place->function, file,
-		    place->line);
+	frame.asked = true;
+	search->named[i] = true;
+	search->take(search->user, i, &frame, places, n);
+}
+
+/* Name a frame as the loader does, from the symbols that it has mapped. */
+static void
+take_unnamed(struct search *search, size_t i)
+{
+	struct name_frame frame = frame_of(search->modules, search->words[i]);
+	struct name_place place = { 0 };
+	Dl_info info = { 0 };
+
+	if (frame.module[0] != '\0' &&
+	    dladdr((const char *)search->words[i] - 1, &info) != 0 &&
+	    info.dli_sname != NULL)
+		copy_name(place.function, info.dli_sname);
+	search->take(search->user, i, &frame, &place, 1);
+}
+
+void
+names_find(struct names *names, const void *const *words, size_t n,
+    name_frame_taker *take, void *user)
+{
+	struct modules modules;
+
+	if (n == 0)
+		return;
+	struct name_query *queries = meta_alloc(n * sizeof(*queries));
+	bool *named = meta_zalloc(n);
+	struct search search = { &modules, words, take, user, named };
+
+	modules_read(&modules);
+	for (size_t i = 0; i < n && queries != NULL; i++) {
+		struct name_frame frame = frame_of(&modules, words[i]);
+
+		queries[i] = (struct name_query){ frame.module, frame.build_id,
+			frame.offset - 1 };
+	}
+	if (queries != NULL && named != NULL)
+		names_ask(names, queries, n, true, take_named, &search);
 	else
-		snprintf(text, size, "%s (%s)", place->function, object);
-	return text;
+		names->lack = "no host memory for names";
+	for (size_t i = 0; i < n; i++)
+		if (named == NULL || !named[i])
+			take_unnamed(&search, i);
+	modules_free(&modules);
+	meta_free(queries, n * sizeof(*queries));
+	meta_free(named, n);
 }

@@ -214,6 +214,21 @@ stack_table_frames(
 }
 
 size_t
+stack_table_slots(const struct stack_table *table)
+{
+	return table != NULL ? table->slots : 0;
+}
+
+size_t
+stack_table_slot(
+    const struct stack_table *table, size_t slot, void *const **frames)
+{
+	return stack_table_frames(table,
+	    atomic_load_explicit(&table->slot[slot], memory_order_acquire),
+	    frames);
+}
+
+size_t
 stack_table_count(const struct stack_table *table)
 {
 	return atomic_load(&table->count);

@@ -1,12 +1,11 @@
 /*
- * Stacks: return addresses, a small number for each stack seen, and the names
- * of addresses.
+ * Stacks: return addresses, and a small number for each stack seen.
  *
  * Capturing a stack costs hundreds of nanoseconds a frame and may wait for the
- * dynamic loader. Naming an address reads the debug information of files. So
- * stacks are captured only if the user has asked for them, addresses are named
- * only when a text is written, and neither is done while a lock of weir is
- * held.
+ * dynamic loader. Naming an address (stacks/names.h) waits for another process.
+ * So stacks are captured only if the user has asked for them, addresses are
+ * named only when a text is written, and neither is done while a lock of weir
+ * is held.
  */
 #ifndef STACKS_STACK_H
 #define STACKS_STACK_H
@@ -64,41 +63,16 @@ uint32_t stack_table_intern(
 size_t stack_table_frames(
     const struct stack_table *table, uint32_t id, void *const **frames);
 
+/* The table's places for stacks are numbered. Returns how many frames the stack
+ * in a place has, 0 if there is none; *frames is valid until the table is
+ * destroyed. Thread-safe. A table of NULL has no places. */
+size_t stack_table_slots(const struct stack_table *table);
+size_t stack_table_slot(
+    const struct stack_table *table, size_t slot, void *const **frames);
+
 /* How many stacks the table has; and how many could not be stored because it
  * was full. */
 size_t stack_table_count(const struct stack_table *table);
 uint64_t stack_table_lost(const struct stack_table *table);
-
-/* The function and line of an address. Texts are cut to size; "" means unknown.
- */
-struct stack_place {
-	char function[256]; /* C++ names as in the source */
-	char file[256];     /* path of the source file */
-	unsigned line;      /* line in the file; 0: unknown */
-	char object[256];   /* path of the program or library */
-	size_t offset;      /* of the address, from the object's start */
-};
-
-/*
- * Name a return address from stack_capture(). Calls that the compiler has
- * inlined are separate places, innermost first.
- *
- * Names come from the object's debug information and symbols, as far as it has
- * them. There is no name if the object is no longer loaded, or if another
- * object is at its address now.
- *
- * @return how many of `places` were filled in, at least 1 if n > 0
- *
- * Thread-safe; opens files and allocates.
- */
-size_t stack_describe(
-    const void *address, struct stack_place *places, size_t n);
-
-/*
- * Format a place in one line: "function (file.c:12)", "function (libx.so)" or
- * "libx.so+0x120", with files without their folders; "?" if nothing is known.
- */
-const char *stack_place_text(
-    const struct stack_place *place, char *text, size_t size);
 
 #endif

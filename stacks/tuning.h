@@ -4,15 +4,27 @@
 #ifndef STACKS_TUNING_H
 #define STACKS_TUNING_H
 
-/* Bytes of memory for reading a file: a base that each file may have, and bytes
- * for each byte that is stored and that is decompressed. budget.h, Note [The
- * budget of a reader], has the reasons. */
+/* Functions that are inlined at one address, and bytes of a name; what is
+ * beyond them is left out. */
 enum {
-	BUDGET_STORED_BASE = 256 << 20,
-	BUDGET_STORED_RATIO = 256,
-	BUDGET_DECODED_BASE = 64 << 20,
-	BUDGET_DECODED_RATIO = 64,
+	NAME_PLACES_MAX = 8,
+	NAME_TEXT = 256,
 };
+
+/* Helpers that may fail before no more is asked: a file has some entries that
+ * end a helper, or is corrupt as a whole. */
+enum { NAMES_FAILURES = 4 };
+
+/* Milliseconds that names may take: a helper needs ten seconds for a gigabyte
+ * of debug information. And milliseconds that the end of a helper may take,
+ * which got SIGKILL: it is gone in less, unless a disk is. */
+enum {
+	NAMES_MS = 20000,
+	NAMES_END_MS = 1000,
+};
+
+/* Bytes of questions and of answers that are under way: more than one line. */
+enum { NAMES_BUFFER = 64 << 10 };
 
 /* Code objects of Python whose names are remembered, and the buckets of their
  * table. */

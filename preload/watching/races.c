@@ -15,7 +15,6 @@
  * everything, and so does the end of a stream. Captured work and launches of
  * graphs are not checked.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +28,7 @@
 #include "base/tree.h"
 #include "preload/preload.h"
 #include "preload/tuning.h"
+#include "snapshot/frames.h"
 #include "stacks/stack.h"
 #include "streams/stream.h"
 
@@ -288,38 +288,46 @@ take_stack(void)
 	    stacks, frames, stack_capture(frames, STACK_FRAMES_MAX, 0));
 }
 
-static bool
-is_own_frame(const void *address)
-{
-	Dl_info ours;
-	Dl_info its;
+/* The names of stacks that were printed. */
+static struct frames *named;
 
-	return dladdr((const void *)races_wanted, &ours) != 0 &&
-	    dladdr((const char *)address - 1, &its) != 0 &&
-	    ours.dli_fbase == its.dli_fbase;
+struct printed_stack {
+	const char *what; /* was done there */
+	unsigned lines;
+};
+
+static void
+print_stack_line(void *user, const char *line)
+{
+	struct printed_stack *printed = user;
+
+	log_write(LOG_ERROR, "  %s %s", printed->what, line);
+	printed->lines++;
+}
+
+/* Have stacks named together that a report prints one after the other. */
+static void
+name_stacks(uint32_t first, uint32_t second, uint32_t third)
+{
+	if (named == NULL)
+		named = frames_new(stacks, 0);
+	if (named == NULL)
+		return;
+	frames_ask(named, first);
+	frames_ask(named, second);
+	frames_ask(named, third);
 }
 
 static void
 print_stack(const char *what, uint32_t stack)
 {
-	struct stack_place *places = meta_alloc(RACE_PLACES * sizeof(*places));
-	void *const *frames;
-	size_t n = stack_table_frames(stacks, stack, &frames);
-	unsigned told = 0;
+	struct printed_stack printed = { what, 0 };
 
-	for (size_t i = 0; i < n && places != NULL && told < RACE_FRAMES; i++) {
-		char line[RACE_LINE];
-		if (is_own_frame(frames[i]))
-			continue;
-		size_t m = stack_describe(frames[i], places, RACE_PLACES);
-		for (size_t k = 0; k < m; k++, told++)
-			log_write(LOG_ERROR, "  %s %s", what,
-			    stack_place_text(&places[k], line, sizeof(line)));
-	}
-	if (told == 0)
+	if (named != NULL)
+		frames_tell(
+		    named, stack, RACE_FRAMES, print_stack_line, &printed);
+	if (printed.lines == 0)
 		log_write(LOG_ERROR, "  %s an unknown place", what);
-	if (places != NULL)
-		meta_free(places, RACE_PLACES * sizeof(*places));
 }
 
 /* A block is reported only once. */
@@ -348,7 +356,10 @@ report_unordered(struct known_block *block, int stream, const char *call)
 	    "%#llx, and is not ordered after its allocation on stream %p",
 	    call, handle_of(stream), block->bytes,
 	    (unsigned long long)block->ptr, handle_of(block->stream));
-	print_stack("used at", take_stack());
+	uint32_t here = take_stack();
+
+	name_stacks(here, block->stack, 0);
+	print_stack("used at", here);
 	print_stack("allocated at", block->stack);
 }
 
@@ -362,7 +373,10 @@ report_use_after(struct known_block *block, int stream, const char *call)
 	    "%#llx after it was freed",
 	    call, handle_of(stream), block->bytes,
 	    (unsigned long long)block->ptr);
-	print_stack("used at", take_stack());
+	uint32_t here = take_stack();
+
+	name_stacks(here, block->free_stack, block->stack);
+	print_stack("used at", here);
 	print_stack("freed at", block->free_stack);
 	print_stack("allocated at", block->stack);
 }
@@ -378,6 +392,7 @@ report_early_free(
 	    "%p, which is not ordered after its use on stream %p",
 	    block->bytes, (unsigned long long)block->ptr, handle_of(stream),
 	    handle_of(user->stream));
+	name_stacks(block->free_stack, user->stack, block->stack);
 	print_stack("freed at", block->free_stack);
 	print_stack("used at", user->stack);
 	print_stack("allocated at", block->stack);

@@ -8,7 +8,7 @@
  *
  * Nothing is recorded without WEIR_REPORT_LEAKS and WEIR_REPORT_SITES.
  */
-#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #include "preload/ends.h"
 
 #include "preload/tuning.h"
+#include "snapshot/frames.h"
 #include "stacks/stack.h"
 #include "tools/report/report.h"
 
@@ -357,37 +358,17 @@ sites_top(void)
 	return site_list_of(counts_at_peak, by_peak, top_wanted);
 }
 
-static bool
-is_in_preload(const void *address)
-{
-	Dl_info ours;
-	Dl_info its;
-
-	return dladdr((const void *)sites_describe, &ours) != 0 &&
-	    dladdr((const char *)address - 1, &its) != 0 &&
-	    ours.dli_fbase == its.dli_fbase;
-}
-
 void
 sites_describe(
     uint32_t stack, void (*tell)(void *user, const char *line), void *user)
 {
-	struct stack_place places[SITE_IN_LINE];
-	void *const *frames;
-	size_t n = stack_table_frames(stacks, stack, &frames);
+	static struct frames *frames;
 
-	for (size_t i = 0; i < n; i++) {
-		size_t m;
-
-		if (is_in_preload(frames[i]))
-			continue;
-		m = stack_describe(frames[i], places, SITE_IN_LINE);
-		for (size_t k = 0; k < m; k++) {
-			char line[sizeof(places[k].function) +
-			    sizeof(places[k].file) + 16];
-
-			tell(user,
-			    stack_place_text(&places[k], line, sizeof(line)));
-		}
+	if (frames == NULL) {
+		frames = frames_new(stacks, 0);
+		if (frames == NULL)
+			return;
+		frames_name_all(frames);
 	}
+	frames_tell(frames, stack, UINT_MAX, tell, user);
 }

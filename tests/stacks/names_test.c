@@ -1,408 +1,110 @@
 /*
- * Names of addresses from files whose symbols, sections or headers are hostile
- * to the reader of debug information. stack_names_dwarf_test.c has the contents
- * of debug information.
+ * Names of addresses: those that the helper finds, and all that may be wrong
+ * with it.
  */
+#include "stacks/names.h"
+
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include "base/meta.h"
+#include "base/os.h"
 #include "stacks/stack.h"
-#include "tests/stacks/hostile.h"
+#include "tests/stacks/named.h"
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* The number of symbols that name nothing; sorting them by quadratic time
- * takes minutes. */
-enum { SYMBOLS = 400000 };
+static void *frames[STACK_FRAMES_MAX];
 
-static void
-expect_name_with_symbols(ElfW(Sym) * symbols, const char *names, size_t size)
+__attribute__((noinline)) static void
+capture_here(void)
 {
-	const struct hostile_section sections[] = {
-		{ .name = ".symtab",
-		    .type = SHT_SYMTAB,
-		    .link = 2,
-		    .bytes = symbols,
-		    .size = SYMBOLS * sizeof(*symbols) },
-		{ .name = ".strtab",
-		    .type = SHT_STRTAB,
-		    .bytes = names,
-		    .size = size },
-	};
-	struct hostile hostile = hostile_load();
-
-	hostile_write_sections(&hostile, sections, 2);
-	hostile_finish(&hostile);
-	free(symbols);
+	EXPECT_GT(stack_capture(frames, STACK_FRAMES_MAX, 0), 0);
+	__asm__ volatile("" ::: "memory");
 }
 
-TEST(very_many_symbols_of_one_address_are_harmless)
-{
-	ElfW(Sym) *symbols = calloc(SYMBOLS, sizeof(*symbols));
+/* ---- Names ------------------------------------------------------------- */
 
-	for (int i = 0; i < SYMBOLS; i++) {
-		symbols[i].st_info = STT_FUNC;
-		symbols[i].st_shndx = 1;
-	}
-	expect_name_with_symbols(symbols, "", 1);
+TEST(an_address_has_its_function_file_and_line)
+{
+	capture_here();
+	struct named named = name_word(frames[0]);
+
+	EXPECT_EQ(named.n, 1);
+	EXPECT_STR_EQ(named.places[0].function, "capture_here");
+	EXPECT_STR_HAS(named.places[0].file, "names_test.c");
+	EXPECT_GT(named.places[0].line, 30);
+	EXPECT_LT(named.places[0].line, 40);
+	EXPECT_STR_HAS(named.module, "names_test");
+	EXPECT(named.asked);
 }
 
-/* The library's names end with the page. */
-TEST(names_of_symbols_without_an_end_are_harmless)
+__attribute__((always_inline)) static inline void
+capture_in_line(void)
 {
-	enum { PAGE = 4096 };
-	static char names[PAGE];
-	ElfW(Sym) *symbols = calloc(SYMBOLS, sizeof(*symbols));
-
-	memset(names, 'a', sizeof(names));
-	for (int i = 0; i < SYMBOLS; i++) {
-		symbols[i].st_info = STT_FUNC;
-		symbols[i].st_shndx = 1;
-		symbols[i].st_name = PAGE - 1;
-		symbols[i].st_value = (ElfW(Addr))i << 40;
-	}
-	expect_name_with_symbols(symbols, names, sizeof(names));
+	EXPECT_GT(stack_capture(frames, STACK_FRAMES_MAX, 0), 0);
+	__asm__ volatile("" ::: "memory");
 }
 
-/* Their section is number 0, which the reader takes for a number that wraps
- * around. */
-TEST(symbols_whose_names_are_in_no_section_are_harmless)
+__attribute__((noinline)) static void
+capture_around_it(void)
 {
-	static const ElfW(Sym) symbol = { .st_info = STT_FUNC, .st_shndx = 1 };
-	const struct hostile_section section = { .name = ".symtab",
-		.type = SHT_SYMTAB,
-		.bytes = &symbol,
-		.size = sizeof(symbol) };
-	struct hostile hostile = hostile_load();
-
-	hostile_write_sections(&hostile, &section, 1);
-	hostile_finish(&hostile);
+	capture_in_line();
 }
 
-/* Opening it would wait for a writer. */
-TEST(a_file_of_debug_information_that_is_a_pipe_is_not_read)
+TEST(inlined_calls_are_separate_places)
 {
-	struct hostile hostile = hostile_load();
-	char *pipe = test_file("pipe", "", 0);
-	char link[] = "pipe\0\0\0\0\1\0\0";
-	const struct hostile_section section = {
-		.name = ".gnu_debuglink", .bytes = link, .size = sizeof(link)
-	};
+	capture_around_it();
+	struct named named = name_word(frames[0]);
 
-	EXPECT_EQ(unlink(pipe), 0);
-	EXPECT_EQ(mkfifo(pipe, 0600), 0);
-	hostile_write_sections(&hostile, &section, 1);
-	alarm((unsigned)test_seconds(4));
-	hostile_finish(&hostile);
-	unlink(pipe);
-	free(pipe);
+	EXPECT_EQ(named.n, 2);
+	EXPECT_STR_EQ(named.places[0].function, "capture_in_line");
+	EXPECT_STR_EQ(named.places[1].function, "capture_around_it");
 }
 
-/* Each time that it is read it would be opened again. */
-TEST(a_file_that_names_itself_as_the_shared_one_is_harmless)
+TEST(a_function_of_a_library_loaded_later_has_its_name)
 {
-	struct hostile hostile = hostile_load();
-	const struct hostile_section section = { .name = ".gnu_debugaltlink",
-		.bytes = "tool.so",
-		.size = sizeof("tool.so") };
+	char *path = test_build("lib/sim/libcuda.so.1");
 
-	hostile_write_sections(&hostile, &section, 1);
-	hostile_finish(&hostile);
+	capture_here();
+	name_word(frames[0]);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	EXPECT_NOT_NULL(library);
+	const char *symbol = dlsym(library, "cuMemAlloc_v2");
+	struct named named = name_word(symbol + 2);
+
+	EXPECT_STR_EQ(named.places[named.n - 1].function, "cuMemAlloc_v2");
+	EXPECT_STR_HAS(named.places[0].file, "alloc.c");
+	EXPECT_STR_HAS(named.module, "libcuda.so.1");
+	EXPECT_EQ(named.offset,
+	    (uint64_t)(symbol + 2 -
+		(const char *)((struct link_map *)library)->l_addr));
+	free(path);
 }
 
-/* Leave the mapped bytes unchanged. */
-static void
-cut(const struct hostile *hostile)
+TEST(an_address_of_nothing_has_no_name)
 {
-	ElfW(Ehdr) head = hostile_head(hostile);
-	ElfW(Phdr) part;
-	size_t end = 0;
+	char local[4] = "";
+	struct named named = name_word(local + 1);
 
-	for (int i = 0; i < head.e_phnum; i++) {
-		EXPECT_EQ(pread(hostile->fd, &part, sizeof(part),
-			      (off_t)(head.e_phoff + sizeof(part) * (size_t)i)),
-		    sizeof(part));
-		if (part.p_type == PT_LOAD &&
-		    part.p_offset + part.p_filesz > end)
-			end = part.p_offset + part.p_filesz;
-	}
-	EXPECT_LT(end, head.e_shoff);
-	EXPECT_EQ(ftruncate(hostile->fd, (off_t)end), 0);
+	EXPECT_EQ(named.n, 1);
+	EXPECT_STR_EQ(named.places[0].function, "");
+	EXPECT_STR_EQ(named.places[0].file, "");
+	EXPECT_EQ(named.places[0].line, 0);
+	EXPECT_STR_EQ(named.module, "");
 }
 
-/* The reader finds no file there. */
-TEST(a_section_beyond_the_end_of_its_file_is_not_read)
-{
-	struct hostile copy = hostile_load();
-	ElfW(Ehdr) head = hostile_head(&copy);
-	ElfW(Shdr) section;
-
-	for (int i = 1; i < head.e_shnum; i++) {
-		off_t at = (off_t)(head.e_shoff + sizeof(section) * (size_t)i);
-
-		EXPECT_EQ(pread(copy.fd, &section, sizeof(section), at),
-		    sizeof(section));
-		if (i != head.e_shstrndx)
-			section.sh_offset += 1 << 30;
-		hostile_write(&copy, &section, sizeof(section), at);
-	}
-	hostile_finish(&copy);
-}
-
-TEST(a_file_that_was_cut_since_it_was_loaded_is_not_read)
-{
-	struct hostile copy = hostile_load();
-
-	cut(&copy);
-	hostile_finish(&copy);
-}
-
-/* The bytes that were read of a file do not change. */
-TEST(a_file_that_is_cut_after_it_was_read_is_harmless)
-{
-	struct hostile copy = hostile_load();
-	struct stack_place place;
-
-	EXPECT_EQ(stack_describe(copy.symbol + 1, &place, 1), 1);
-	cut(&copy);
-	hostile_finish(&copy);
-}
-
-/* The end of such a section is in front of the file. */
-TEST(a_section_whose_end_wraps_around_is_not_read)
-{
-	static const uint32_t far = 1 << 30;
-	ElfW(Shdr) section;
-	off_t at;
-
-	struct hostile corrupt = hostile_load();
-	at = hostile_find_section(&corrupt, ".debug_info", &section);
-	/* The first unit reaches to the end that the section states, too. */
-	hostile_write(&corrupt, &far, sizeof(far), (off_t)section.sh_offset);
-	section.sh_size = -section.sh_offset;
-	hostile_write(&corrupt, &section, sizeof(section), at);
-	EXPECT_EQ(hostile_name(&corrupt), HOSTILE_NAMED);
-	hostile_finish(&corrupt);
-}
-
-static const char *const debug_sections[] = { ".debug_info", ".debug_abbrev",
-	".debug_line", ".debug_str", ".debug_line_str" };
-
-TEST(debug_information_that_is_compressed_by_zlib_is_read)
-{
-	struct hostile hostile = hostile_load();
-
-	for (size_t i = 0; i < 5; i++) {
-		hostile_compress_section(
-		    &hostile, debug_sections[i], ELFCOMPRESS_ZLIB, 0);
-		EXPECT_EQ(hostile_name(&hostile), HOSTILE_NAMED | HOSTILE_LINE);
-	}
-	hostile_finish(&hostile);
-}
-
-/* zstd, and an unknown algorithm. */
-TEST(debug_information_that_is_compressed_otherwise_is_not_read)
-{
-	static const ElfW(Word) types[] = { 2, 17 };
-
-	for (size_t i = 0; i < 10; i++) {
-		struct hostile hostile = hostile_load();
-
-		hostile_compress_section(
-		    &hostile, debug_sections[i / 2], types[i % 2], 0);
-		hostile_finish(&hostile);
-	}
-}
-
-/* By one byte, by a size that needs an allocation without a bound, and by as
- * much as makes the size small. */
-TEST(a_wrong_size_of_compressed_debug_information_is_harmless)
-{
-	static const uint64_t more[] = { 1, (uint64_t)-1, 1 << 20, 1ull << 40,
-		(uint64_t)-100 };
-
-	for (size_t i = 0; i < 5; i++) {
-		struct hostile hostile = hostile_load();
-
-		for (size_t k = 0; k < 5; k++)
-			hostile_compress_section(&hostile, debug_sections[k],
-			    ELFCOMPRESS_ZLIB, more[i]);
-		hostile_finish(&hostile);
-	}
-}
-
-/* The old form: a magic word, the size, and zlib data. */
-TEST(compressed_debug_information_of_the_old_form_is_not_read)
-{
-	static unsigned char packed[1 << 16] = "ZLIB\0\0\0\0\0";
-	unsigned long length = sizeof(packed) - 12;
-	static unsigned char entries[1 << 20];
-
-	memset(entries, 2, sizeof(entries));
-	packed[9] = sizeof(entries) >> 16;
-	EXPECT_EQ(
-	    compress(packed + 12, &length, entries, sizeof(entries)), Z_OK);
-	struct hostile hostile = hostile_load();
-	const struct hostile_section sections[] = {
-		{ .name = ".zdebug_info",
-		    .bytes = packed,
-		    .size = length + 12 },
-		{ .name = ".zdebug_abbrev", .bytes = packed, .size = length },
-	};
-
-	hostile_write_sections(&hostile, sections, 2);
-	hostile_finish(&hostile);
-}
-
-/* ---- Headers ------------------------------------------------------------- */
-
-/* The reader copies as many bytes as the note states. */
-TEST(a_build_id_that_is_longer_than_its_section_is_harmless)
-{
-	struct {
-		uint32_t name_size;
-		uint32_t size;
-		uint32_t type;
-		char name[4];
-		char id[20];
-	} note = { 4, UINT32_MAX - 64, 3, "GNU", "" };
-	const struct hostile_section section = { .name = ".note.gnu.build-id",
-		.type = SHT_NOTE,
-		.bytes = &note,
-		.size = sizeof(note) };
-	struct hostile hostile = hostile_load();
-
-	hostile_write_sections(&hostile, &section, 1);
-	hostile_finish(&hostile);
-}
-
-TEST(names_of_sections_that_no_header_has_are_harmless)
-{
-	static const ElfW(Half) indexes[] = { 40000, SHN_XINDEX };
-	ElfW(Shdr) first = { .sh_link = 0xfffffff };
-	struct hostile hostile = hostile_load();
-
-	for (int i = 0; i < 2; i++) {
-		ElfW(Ehdr) head = hostile_head(&hostile);
-
-		head.e_shstrndx = indexes[i];
-		hostile_write(&hostile, &head, sizeof(head), 0);
-		hostile_write(
-		    &hostile, &first, sizeof(first), (off_t)head.e_shoff);
-		EXPECT_NE(hostile_name(&hostile) & HOSTILE_NAMED, 0);
-	}
-	hostile_finish(&hostile);
-}
-
-/* The reader takes the lowest offset except 0 for the start of all. */
-TEST(debug_information_at_the_beginning_of_its_file_is_harmless)
-{
-	struct hostile hostile = hostile_load();
-	ElfW(Shdr) section;
-	off_t at = hostile_find_section(&hostile, ".debug_info", &section);
-
-	section.sh_offset = 0;
-	section.sh_size = 64;
-	hostile_write(&hostile, &section, sizeof(section), at);
-	hostile_finish(&hostile);
-}
-
-/* Numbers of another machine are not read. */
-TEST(a_file_of_the_other_byte_order_is_not_read)
-{
-	struct hostile hostile = hostile_load();
-	ElfW(Ehdr) head = hostile_head(&hostile);
-
-	head.e_ident[EI_DATA] ^= ELFDATA2LSB ^ ELFDATA2MSB;
-	hostile_write(&hostile, &head, sizeof(head), 0);
-	EXPECT_EQ(hostile_name(&hostile), HOSTILE_NAMED);
-	hostile_finish(&hostile);
-}
-
-/* ---- A file that changes while it is read ---------------------------------
- */
-
-/* libbacktrace declares these in a header that is not installed. */
-struct backtrace_view {
-	const void *data;
-	void *base;
-	size_t size;
-};
-typedef void complain(void *user, const char *text, int number);
-int backtrace_open(
-    const char *path, complain *complain, void *user, int *does_not_exist);
-int backtrace_close(int fd, complain *complain, void *user);
-int backtrace_get_view(void *state, int fd, off_t offset, uint64_t size,
-    complain *complain, void *user, struct backtrace_view *view);
-void backtrace_release_view(
-    void *state, struct backtrace_view *view, complain *complain, void *user);
-
-static void
-ignore_complaint(void *user, const char *text, int number)
-{
-	(void)user;
-	(void)text;
-	(void)number;
-}
-
-/* The reader takes the names from another view than the headers. */
-TEST(what_is_read_of_a_file_later_fits_what_was_read_first)
-{
-	struct hostile_section section = {
-		.name = ".other", .bytes = "text", .size = 5
-	};
-	struct hostile hostile = hostile_load();
-	struct backtrace_view view;
-	ElfW(Ehdr) head[2];
-	int fd;
-
-	hostile_write_sections(&hostile, &section, 1);
-	fd = backtrace_open(hostile.path, ignore_complaint, NULL, NULL);
-	EXPECT_GE(fd, 0);
-	for (int i = 0; i < 2; i++) {
-		EXPECT_EQ(backtrace_get_view(NULL, fd, 0, sizeof(head[0]),
-			      ignore_complaint, NULL, &view),
-		    1);
-		memcpy(&head[i], view.data, sizeof(head[i]));
-		backtrace_release_view(NULL, &view, ignore_complaint, NULL);
-		section.name = ".debug_info";
-		hostile_write_sections(&hostile, &section, 1);
-	}
-	EXPECT_EQ(memcmp(&head[1], &head[0], sizeof(head[0])), 0);
-	EXPECT_EQ(backtrace_close(fd, ignore_complaint, NULL), 1);
-	hostile_finish(&hostile);
-}
-
-/* ---- Names of C++ -------------------------------------------------------- */
-
-/* clang-format off */
-#define PARTS(a, b, c, d) \
-	"S1_IS" a "_S" a "_ES1_IS" b "_S" b "_ES1_IS" c "_S" c "_ES1_IS" d "_S" d "_E"
-/* clang-format on */
-
-/* Each of the last 32 arguments is twice as long as the one before: gigabytes.
- */
-#define DOUBLING                                                               \
-	"_Z1f1BIiE1AIS0_S0_E" PARTS("2", "3", "4", "5")                        \
-	    PARTS("6", "7", "8", "9") PARTS("A", "B", "C", "D")                \
-		PARTS("E", "F", "G", "H") PARTS("I", "J", "K", "L")            \
-		    PARTS("M", "N", "O", "P") PARTS("Q", "R", "S", "T")        \
-			PARTS("U", "V", "W", "X")
-
-int doubling(void) __asm__(DOUBLING);
 int two_ints(void) __asm__("_Z8two_intsii");
-
-int
-doubling(void)
-{
-	return 1;
-}
 
 int
 two_ints(void)
@@ -410,15 +112,366 @@ two_ints(void)
 	return 2;
 }
 
-TEST(a_name_that_expands_to_gigabytes_is_shown_as_it_is)
+TEST(names_of_cpp_are_those_of_the_source)
 {
-	struct stack_place place;
+	struct named named = name_word((const char *)two_ints + 1);
 
-	if (dlopen("libstdc++.so.6", RTLD_LAZY) == NULL)
-		SKIP("there is no C++ library to demangle names");
-	EXPECT_EQ(stack_describe((const char *)two_ints + 1, &place, 1), 1);
-	EXPECT_STR_EQ(place.function, "two_ints(int, int)");
-	EXPECT_EQ(stack_describe((const char *)doubling + 1, &place, 1), 1);
-	EXPECT_EQ(
-	    strncmp(place.function, DOUBLING, sizeof(place.function) - 1), 0);
+	EXPECT_STR_EQ(named.places[0].function, "two_ints(int, int)");
+}
+
+/* ---- A helper that fails ------------------------------------------------- */
+
+enum { WORDS = 40 };
+
+struct taken {
+	char functions[WORDS][NAME_TEXT];
+	unsigned times[WORDS];
+	bool asked[WORDS];
+	struct names names;
+};
+
+static void
+note_taken(void *user, size_t i, const struct name_frame *frame,
+    const struct name_place *places, size_t n)
+{
+	struct taken *taken = user;
+
+	EXPECT_LT(i, WORDS);
+	EXPECT_GT(n, 0);
+	taken->times[i]++;
+	taken->asked[i] = frame->asked;
+	strcpy(taken->functions[i], places[n - 1].function);
+}
+
+/* Name a function of a library 40 times, by a helper that this shell script
+ * stands for, or by none (NULL). $WEIR is the command. Each address has one
+ * answer. */
+static struct taken
+name_by(const char *script, uint64_t spent_ns)
+{
+	char *path = test_build("lib/sim/libcuda.so.1");
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	static struct taken taken;
+	const void *words[WORDS];
+	char text[1024];
+
+	EXPECT_NOT_NULL(library);
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = (const char *)dlsym(library, "cuMemAlloc_v2") + 2;
+	char *weir = test_build("bin/weir");
+	snprintf(text, sizeof(text), "#!/bin/bash\nWEIR=%s\n%s\n", weir,
+	    script != NULL ? script : "");
+	char *file = test_file("helper", text, strlen(text));
+	EXPECT_EQ(chmod(file, 0755), 0);
+	setenv("WEIR_COMMAND", script != NULL ? file : "", 1);
+	memset(&taken, 0, sizeof(taken));
+	taken.names.spent_ns = spent_ns;
+	names_find(&taken.names, words, WORDS, note_taken, &taken);
+	for (size_t i = 0; i < WORDS; i++) {
+		EXPECT_EQ(taken.times[i], 1);
+		EXPECT_STR_EQ(taken.functions[i], "cuMemAlloc_v2");
+	}
+	/* The helper was waited for. */
+	EXPECT_EQ(waitpid(-1, NULL, WNOHANG), -1);
+	EXPECT_EQ(errno, ECHILD);
+	free(path);
+	free(weir);
+	free(file);
+	return taken;
+}
+
+static size_t
+count_asked(const struct taken *taken)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < WORDS; i++)
+		n += taken->asked[i];
+	return n;
+}
+
+TEST(a_helper_names_all)
+{
+	struct taken taken = name_by("exec $WEIR \"$@\"", 0);
+
+	EXPECT_EQ(count_asked(&taken), WORDS);
+	EXPECT_NULL(taken.names.lack);
+}
+
+TEST(without_a_command_names_are_those_of_exported_functions)
+{
+	struct taken taken = name_by(NULL, 0);
+
+	EXPECT_EQ(count_asked(&taken), 0);
+	EXPECT_STR_EQ(taken.names.lack, "there is no weir command");
+}
+
+TEST(a_command_that_cannot_be_started_is_none)
+{
+	struct taken taken = name_by("exit 1", 0);
+
+	EXPECT_EQ(count_asked(&taken), 0);
+	EXPECT_STR_EQ(taken.names.lack, "the weir command died");
+	setenv("WEIR_COMMAND", "/nowhere/weir", 1);
+	capture_here();
+	struct named named = name_word(frames[0]);
+	EXPECT(!named.asked);
+	EXPECT_STR_EQ(named.places[0].function, "");
+}
+
+/* Each helper answers nine questions, is asked the tenth, and dies. The first
+ * answers of each are kept, and the tenth question is not asked again. */
+TEST(what_a_helper_has_answered_before_it_crashed_is_kept)
+{
+	struct taken taken =
+	    name_by("for i in {1..9}; do read -r q;\n"
+		    "printf 'cuMemAlloc_v2\\tfile.c\\t1\\n\\n'; done\n"
+		    "read -r q; kill -SEGV $$",
+		0);
+
+	for (size_t i = 0; i < WORDS; i++)
+		EXPECT_EQ(taken.asked[i], i % 10 != 9);
+	EXPECT_STR_EQ(taken.names.lack, "the weir command died");
+	EXPECT_EQ(taken.names.failures, 4);
+}
+
+/* Half a second of the 20 s is left. */
+static const uint64_t nearly_all = UINT64_C(19500000000);
+
+static void
+expect_in_time(const char *script, const char *lack)
+{
+	uint64_t began = os_monotonic_ns();
+	struct taken taken = name_by(script, nearly_all);
+
+	EXPECT_EQ(count_asked(&taken), 0);
+	EXPECT_STR_EQ(taken.names.lack, lack);
+	EXPECT_LT((double)(os_monotonic_ns() - began) * 1e-9, test_seconds(5));
+}
+
+TEST(a_helper_that_hangs_is_ended)
+{
+	static const char late[] = "the weir command took too long";
+
+	expect_in_time("trap '' TERM INT HUP; while :; do :; done", late);
+	expect_in_time("exec sleep 1000", late);
+	/* It closes what it reads from, or answers by halves. */
+	expect_in_time("exec 0<&-; sleep 1000 & wait", late);
+	expect_in_time("printf half; exec sleep 1000", late);
+}
+
+TEST(a_helper_that_answers_nonsense_is_not_asked_again)
+{
+	static const char *const answers[] = { "nonsense", "a\\tb", "a\\tb\\tc",
+		"a\\tb\\t-1", "a\\tb\\t99999999999", "a\\tb\\t1x",
+		"\\0\\t\\t1" };
+	char script[200];
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		snprintf(script, sizeof(script),
+		    "read -r q; printf '%s\\n\\n'; exec sleep 1000",
+		    answers[i]);
+		struct taken taken = name_by(script, 0);
+
+		EXPECT_EQ(count_asked(&taken), 0);
+		EXPECT_STR_EQ(
+		    taken.names.lack, "the weir command answered nonsense");
+		EXPECT_EQ(taken.names.failures, 1);
+	}
+	name_by("exec yes", 0);
+	name_by("exec tr '\\0' x </dev/zero", 0);
+	/* More places than there are, and answers to nothing. */
+	name_by("while printf 'a\\tb\\t1\\n'; do :; done", 0);
+	struct taken taken = name_by("read -r q; while echo; do :; done", 0);
+	EXPECT_EQ(count_asked(&taken), 0);
+}
+
+TEST(names_are_found_without_memory_for_a_helper)
+{
+	capture_here();
+	for (unsigned long i = 1; i < 20; i++) {
+		meta_fail(i, 1);
+		name_word(frames[0]);
+		meta_fail(0, 0);
+	}
+}
+
+/* ---- The program around it ------------------------------------------------
+ */
+
+/* Standard streams may be closed, and no other descriptor, variable or blocked
+ * signal of the program reaches the helper. */
+TEST(a_helper_has_nothing_of_the_program)
+{
+	char *found = test_file("found", "", 0);
+	char script[1200];
+	char text[200] = "";
+	sigset_t all;
+	int fd;
+
+	EXPECT_EQ(dup2(open("/dev/null", O_RDWR), 77), 77);
+	setenv("LD_PRELOAD", "/nowhere/some.so", 1);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	snprintf(script, sizeof(script),
+	    "{ [ -e /proc/$$/fd/77 ] && echo fd\n"
+	    "echo \"[$LD_PRELOAD$WEIR_COMMAND]\"\n"
+	    "grep SigBlk /proc/self/status; } >%s\n"
+	    "exec $WEIR \"$@\"",
+	    found);
+	close(STDIN_FILENO);
+	struct taken taken = name_by(script, 0);
+	pthread_sigmask(SIG_UNBLOCK, &all, NULL);
+	EXPECT_EQ(count_asked(&taken), WORDS);
+	fd = open(found, O_RDONLY);
+	EXPECT_GT(read(fd, text, sizeof(text) - 1), 0);
+	EXPECT_STR_EQ(text, "[]\nSigBlk:\t0000000000000000\n");
+	free(found);
+}
+
+static void
+reap_any(int number)
+{
+	(void)number;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+TEST(a_program_that_waits_for_any_child_does_no_harm)
+{
+	struct sigaction action = { .sa_handler = reap_any,
+		.sa_flags = SA_RESTART };
+
+	EXPECT_EQ(sigaction(SIGCHLD, &action, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		EXPECT_EQ(name_by("exec $WEIR \"$@\"", 0).names.failures, 0);
+	EXPECT_NE(signal(SIGCHLD, SIG_IGN), SIG_ERR);
+	EXPECT_EQ(name_by("exec $WEIR \"$@\"", 0).names.failures, 0);
+}
+
+TEST(children_of_the_program_are_its_own)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(7);
+	capture_here();
+	name_word(frames[0]);
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+/* ---- Corrupt files --------------------------------------------------------
+ */
+
+/* A copy of a library that is loaded, and whose file is changed afterwards. */
+struct copy {
+	char *path;
+	int fd;
+	off_t size;
+	const char *symbol;
+};
+
+static struct copy
+load_copy(void)
+{
+	char *original = test_build("lib/sim/libcuda.so.1");
+	struct copy copy;
+	struct stat file;
+	int fd = open(original, O_RDONLY);
+
+	EXPECT_EQ(fstat(fd, &file), 0);
+	char *bytes = malloc((size_t)file.st_size);
+	EXPECT_EQ(read(fd, bytes, (size_t)file.st_size), file.st_size);
+	close(fd);
+	copy.size = file.st_size;
+	copy.path = test_file("copy.so", bytes, (size_t)file.st_size);
+	copy.fd = open(copy.path, O_RDWR);
+	void *library = dlopen(copy.path, RTLD_NOW | RTLD_LOCAL);
+	EXPECT_NOT_NULL(library);
+	copy.symbol = (const char *)dlsym(library, "cuMemAlloc_v2") + 2;
+	free(original);
+	free(bytes);
+	return copy;
+}
+
+/* Whatever the helper made of the file, the function has its name. */
+static void
+expect_name(const struct copy *copy)
+{
+	struct named named = name_word(copy->symbol);
+
+	EXPECT_STR_HAS(named.module, "copy.so");
+	EXPECT_NE(named.places[named.n - 1].function[0], '\0');
+}
+
+/* All of the file but its segments, from the end of these on. */
+static off_t
+end_of_segments(const struct copy *copy)
+{
+	ElfW(Ehdr) head;
+	ElfW(Phdr) part;
+	off_t end = 0;
+
+	EXPECT_EQ(pread(copy->fd, &head, sizeof(head), 0), sizeof(head));
+	for (int i = 0; i < head.e_phnum; i++) {
+		off_t at = (off_t)(head.e_phoff + sizeof(part) * (size_t)i);
+
+		EXPECT_EQ(
+		    pread(copy->fd, &part, sizeof(part), at), sizeof(part));
+		if (part.p_type == PT_LOAD &&
+		    (off_t)(part.p_offset + part.p_filesz) > end)
+			end = (off_t)(part.p_offset + part.p_filesz);
+	}
+	EXPECT_LT(end, copy->size);
+	return end;
+}
+
+TEST(debug_information_of_random_bytes_does_the_program_no_harm)
+{
+	struct copy copy = load_copy();
+	off_t from = end_of_segments(&copy);
+	uint64_t random = 1;
+
+	for (uint64_t i = 0; i < test_effort(30); i++) {
+		for (int k = 0; k < 200; k++) {
+			random = random * 6364136223846793005u + 1442695041u;
+			unsigned char byte = (unsigned char)(random >> 56);
+			off_t at = from +
+			    (off_t)((random >> 16) %
+				(uint64_t)(copy.size - from));
+
+			EXPECT_EQ(pwrite(copy.fd, &byte, 1, at), 1);
+		}
+		expect_name(&copy);
+	}
+}
+
+TEST(a_file_that_was_cut_has_the_names_of_exported_functions)
+{
+	struct copy copy = load_copy();
+
+	EXPECT_EQ(ftruncate(copy.fd, end_of_segments(&copy)), 0);
+	expect_name(&copy);
+}
+
+TEST(a_file_that_another_has_replaced_is_not_read)
+{
+	struct copy copy = load_copy();
+	char *other = test_build("lib/libweir.so");
+
+	EXPECT_EQ(unlink(copy.path), 0);
+	EXPECT_EQ(symlink(other, copy.path), 0);
+	struct named named = name_word(copy.symbol);
+	EXPECT(!named.asked);
+	EXPECT_STR_EQ(named.places[0].function, "cuMemAlloc_v2");
+	/* A pipe, which would block. */
+	EXPECT_EQ(unlink(copy.path), 0);
+	EXPECT_EQ(mkfifo(copy.path, 0600), 0);
+	named = name_word(copy.symbol);
+	EXPECT(!named.asked);
+	EXPECT_STR_EQ(named.places[0].function, "cuMemAlloc_v2");
+	unlink(copy.path);
+	free(other);
 }

@@ -1,16 +1,13 @@
 /*
- * Stacks: recorded, kept once under a number, and named.
+ * Stacks: recorded, and kept once under a number.
  */
 #include "stacks/stack.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/meta.h"
-#include "tests/support/command.h"
+#include "tests/stacks/named.h"
 #include "tests/support/device.h"
 
 /* ---- Taking ------------------------------------------------------------ */
@@ -41,11 +38,10 @@ take_further_out(size_t n, size_t skip, int depth)
 static bool
 in_function(const void *frame, const char *name)
 {
-	struct stack_place places[4];
-	size_t n = stack_describe(frame, places, 4);
+	struct named named = name_word(frame);
 
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(places[i].function, name) == 0)
+	for (size_t i = 0; i < named.n; i++)
+		if (strcmp(named.places[i].function, name) == 0)
 			return true;
 	return false;
 }
@@ -181,6 +177,30 @@ TEST(a_full_table_keeps_its_stacks_and_counts_the_rest)
 	stack_table_destroy(table);
 }
 
+TEST(each_stack_of_a_table_has_a_place)
+{
+	struct stack_table *table = stack_table_create(1 << 20);
+	void *one[] = { address(1), address(2) };
+	void *two[] = { address(3) };
+	void *const *found;
+	size_t stacks = 0;
+	size_t sum = 0;
+
+	stack_table_intern(table, one, 2);
+	stack_table_intern(table, two, 1);
+	for (size_t i = 0; i < stack_table_slots(table); i++) {
+		size_t n = stack_table_slot(table, i, &found);
+
+		stacks += n > 0;
+		for (size_t k = 0; k < n; k++)
+			sum += (uintptr_t)found[k];
+	}
+	EXPECT_EQ(stacks, 2);
+	EXPECT_EQ(sum, 6);
+	EXPECT_EQ(stack_table_slots(NULL), 0);
+	stack_table_destroy(table);
+}
+
 TEST(a_table_without_memory_is_none)
 {
 	meta_fail(1, 1);
@@ -221,108 +241,4 @@ TEST(threads_that_meet_the_same_stacks_agree_on_their_numbers)
 	EXPECT_EQ(stack_table_count(shared), STACKS);
 	EXPECT_EQ(stack_table_lost(shared), 0);
 	stack_table_destroy(shared);
-}
-
-/* ---- Naming ------------------------------------------------------------ */
-
-TEST(an_address_has_its_function_file_and_line)
-{
-	struct stack_place place;
-	char text[128];
-	char expected[128];
-
-	EXPECT_GT(take_in_innermost(1, 0), 0);
-	EXPECT_EQ(stack_describe(frames[0], &place, 1), 1);
-	EXPECT_STR_EQ(place.function, "take_in_innermost");
-	EXPECT_STR_HAS(place.file, "stack_test.c");
-	EXPECT_GT(place.line, 10);
-	EXPECT_LT(place.line, 50);
-	EXPECT_STR_HAS(place.object, "stack_test");
-	snprintf(expected, sizeof(expected),
-	    "take_in_innermost (stack_test.c:%u)", place.line);
-	EXPECT_STR_EQ(stack_place_text(&place, text, sizeof(text)), expected);
-}
-
-__attribute__((always_inline)) static inline size_t
-take_in_line(void)
-{
-	size_t found = stack_capture(frames, STACK_FRAMES_MAX, 0);
-
-	__asm__ volatile("" ::: "memory");
-	return found;
-}
-
-__attribute__((noinline)) static size_t
-take_around_it(void)
-{
-	return take_in_line();
-}
-
-TEST(inlined_calls_are_separate_places)
-{
-	struct stack_place places[3];
-
-	EXPECT_GT(take_around_it(), 0);
-	EXPECT_EQ(stack_describe(frames[0], places, 3), 2);
-	EXPECT_STR_EQ(places[0].function, "take_in_line");
-	EXPECT_STR_EQ(places[1].function, "take_around_it");
-	EXPECT_EQ(stack_describe(frames[0], places, 1), 1);
-	EXPECT_STR_EQ(places[0].function, "take_in_line");
-	EXPECT_EQ(stack_describe(frames[0], places, 0), 0);
-}
-
-/* Libraries that are loaded after the first lookup are found too. */
-TEST(a_function_of_a_library_loaded_later_has_its_name)
-{
-	char *path = test_build("lib/sim/libcuda.so.1");
-	struct stack_place place;
-	char text[128];
-	char *symbol;
-
-	EXPECT_GT(take_in_innermost(1, 0), 0);
-	EXPECT_EQ(stack_describe(frames[0], &place, 1), 1);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	EXPECT_NOT_NULL(library);
-	symbol = dlsym(library, "cuMemAlloc_v2");
-	EXPECT_NOT_NULL(symbol);
-	EXPECT_EQ(stack_describe(symbol + 2, &place, 1), 1);
-	EXPECT_STR_EQ(place.function, "cuMemAlloc_v2");
-	EXPECT_STR_HAS(place.object, "libcuda.so.1");
-	EXPECT_STR_HAS(
-	    stack_place_text(&place, text, sizeof(text)), "cuMemAlloc_v2 (");
-	dlclose(library);
-	free(path);
-}
-
-TEST(an_address_of_nothing_has_no_name)
-{
-	struct stack_place place;
-	char text[16];
-	char local[4] = "";
-
-	EXPECT_EQ(stack_describe(local + 1, &place, 1), 1);
-	EXPECT_STR_EQ(place.function, "");
-	EXPECT_STR_EQ(place.file, "");
-	EXPECT_EQ(place.line, 0);
-	EXPECT_STR_EQ(stack_place_text(&place, text, sizeof(text)), "?");
-}
-
-TEST(texts_of_places_are_as_much_as_is_known)
-{
-	struct stack_place place = { .function = "f",
-		.file = "/a/b.c",
-		.line = 12,
-		.object = "/lib/libx.so",
-		.offset = 0x120 };
-	char text[32];
-
-	EXPECT_STR_EQ(
-	    stack_place_text(&place, text, sizeof(text)), "f (b.c:12)");
-	EXPECT_STR_EQ(stack_place_text(&place, text, 5), "f (b");
-	place.line = 0;
-	EXPECT_STR_EQ(
-	    stack_place_text(&place, text, sizeof(text)), "f (libx.so)");
-	place.function[0] = '\0';
-	EXPECT_STR_EQ(
-	    stack_place_text(&place, text, sizeof(text)), "libx.so+0x120");
 }

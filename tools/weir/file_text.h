@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 #include "tools/weir/tuning.h"
 
 /* A text longer than this is refused: 1 GiB. */

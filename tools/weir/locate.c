@@ -40,16 +40,24 @@ started_as(char path[TOOL_PATH])
 	return fits;
 }
 
-/* The folder that holds this command. Works without /proc too. */
+bool
+locate_self(char path[TOOL_PATH])
+{
+	ssize_t length = readlink("/proc/self/exe", path, TOOL_PATH - 1);
+
+	if (length < 0)
+		return started_as(path);
+	path[length] = '\0';
+	return true;
+}
+
+/* The folder that holds this command. */
 static bool
 own_folder(char path[TOOL_PATH])
 {
-	ssize_t length = readlink("/proc/self/exe", path, TOOL_PATH - 1);
 	char *slash;
 
-	if (length >= 0)
-		path[length] = '\0';
-	else if (!started_as(path))
+	if (!locate_self(path))
 		return false;
 	slash = strrchr(path, '/');
 	if (slash == NULL)

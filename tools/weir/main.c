@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/weir/name_frames.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 
@@ -86,6 +87,9 @@ main(int argc, char **argv)
 {
 	const struct command *command;
 
+	/* No subcommand: weir's library starts this. */
+	if (argc == 2 && strcmp(argv[1], "name-frames") == 0)
+		name_frames();
 	occupy_streams();
 	survive_file_limit();
 	if (on_exit(finish_output, NULL) != 0)

@@ -327,6 +327,17 @@ set_sanitizers(void)
 	    set_sanitizer("TSAN_OPTIONS", "detect_deadlocks", "0");
 }
 
+/* Names of functions are found by this command, unless the user names another
+ * one (stacks/command.h). */
+static bool
+set_command(void)
+{
+	char command[TOOL_PATH];
+
+	return getenv("WEIR_COMMAND") != NULL || !locate_self(command) ||
+	    set_variable("WEIR_COMMAND", command);
+}
+
 /* Libraries that the user preloads come first: they may have to, and what they
  * replace, they replace in front of weir as in front of the driver. */
 static bool
@@ -337,7 +348,7 @@ set_preload(const struct choices *choices)
 	return locate("libweir_preload.so", library) &&
 	    set_nvtx(choices, library) &&
 	    set_joined("LD_PRELOAD", getenv("LD_PRELOAD"), library) &&
-	    set_sanitizers();
+	    set_command() && set_sanitizers();
 }
 
 /* Put the package's site folder before Python's path. Python runs its

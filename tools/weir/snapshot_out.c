@@ -68,8 +68,16 @@ out_frames(const struct snapshot *snapshot, uint32_t stack, FILE *out)
 		fputs(i == 0 ? "{\"name\": " : ", {\"name\": ", out);
 		json_text(snapshot_text(snapshot, frame->name), out);
 		out_key("filename", snapshot_text(snapshot, frame->file), out);
-		fprintf(out, ", \"line\": %" PRIu64 "}",
+		fprintf(out, ", \"line\": %" PRIu64,
 		    frame->line == UINT32_MAX ? UINT64_MAX : frame->line);
+		if (frame->build_id != 0) {
+			out_key("module",
+			    snapshot_text(snapshot, frame->module), out);
+			out_key("build_id",
+			    snapshot_text(snapshot, frame->build_id), out);
+			fprintf(out, ", \"offset\": %" PRIu64, frame->offset);
+		}
+		putc('}', out);
 	}
 	putc(']', out);
 }

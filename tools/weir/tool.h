@@ -180,6 +180,9 @@ bool json_print(const struct json_t *json, size_t flags, FILE *out);
 /* Bytes of a path that the calls below write. */
 enum { TOOL_PATH = 4096 };
 
+/* The file of this command. Works without /proc too. */
+bool locate_self(char path[TOOL_PATH]);
+
 /*
  * Find a part of weir, such as "libweir_preload.so" or "sim/libcuda.so.1", in
  * the library folder that belongs to this command: beside the command's folder

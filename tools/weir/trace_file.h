@@ -49,7 +49,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 #include "tools/weir/tuning.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "snapshot/budget.h"
 #include "snapshot/model.h"
-#include "stacks/budget.h"
 
 /* True if a file has the name of a trace: ".csv", or a compressed form. */
 bool trace_is_named(const char *path);

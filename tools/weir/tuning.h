@@ -19,6 +19,19 @@ enum { XZ_DECODER_MEMORY = 256 << 20 };
  * replay needs more rows. */
 enum { GENERATE_EVENTS_MAX = 100000000 };
 
+/* The limits of a process that names frames: GiB of address space beyond those
+ * that it has at its start, as a file of debug information is mapped as a
+ * whole; seconds of a processor, as long as its client waits; seconds of time,
+ * for a file that blocks. And program headers and bytes of notes that are
+ * looked at for a build ID. */
+enum {
+	NAMER_GIB = 8,
+	NAMER_SECONDS = 20,
+	NAMER_SECONDS_WAITED = 40,
+	NAMER_HEADERS = 1024,
+	NAMER_NOTES = 64 << 10,
+};
+
 /* Bytes of a word that is compared with known ones, and of a guess's sentence.
  */
 enum {

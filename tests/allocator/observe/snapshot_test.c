@@ -749,26 +749,32 @@ TEST(a_file_that_cannot_be_written_is_refused_with_a_reason)
 	EXPECT_STR_HAS(weir_last_error(), "/nonexistent/x");
 }
 
+/* Without memory for names the file has those of exported functions. */
 TEST(any_piece_of_host_memory_may_be_missing)
 {
+	unsigned long failures = 0;
+	unsigned long faults;
 	unsigned long n = 0;
-	enum weir_status status;
 
 	start(WEIR_HISTORY_ALL);
 	give(take(1000, NULL));
-	path = test_file("snapshot.json", "before", 6);
 	do {
+		enum weir_status status;
 		struct stat about;
-		EXPECT_EQ(stat(path, &about), 0);
-		EXPECT_EQ(about.st_size, 6);
+
+		path = test_file("snapshot.json", "before", 6);
 		meta_fail(++n, 1);
 		status = weir_snapshot_write(path, WEIR_SNAPSHOT_JSON, NULL);
-		unsigned long faults = meta_faults();
+		faults = meta_faults();
 		meta_fail(0, 0);
-		EXPECT_EQ(status, faults > 0 ? WEIR_EHOSTMEM : WEIR_OK);
+		EXPECT(status == WEIR_OK ||
+		    (status == WEIR_EHOSTMEM && faults > 0));
+		EXPECT_EQ(stat(path, &about), 0);
+		EXPECT_EQ(about.st_size == 6, status != WEIR_OK);
+		failures += status != WEIR_OK;
 		expect_healthy();
-	} while (status != WEIR_OK);
-	EXPECT_GT(n, 8);
+	} while (faults > 0);
+	EXPECT_GT(failures, 8);
 }
 
 TEST(a_forked_child_has_no_snapshot)

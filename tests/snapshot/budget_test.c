@@ -1,7 +1,7 @@
 /*
  * The limit of memory for reading a file.
  */
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 
 #include "base/meta.h"
 #include "base/os.h"

@@ -1,12 +1,12 @@
 /*
  * The limits of a reader (budget.h).
  */
-#include "stacks/budget.h"
+#include "snapshot/budget.h"
 
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "stacks/tuning.h"
+#include "snapshot/tuning.h"
 
 static uint64_t
 allowance(uint64_t base, uint64_t ratio, uint64_t bytes)

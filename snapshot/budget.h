@@ -16,8 +16,8 @@
  * memory and bytes, so the time is bounded too. A limit set by the user
  * replaces these three.
  */
-#ifndef STACKS_BUDGET_H
-#define STACKS_BUDGET_H
+#ifndef SNAPSHOT_BUDGET_H
+#define SNAPSHOT_BUDGET_H
 
 #include <stdint.h>
 
