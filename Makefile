@@ -55,7 +55,7 @@ JEMALLOC_PREFIX ?=
 # 0: do not look. Else: build with what is there, and say what is missing.
 DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
 # The levels of scripts/deps that `make deps` installs.
-LEVELS ?= build command fetch test page python pytest
+LEVELS ?= build command fetch test python pytest
 VIEWER ?= 1
 # The Python that the package is built and tested with: the system's, whose
 # packages scripts/deps can install. A sanitizer's runtime is in no Python.
@@ -442,13 +442,8 @@ build/deps-%: scripts/deps
 	@touch $@
 
 .PHONY: deps
-deps: $(LEVELS:%=build/deps-%) $(if $(filter page,$(LEVELS)),deps-page) \
+deps: $(LEVELS:%=build/deps-%) \
 	$(if $(filter build,$(LEVELS)),$(filter $(je_dir)/%,$(je_lib))) ## install what is missing for LEVELS="build command ..."
-# A page that could not be bundled before is empty.
-.PHONY: deps-page
-deps-page: build/deps-page
-	$(Q)[ -s build/viewer/page.html ] || rm -f build/viewer/page.html
-	$(Q)DEPS=1 scripts/viewer build/viewer/page.html
 
 # Say which parts the build has left out.
 .PHONY: say-lacks
@@ -603,14 +598,12 @@ $(B)/bin/weir: $(call obj,tools/weir/main.c) $(tool_gate) $(tool_part) \
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
 
-# The page of `weir view` is bundled once for all builds. Where that cannot be
-# done it is empty, and the command says so.
-page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
-	tools/viewer/src/* tools/viewer/src/*/*)
-build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
-		scripts/npm-modules
+# The page of `weir view` is bundled once for all builds.
+page_src := $(wildcard tools/viewer/src/*.* tools/viewer/src/*/* \
+	tools/viewer/vendor/*/*)
+build/viewer/page.html: $(page_src) scripts/viewer
 	$(call say,PAGE,$@)
-	$(Q)DEPS=$(DEPS) scripts/viewer $@
+	$(Q)$(or $(PYTHON),python3) scripts/viewer $@
 
 # The page as C: some hundred thousand numbers.
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
