@@ -57,6 +57,11 @@ DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
 # The levels of scripts/deps that `make deps` installs.
 LEVELS ?= build command fetch test python pytest
 VIEWER ?= 1
+# Warnings are errors where weir is worked on, and never for those who build it.
+WERROR ?=
+# The oldest glibc that what is built runs with, of 2.GLIBC; empty: that of this
+# machine.
+GLIBC ?= 28
 # The Python that the package is built and tested with: the system's, whose
 # packages scripts/deps can install. A sanitizer's runtime is in no Python.
 PYTHON ?= $(if $(SAN)$(COVER),,$(firstword $(wildcard /usr/bin/python3) python3))
@@ -106,6 +111,7 @@ else
 $(error CONFIG is release or debug, not '$(CONFIG)')
 endif
 
+werror := $(if $(filter-out 0,$(WERROR)),-Werror)
 CFLAGS ?=
 CPPFLAGS ?=
 LDFLAGS ?=
@@ -113,7 +119,7 @@ san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer) $(if $(COVER),--coverage)
 cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) \
 	-isystem build/include $(CPPFLAGS)
-cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
+cflags = -std=c11 -Wall -Wextra $(werror) -fvisibility=hidden -fPIC -pthread \
 	$(opt) $(san_flags) $(cppflags) $(CFLAGS)
 # A library's thread-local data is found without a call where the compiler
 # knows how; the cached pair is a few nanoseconds in all.
@@ -133,10 +139,18 @@ ldflags = -pthread $(san_flags) $(if $(SAN),,-Wl$(comma)--exclude-libs$(comma)AL
 so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
 version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 
+# Programs and libraries run with glibc 2.$(GLIBC) and newer, whatever they are
+# linked with. A sanitizer's runtime needs its machine's glibc.
+glibc_stub := $(if $(SAN)$(COVER),,$(if $(GLIBC),$(if $(findstring /,$(shell \
+	$(CC) -print-file-name=libpthread.so.0 2>/dev/null)),$(B)/glibc-2.$(GLIBC))))
+glibc_link := $(if $(glibc_stub),$(glibc_stub)/stat.o -Wl$(comma)--push-state \
+	-Wl$(comma)--no-as-needed $(glibc_stub)/libpthread.so.0 \
+	-l:libdl.so.2 -l:librt.so.1 -Wl$(comma)--pop-state)
+
 # The first of these libraries that the linker finds, as -l:NAME.
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
-libs := -ldl -lm
+libs := $(glibc_link) -ldl -lm
 lib_libs := -l:libbacktrace.a -l:libz.a $(libs)
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
@@ -474,6 +488,18 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(backtrace_ready)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
+# What all is linked with, made before anything that can be linked.
+ifneq ($(glibc_stub),)
+$(glibc_stub)/made: scripts/glibc-stub base/glibc/stat.c base/glibc/start.c
+	$(Q)CC='$(CC)' scripts/glibc-stub $(GLIBC) $(@D)
+	$(Q)cd $(@D) && $(CC) -std=c11 -Wall -Wextra $(werror) -D_GNU_SOURCE -fPIC \
+	    -fvisibility=hidden -O2 -g -c $(filter %.c,$(^:%=$(CURDIR)/%))
+	@touch $@
+glibc_start := $(glibc_stub)/start.o
+$(glibc_start): $(glibc_stub)/made
+$(call obj,$(all_src)): | $(glibc_stub)/made
+endif
+
 # These alone include jemalloc's header: all else is compiled while it builds.
 $(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
@@ -487,7 +513,7 @@ $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 
 # The adapter to PyTorch and its tests, against a double of PyTorch's interface
 # that is in tests/; weir.torch compiles it against PyTorch's own.
-cxxflags = -std=c++17 -Wall -Wextra -Werror -fPIC -pthread $(opt) $(san_flags) \
+cxxflags = -std=c++17 -Wall -Wextra $(werror) -fPIC -pthread $(opt) $(san_flags) \
 	-D_GNU_SOURCE -I. -Iinclude -Itests/plugins/torch/double \
 	-Isimcuda/cudart/include $(CPPFLAGS) $(CXXFLAGS)
 $(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_form_obj): $(torch_sources)
@@ -509,7 +535,7 @@ $(foreach v,$(torch_forms),$(eval $(call torch_form_rules,$(v))))
 
 # Holds the flags; it changes, and so rebuilds all, when they do. Expanded here,
 # without what is added for the target that asks for it first.
-all_flags := $(CC) $(cflags) $(ldflags) $(je_lib)
+all_flags := $(CC) $(cflags) $(ldflags) $(je_lib) $(libs)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(all_flags)' | cmp -s - $@ || echo '$(all_flags)' >$@
@@ -550,7 +576,7 @@ $(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ '-Wl,-rpath,$$ORIGIN' \
-	    -ldl
+	    $(libs)
 
 # The simulated libraries link nothing but libc, and each has its export list
 # beside its sources if it has one.
@@ -564,7 +590,7 @@ $(filter %.so.1 %.so.13,$(sim)): $(wildcard simcuda/*.map simcuda/*/*.map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
-	    -o $@ $(filter %.o,$^) -lpthread -ldl
+	    -o $@ $(filter %.o,$^) $(libs)
 
 # One object with all in it, whose hidden symbols nobody can meet outside.
 define make_archive
@@ -593,7 +619,7 @@ $(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
 $(B)/bin/weir: $(call obj,tools/weir/main.c) $(tool_gate) $(tool_part) \
-		$(libweir_a)
+		$(glibc_start) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(tool_libs)
@@ -653,7 +679,7 @@ cpp_other := $(if $(SAN)$(COVER),,$(shell command -v \
 	$(if $(findstring clang,$(notdir $(CXX))),g++,clang++)))
 cpp_cases := $(B)/obj/tests/cpp/first.o $(if $(cpp_other),$(B)/obj/tests/cpp/second.o)
 # Valgrind 3.19 cannot read clang's DWARF 5.
-cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic -Werror -fPIC -pthread $(opt) \
+cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic $(werror) -fPIC -pthread $(opt) \
 	-gdwarf-4 $(san_flags) -I. -Iinclude -Itests/cpp/double \
 	-Isimcuda/cudart/include $(CPPFLAGS)
 cpp_doubles := $(wildcard tests/cpp/double/* tests/cpp/double/*/* \
@@ -743,13 +769,13 @@ $(fuzz_preload): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(B)/obj/base/u
 $(B)/tests/fuzz/stack_fixture.so: tests/fuzz/stack_fixture.c
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -std=c11 -Wall -Wextra -Werror -O1 -g -gdwarf-4 -fPIC -shared \
+	$(Q)$(CC) -std=c11 -Wall -Wextra $(werror) -O1 -g -gdwarf-4 -fPIC -shared \
 	    -o $@ $<
 
 # The examples are CUDA programs in C, with their kernels apart: in kernels.cu
 # for the toolkit's compiler, and as calls of what the simulated device has in
 # kernels_sim.c. They find the runtime through the library path.
-example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread \
+example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra $(werror) -pthread \
 	-Iexamples -Isimcuda/cudart/include
 $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 		simcuda/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
@@ -758,7 +784,7 @@ $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 	$(Q)$(CC) $(example_flags) $(opt) $(san_flags) -o $@ \
 	    $(filter %.c %.so.13,$^) $(libs)
 
-linked_flags = -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -Iinclude \
+linked_flags = -D_GNU_SOURCE -Wall -Wextra $(werror) -pthread -Iinclude \
 	-Isimcuda/cudart/include $(opt) $(san_flags)
 linked_libs = $(B)/lib/libweir.so $(B)/lib/sim/libcudart.so.13 \
 	-Wl,-rpath,'$$ORIGIN/../../lib' -Wl,--as-needed
@@ -796,7 +822,7 @@ $(B)/python/weir/_weir.abi3.so: $(call obj,$(py_src)) \
 		$(B)/python/weir/libweir.so.$(SOVERSION)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared $(ldflags) -o $@ $^ '-Wl,-rpath,$$ORIGIN'
+	$(Q)$(CC) -shared $(ldflags) -o $@ $^ '-Wl,-rpath,$$ORIGIN' $(libs)
 # A library of the package has no debug information, but names of functions.
 $(B)/python/weir/libweir.so.$(SOVERSION): $(B)/lib/libweir.so.$(SOVERSION)
 	@mkdir -p $(@D)
@@ -866,7 +892,7 @@ dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
 # A check of one file leaves a stamp, so that a second run looks only at what
 # has changed. Headers count as changed for all.
 L := build/lint
-lint_src := $(sort $(all_src) $(wildcard tests/fuzz/*.c examples/*.c \
+lint_src := $(sort $(all_src) $(wildcard base/glibc/*.c) $(wildcard tests/fuzz/*.c examples/*.c \
 	examples/linked/*.c))
 # C++ headers need PyTorch, or its double, beside them.
 cpp_headers := plugins/torch/compat.h tests/plugins/torch/own_allocator.h
