@@ -4,7 +4,7 @@
 #	make CONFIG=debug		release (the default) or debug
 #	make SAN=address,undefined	with sanitizers; also SAN=thread
 #	make CC=clang			another compiler
-#	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
+#	make JEMALLOC_PREFIX=DIR	weir's own data from this jemalloc
 #	make DEPS=1			install missing packages, as run and test do
 #	make DEPS=0			do not look for missing packages
 #	make VIEWER=0			without the page of `weir view`
@@ -55,7 +55,7 @@ JEMALLOC_PREFIX ?=
 # 0: do not look. Else: build with what is there, and say what is missing.
 DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
 # The levels of scripts/deps that `make deps` installs.
-LEVELS ?= build command fetch test python pytest
+LEVELS ?= build command test python pytest
 VIEWER ?= 1
 # Warnings are errors where weir is worked on, and never for those who build it.
 WERROR ?=
@@ -84,21 +84,14 @@ MINUTES ?= 1
 FUZZ_SECONDS ?= $(shell awk -v m='$(MINUTES)' 'BEGIN { printf "%d", m * 60 }')
 
 # The parts that a build without their packages leaves out.
-je_dir := build/jemalloc-5.3
 lacks = $(shell [ -e build/deps-$(1) ] || scripts/deps --list $(1) >/dev/null || echo 1)
 lacks_command := $(if $(filter say,$(DEPS)),$(call lacks,command))
-lacks_jemalloc := $(if $(filter say,$(DEPS)),$(if $(strip $(SAN) $(JEMALLOC) \
-	$(JEMALLOC_PREFIX) $(wildcard $(je_dir)/lib/libjemalloc_pic.a)),,1))
-
-# Without jemalloc, metadata comes from malloc: so that valgrind and the
-# sanitizers see every byte of it.
-JEMALLOC ?= $(if $(SAN)$(lacks_jemalloc),0,1)
 
 san_name := $(subst address-undefined,asan,$(subst $(comma),-,$(SAN)))
 san_name := $(subst fuzzer-no-link,fuzz,$(subst thread,tsan,$(san_name)))
 B := build/$(subst $(space),-,$(strip $(CONFIG) \
 	$(filter-out gcc cc,$(notdir $(firstword $(CC)))) $(san_name) \
-	$(if $(SAN),,$(if $(filter 0,$(JEMALLOC)),nojemalloc)) \
+	$(if $(JEMALLOC_PREFIX),jemalloc) \
 	$(if $(COVER),cover)))
 
 # -------------------------------------------------------------------- flags
@@ -156,18 +149,16 @@ tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
-ifeq ($(JEMALLOC),0)
+# weir's own data comes from malloc(), or from an arena of this jemalloc
+# (docs/adr/0014).
+ifeq ($(JEMALLOC_PREFIX),)
 je_cppflags := -DWEIR_NO_JEMALLOC=1
 je_lib :=
-else ifneq ($(JEMALLOC_PREFIX),)
+else
 je_lib := $(firstword $(wildcard $(JEMALLOC_PREFIX)/lib/libjemalloc_pic.a \
 	$(JEMALLOC_PREFIX)/lib/libjemalloc.a))
 je_cppflags := -isystem $(JEMALLOC_PREFIX)/include
 je_ready := $(B)/jemalloc-checked
-else
-je_lib := $(je_dir)/lib/libjemalloc_pic.a
-je_cppflags := -isystem $(je_dir)/include
-je_ready := $(je_lib)
 endif
 
 # Names of addresses: libbacktrace comes with gcc. Its header lies among gcc's
@@ -403,9 +394,8 @@ test-san: $(call deps,san) ## the tests under ASan+UBSan, TSan and valgrind, in 
 
 .PHONY: cover
 cover: $(call deps,cover) ## line coverage of the tests, as text
-	$(MAKE) COVER=1 JEMALLOC=0 tests
-	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 JEMALLOC=0 \
-	    show-build)
+	$(MAKE) COVER=1 tests
+	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 show-build)
 
 # BENCH is what weir-bench is told: names of benchmarks, flags.
 .PHONY: bench bench-instructions
@@ -439,13 +429,9 @@ fuzzers: $(fuzzers)
 show-build:
 	@echo $(B)
 
-.PHONY: clean
-clean: ## remove what was built, but keep jemalloc
-	rm -rf $(filter-out $(wildcard build/jemalloc-*),$(wildcard build/* \
-	    build/.[!.]*))
-
-.PHONY: distclean
-distclean: ## remove build/ altogether
+.PHONY: clean distclean
+distclean: clean
+clean: ## remove what was built
 	rm -rf build
 
 # ------------------------------------------------------------- dependencies
@@ -456,25 +442,17 @@ build/deps-%: scripts/deps
 	@touch $@
 
 .PHONY: deps
-deps: $(LEVELS:%=build/deps-%) \
-	$(if $(filter build,$(LEVELS)),$(filter $(je_dir)/%,$(je_lib))) ## install what is missing for LEVELS="build command ..."
+deps: $(LEVELS:%=build/deps-%) ## install what is missing for LEVELS="build command ..."
 
 # Say which parts the build has left out.
 .PHONY: say-lacks
 say-lacks:
 	@[ -z "$(lacks_command)" ] || scripts/deps --say command || \
 	    echo "make: built without the weir command" >&2
-	@[ -z "$(lacks_jemalloc)" ] || echo "make: built without jemalloc, into" \
-	    "$(B): 'make deps' fetches it" >&2
 
-ifeq ($(je_lib),$(je_dir)/lib/libjemalloc_pic.a)
-# Never out of date: another version would be another folder.
-$(je_lib): | $(call deps,build) $(call deps,fetch)
-	scripts/jemalloc $(je_dir)
-endif
 $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
 	@mkdir -p $(@D)
-	scripts/jemalloc --check $(JEMALLOC_PREFIX)
+	scripts/jemalloc '$(JEMALLOC_PREFIX)'
 	@touch $@
 
 $(backtrace_ready): | $(call deps,build)
