@@ -227,6 +227,8 @@ torch_form_programs = $(torch_forms:%=$(B)/$(torch_form_dir)/form-%)
 py_src := $(if $(PYTHON),$(wildcard python/native/*.c))
 py_modules := $(wildcard python/weir/*.py python/weir/*.pyi \
 	python/weir/py.typed)
+# For programs in C on simcuda, without the toolkit.
+sim_headers := $(wildcard simcuda/cudart/include/*.h)
 py_test_src := $(wildcard tests/python/*_test.py)
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
 	$(report_src) $(tool_src) $(bench_src) $(support_src) $(shared_src) $(fake_src) \
@@ -278,8 +280,10 @@ examples := $(patsubst %.c,$(B)/%,$(example_src))
 py_package := $(if $(PYTHON),$(addprefix $(B)/python/weir/,_weir.abi3.so \
 	libweir.so.$(SOVERSION) $(notdir $(py_modules)) \
 	$(public_headers) libweir_torch.so $(torch_sources) \
-	site/sitecustomize.py) $(addprefix $(B)/python/,_weir_autoload.py \
-	weir.pth))
+	site/sitecustomize.py $(if $(lacks_command),,bin/weir) \
+	$(patsubst $(B)/%,%,$(preload) $(sim)) \
+	$(sim_headers:simcuda/cudart/%=lib/sim/%) LICENSE THIRD-PARTY.txt) \
+	$(addprefix $(B)/python/,_weir_autoload.py _weir_command.py weir.pth))
 py_tests := $(if $(PYTHON),$(py_test_src:%.py=$(B)/%))
 # Those that are linked with weir have no kernels: the same programs run on a
 # GPU.
@@ -470,8 +474,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build) $(backtrace_ready)
 ifneq ($(glibc_stub),)
 $(glibc_stub)/made: scripts/glibc-stub base/glibc/stat.c base/glibc/start.c
 	$(Q)CC='$(CC)' scripts/glibc-stub $(GLIBC) $(@D)
-	$(Q)cd $(@D) && $(CC) -std=c11 -Wall -Wextra $(werror) -D_GNU_SOURCE -fPIC \
-	    -fvisibility=hidden -O2 -g -c $(filter %.c,$(^:%=$(CURDIR)/%))
+	$(Q)for part in stat start; do $(CC) -std=c11 -Wall -Wextra $(werror) \
+	    -D_GNU_SOURCE -fPIC -fvisibility=hidden -O2 -g -c \
+	    -o $(@D)/$$part.o base/glibc/$$part.c || exit; done
 	@touch $@
 glibc_start := $(glibc_stub)/start.o
 $(glibc_start): $(glibc_stub)/made
@@ -804,17 +809,34 @@ $(B)/python/weir/_weir.abi3.so: $(call obj,$(py_src)) \
 # A library of the package has no debug information, but names of functions.
 $(B)/python/weir/libweir.so.$(SOVERSION): $(B)/lib/libweir.so.$(SOVERSION)
 	@mkdir -p $(@D)
-	$(Q)objcopy --strip-debug $< $@
+	$(Q)$(OBJCOPY) --strip-debug $< $@
 $(B)/python/weir/libweir_torch.so: $(B)/lib/libweir_torch.so
 	@mkdir -p $(@D)
-	$(Q)objcopy --strip-debug $< $@
+	$(Q)$(OBJCOPY) --strip-debug $< $@
+# The command lies in bin/ and finds its libraries in lib/, as in the build.
+$(B)/python/weir/bin/weir: $(B)/bin/weir
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --strip-all $< $@
+$(B)/python/weir/lib/%: $(B)/lib/%
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --strip-debug $< $@
+$(B)/python/weir/lib/sim/include/%: simcuda/cudart/include/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/LICENSE: LICENSE
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/THIRD-PARTY.txt: scripts/third-party $(backtrace_ready)
+	@mkdir -p $(@D)
+	$(Q)CC='$(CC)' scripts/third-party '$(JEMALLOC_PREFIX)' >$@
 $(B)/python/weir/plugins/%: plugins/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 $(B)/python/weir/%: python/weir/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
-$(B)/python/_weir_autoload.py $(B)/python/weir.pth: $(B)/python/%: python/%
+$(addprefix $(B)/python/,_weir_autoload.py _weir_command.py weir.pth): \
+$(B)/python/%: python/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 $(B)/python/weir/include/%: include/%

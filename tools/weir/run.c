@@ -342,7 +342,8 @@ set_preload(const struct choices *choices)
 
 /* Put the package's site folder before Python's path. Python runs its
  * sitecustomize at start, which waits for the import of torch. The package is
- * where `make install` puts it, or where the build puts it. */
+ * where `make install` puts it, or where the build puts it; or the command is in
+ * the package, as pip installs it. */
 static bool
 set_torch(const struct choices *choices)
 {
@@ -352,6 +353,7 @@ set_torch(const struct choices *choices)
 	if (!choices->torch)
 		return true;
 	if (!locate_quietly("../python/weir/site", folder) &&
+	    !locate_quietly("../../weir/site", folder) &&
 	    !locate("python/weir/site", folder))
 		return false;
 	if (!set_joined("PYTHONPATH", folder, getenv("PYTHONPATH")))
