@@ -227,8 +227,6 @@ torch_form_programs = $(torch_forms:%=$(B)/$(torch_form_dir)/form-%)
 py_src := $(if $(PYTHON),$(wildcard python/native/*.c))
 py_modules := $(wildcard python/weir/*.py python/weir/*.pyi \
 	python/weir/py.typed)
-# For programs in C on simcuda, without the toolkit.
-sim_headers := $(wildcard simcuda/cudart/include/*.h)
 py_test_src := $(wildcard tests/python/*_test.py)
 all_src := $(lib_src) $(sim_src) $(cudart_src) $(nvml_src) $(preload_src) \
 	$(report_src) $(tool_src) $(bench_src) $(support_src) $(shared_src) $(fake_src) \
@@ -262,6 +260,9 @@ sim := $(if $(sim_src),$(B)/lib/sim/libcuda.so.1) \
 	$(if $(cudart_src),$(B)/lib/sim/libcudart.so.13 \
 	$(B)/lib/sim/libcudart_static.a) \
 	$(if $(nvml_src),$(B)/lib/sim/libnvidia-ml.so.1)
+# For programs in C on simcuda, without the toolkit.
+sim_headers := $(patsubst simcuda/cudart/%,$(B)/lib/sim/%,\
+	$(wildcard simcuda/cudart/include/*.h))
 preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
 libweir_torch := $(if $(torch_src),$(B)/lib/libweir_torch.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
@@ -281,8 +282,7 @@ py_package := $(if $(PYTHON),$(addprefix $(B)/python/weir/,_weir.abi3.so \
 	libweir.so.$(SOVERSION) $(notdir $(py_modules)) \
 	$(public_headers) libweir_torch.so $(torch_sources) \
 	site/sitecustomize.py $(if $(lacks_command),,bin/weir) \
-	$(patsubst $(B)/%,%,$(preload) $(sim)) \
-	$(sim_headers:simcuda/cudart/%=lib/sim/%) LICENSE THIRD-PARTY.txt) \
+	$(patsubst $(B)/%,%,$(preload) $(sim) $(sim_headers)) LICENSE THIRD-PARTY.txt) \
 	$(addprefix $(B)/python/,_weir_autoload.py _weir_command.py weir.pth))
 py_tests := $(if $(PYTHON),$(py_test_src:%.py=$(B)/%))
 # Those that are linked with weir have no kernels: the same programs run on a
@@ -304,7 +304,7 @@ help: ## list the targets
 build: libs $(if $(lacks_command),,$(tool)) say-lacks ## build the libraries, the simulated driver and the weir command
 
 .PHONY: libs
-libs: $(libweir_so) $(libweir_public) $(sim) $(preload) $(libweir_torch)
+libs: $(libweir_so) $(libweir_public) $(sim) $(sim_headers) $(preload) $(libweir_torch)
 
 # Where a GPU and the toolkit are, the demo is built by the toolkit's compiler.
 .PHONY: run
@@ -560,6 +560,10 @@ $(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ '-Wl,-rpath,$$ORIGIN' \
 	    $(libs)
+
+$(B)/lib/sim/include/%: simcuda/cudart/include/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 # The simulated libraries link nothing but libc, and each has its export list
 # beside its sources if it has one.
@@ -867,14 +871,17 @@ install_env = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' \
 	DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' \
 	ZSHCOMPDIR='$(ZSHCOMPDIR)' FISHCOMPDIR='$(FISHCOMPDIR)' \
 	VERSION='$(VERSION)' SOVERSION='$(SOVERSION)'
-.PHONY: install deb dist
+.PHONY: install uninstall deb dist
 # The Python package goes with it where Python's header is.
 install_python = $(if $(PYTHON),$(if $(wildcard $(py_include)/Python.h),\
 	$(MAKE) --no-print-directory DEPS=0 python,\
 	echo "make: without the Python package: no Python.h" >&2))
 install: build ## install to DESTDIR and PREFIX (/usr/local)
 	+$(Q)$(install_python)
-	$(install_env) scripts/install $(B)
+	$(install_env) JEMALLOC_PREFIX='$(JEMALLOC_PREFIX)' scripts/install $(B)
+
+uninstall: ## remove what the last install put into DESTDIR and PREFIX
+	$(install_env) scripts/install --remove
 
 deb: build ## make a Debian package, build/weir_VERSION_ARCH.deb
 	+$(Q)$(install_python)

@@ -26,6 +26,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # what was built.
 LEFT_OUT = ("build", "tests", "lab")
 
+# What pip makes scripts and plugins of.
+ENTRIES = ("[console_scripts]\nweir = _weir_command:main\n\n"
+           "[pytest11]\nweir = weir.pytest_plugin\n")
+
 
 def version():
     """The version of <weir/weir.h>, as "0.1.0"."""
@@ -106,8 +110,7 @@ def info_files(tag, folder):
                  f"Root-Is-Purelib: false\nTag: {tag}\n",
         "LICENSE": read_text(folder, "weir", "LICENSE"),
         "THIRD-PARTY.txt": read_text(folder, "weir", "THIRD-PARTY.txt"),
-        "entry_points.txt": "[console_scripts]\nweir = _weir_command:main\n\n"
-                            "[pytest11]\nweir = weir.pytest_plugin\n",
+        "entry_points.txt": ENTRIES,
     }
 
 
@@ -131,6 +134,17 @@ def package_files(folder):
         folders[:] = sorted(f for f in folders if f != "__pycache__")
         for name in sorted(names):
             yield os.path.relpath(os.path.join(path, name), folder)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """PEP 517: what pip wants to know before it builds. Gives the folder's name."""
+    info = f"weir-{version()}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, info), exist_ok=True)
+    for name, text in (("METADATA", metadata()), ("entry_points.txt", ENTRIES)):
+        with open(os.path.join(metadata_directory, info, name), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+    return info
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
