@@ -871,7 +871,7 @@ install_env = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' \
 	DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' \
 	ZSHCOMPDIR='$(ZSHCOMPDIR)' FISHCOMPDIR='$(FISHCOMPDIR)' \
 	VERSION='$(VERSION)' SOVERSION='$(SOVERSION)'
-.PHONY: install uninstall deb dist
+.PHONY: install uninstall deb rpm dist
 # The Python package goes with it where Python's header is.
 install_python = $(if $(PYTHON),$(if $(wildcard $(py_include)/Python.h),\
 	$(MAKE) --no-print-directory DEPS=0 python,\
@@ -886,6 +886,12 @@ uninstall: ## remove what the last install put into DESTDIR and PREFIX
 deb: build ## make a Debian package, build/weir_VERSION_ARCH.deb
 	+$(Q)$(install_python)
 	scripts/deb $(B) build
+
+# The same by rpmbuild, from a tarball of the last commit.
+rpm: dist ## make a package for rpm, into build/rpm
+	sed 's/@VERSION@/$(VERSION)/' packaging/weir.spec.in >build/weir.spec
+	rpmbuild -bb --define "_topdir $$PWD/build/rpm" \
+	    --define "_sourcedir $$PWD/build" build/weir.spec
 
 # All that is committed, and nothing else.
 dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
@@ -988,7 +994,7 @@ lint-cppcheck: $(call deps,lint)
 	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 '-DElfW(x)=Elf64_##x' $(lint_src)
 
 lint-symbols: libs
-	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
+	$(Q)GLIBC='$(GLIBC)' scripts/lint-symbols $(B)/lib $(public_headers)
 
 lint-pages: $(tool)
 	$(Q)CC="$(CC)" scripts/list-pages --check $(B)/bin/weir
