@@ -192,7 +192,7 @@ TEST_TIMEOUT(a_program_is_linked_by_pkg_config, COMPILE_SECONDS)
 	char *folder = installed("pkg-config");
 
 	run_only(folder,
-	    "export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig;"
+	    "IFS=' '; export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig;"
 	    "cc -o shared main.c $(pkg-config --cflags --libs weir);"
 	    "cc -o static main.c $(pkg-config --cflags weir)"
 	    " $D/usr/lib/libweir.a -pthread -ldl -lm;"

@@ -29,9 +29,9 @@ make_page(const char *page, const char *change)
 	    "mkdir $t/bin $t/tools $t/scripts || exit 9\n"
 	    "cp -r tools/viewer $t/tools && cp scripts/viewer $t/scripts ||"
 	    " exit 9\n"
-	    "ln -s \"$(command -v python3)\" $t/bin/python3 || exit 9\n"
+	    "p=$(python3 -c 'import sys; print(sys.executable)') || exit 9\n"
 	    "(cd $t/tools/viewer && eval \"$3\") || exit 9\n"
-	    "PATH=$t/bin python3 $t/scripts/viewer \"$2\"; status=$?\n"
+	    "PATH=$t/bin \"$p\" $t/scripts/viewer \"$2\"; status=$?\n"
 	    "rm -r $t; exit $status\n";
 
 	return command_run((const char *const[]){
