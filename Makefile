@@ -4,7 +4,7 @@
 #	make CONFIG=debug		release (the default) or debug
 #	make SAN=address,undefined	with sanitizers; also SAN=thread
 #	make CC=clang			another compiler
-#	make JEMALLOC_PREFIX=DIR	a jemalloc that is there already
+#	make JEMALLOC_PREFIX=DIR	weir's own data from this jemalloc
 #	make DEPS=1			install missing packages, as run and test do
 #	make DEPS=0			do not look for missing packages
 #	make VIEWER=0			without the page of `weir view`
@@ -55,8 +55,13 @@ JEMALLOC_PREFIX ?=
 # 0: do not look. Else: build with what is there, and say what is missing.
 DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
 # The levels of scripts/deps that `make deps` installs.
-LEVELS ?= build command fetch test page python pytest
+LEVELS ?= build command test python pytest
 VIEWER ?= 1
+# Warnings are errors where weir is worked on, and never for those who build it.
+WERROR ?=
+# The oldest glibc that what is built runs with, of 2.GLIBC; empty: that of this
+# machine.
+GLIBC ?= 28
 # The Python that the package is built and tested with: the system's, whose
 # packages scripts/deps can install. A sanitizer's runtime is in no Python.
 PYTHON ?= $(if $(SAN)$(COVER),,$(firstword $(wildcard /usr/bin/python3) python3))
@@ -79,21 +84,14 @@ MINUTES ?= 1
 FUZZ_SECONDS ?= $(shell awk -v m='$(MINUTES)' 'BEGIN { printf "%d", m * 60 }')
 
 # The parts that a build without their packages leaves out.
-je_dir := build/jemalloc-5.3
 lacks = $(shell [ -e build/deps-$(1) ] || scripts/deps --list $(1) >/dev/null || echo 1)
 lacks_command := $(if $(filter say,$(DEPS)),$(call lacks,command))
-lacks_jemalloc := $(if $(filter say,$(DEPS)),$(if $(strip $(SAN) $(JEMALLOC) \
-	$(JEMALLOC_PREFIX) $(wildcard $(je_dir)/lib/libjemalloc_pic.a)),,1))
-
-# Without jemalloc, metadata comes from malloc: so that valgrind and the
-# sanitizers see every byte of it.
-JEMALLOC ?= $(if $(SAN)$(lacks_jemalloc),0,1)
 
 san_name := $(subst address-undefined,asan,$(subst $(comma),-,$(SAN)))
 san_name := $(subst fuzzer-no-link,fuzz,$(subst thread,tsan,$(san_name)))
 B := build/$(subst $(space),-,$(strip $(CONFIG) \
 	$(filter-out gcc cc,$(notdir $(firstword $(CC)))) $(san_name) \
-	$(if $(SAN),,$(if $(filter 0,$(JEMALLOC)),nojemalloc)) \
+	$(if $(JEMALLOC_PREFIX),jemalloc) \
 	$(if $(COVER),cover)))
 
 # -------------------------------------------------------------------- flags
@@ -106,6 +104,7 @@ else
 $(error CONFIG is release or debug, not '$(CONFIG)')
 endif
 
+werror := $(if $(filter-out 0,$(WERROR)),-Werror)
 CFLAGS ?=
 CPPFLAGS ?=
 LDFLAGS ?=
@@ -113,7 +112,7 @@ san_flags := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer) $(if $(COVER),--coverage)
 cppflags = -D_GNU_SOURCE -I. -Iinclude $(je_cppflags) \
 	-isystem build/include $(CPPFLAGS)
-cflags = -std=c11 -Wall -Wextra -Werror -fvisibility=hidden -fPIC -pthread \
+cflags = -std=c11 -Wall -Wextra $(werror) -fvisibility=hidden -fPIC -pthread \
 	$(opt) $(san_flags) $(cppflags) $(CFLAGS)
 # A library's thread-local data is found without a call where the compiler
 # knows how; the cached pair is a few nanoseconds in all.
@@ -133,10 +132,18 @@ ldflags = -pthread $(san_flags) $(if $(SAN),,-Wl$(comma)--exclude-libs$(comma)AL
 so_ldflags = -shared $(ldflags) $(if $(SAN),,-Wl,-z,defs)
 version_script = $(addprefix -Wl$(comma)--version-script=,$(1))
 
+# Programs and libraries run with glibc 2.$(GLIBC) and newer, whatever they are
+# linked with. A sanitizer's runtime needs its machine's glibc.
+glibc_stub := $(if $(SAN)$(COVER),,$(if $(GLIBC),$(if $(findstring /,$(shell \
+	$(CC) -print-file-name=libpthread.so.0 2>/dev/null)),$(B)/glibc-2.$(GLIBC))))
+glibc_link := $(if $(glibc_stub),$(glibc_stub)/stat.o -Wl$(comma)--push-state \
+	-Wl$(comma)--no-as-needed $(glibc_stub)/libpthread.so.0 \
+	-l:libdl.so.2 -l:librt.so.1 -Wl$(comma)--pop-state)
+
 # The first of these libraries that the linker finds, as -l:NAME.
 first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
-libs := -ldl -lm
+libs := $(glibc_link) -ldl -lm
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 # What names functions, and nothing in the program that runs (docs/adr/0014):
 # tools/weir/name_frames.c says why the call is wrapped.
@@ -144,18 +151,16 @@ name_libs := -l:libbacktrace.a -l:libsupc++.a -Wl,--wrap=dl_iterate_phdr
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
-ifeq ($(JEMALLOC),0)
+# weir's own data comes from malloc(), or from an arena of this jemalloc
+# (docs/adr/0014).
+ifeq ($(JEMALLOC_PREFIX),)
 je_cppflags := -DWEIR_NO_JEMALLOC=1
 je_lib :=
-else ifneq ($(JEMALLOC_PREFIX),)
+else
 je_lib := $(firstword $(wildcard $(JEMALLOC_PREFIX)/lib/libjemalloc_pic.a \
 	$(JEMALLOC_PREFIX)/lib/libjemalloc.a))
 je_cppflags := -isystem $(JEMALLOC_PREFIX)/include
 je_ready := $(B)/jemalloc-checked
-else
-je_lib := $(je_dir)/lib/libjemalloc_pic.a
-je_cppflags := -isystem $(je_dir)/include
-je_ready := $(je_lib)
 endif
 
 # The weir command finds names of addresses with libbacktrace, which comes with
@@ -258,6 +263,9 @@ sim := $(if $(sim_src),$(B)/lib/sim/libcuda.so.1) \
 	$(if $(cudart_src),$(B)/lib/sim/libcudart.so.13 \
 	$(B)/lib/sim/libcudart_static.a) \
 	$(if $(nvml_src),$(B)/lib/sim/libnvidia-ml.so.1)
+# For programs in C on simcuda, without the toolkit.
+sim_headers := $(patsubst simcuda/cudart/%,$(B)/lib/sim/%,\
+	$(wildcard simcuda/cudart/include/*.h))
 preload := $(if $(preload_src),$(B)/lib/libweir_preload.so)
 libweir_torch := $(if $(torch_src),$(B)/lib/libweir_torch.so)
 tool := $(if $(tool_src),$(B)/bin/weir)
@@ -276,8 +284,9 @@ examples := $(patsubst %.c,$(B)/%,$(example_src))
 py_package := $(if $(PYTHON),$(addprefix $(B)/python/weir/,_weir.abi3.so \
 	libweir.so.$(SOVERSION) $(notdir $(py_modules)) \
 	$(public_headers) libweir_torch.so $(torch_sources) \
-	site/sitecustomize.py) $(addprefix $(B)/python/,_weir_autoload.py \
-	weir.pth))
+	site/sitecustomize.py $(if $(lacks_command),,bin/weir) \
+	$(patsubst $(B)/%,%,$(preload) $(sim) $(sim_headers)) LICENSE THIRD-PARTY.txt) \
+	$(addprefix $(B)/python/,_weir_autoload.py _weir_command.py weir.pth))
 py_tests := $(if $(PYTHON),$(py_test_src:%.py=$(B)/%))
 # Those that are linked with weir have no kernels: the same programs run on a
 # GPU.
@@ -298,7 +307,7 @@ help: ## list the targets
 build: libs $(if $(lacks_command),,$(tool)) say-lacks ## build the libraries, the simulated driver and the weir command
 
 .PHONY: libs
-libs: $(libweir_so) $(libweir_public) $(sim) $(preload) $(libweir_torch)
+libs: $(libweir_so) $(libweir_public) $(sim) $(sim_headers) $(preload) $(libweir_torch)
 
 # Where a GPU and the toolkit are, the demo is built by the toolkit's compiler.
 .PHONY: run
@@ -392,9 +401,8 @@ test-san: $(call deps,san) ## the tests under ASan+UBSan, TSan and valgrind, in 
 
 .PHONY: cover
 cover: $(call deps,cover) ## line coverage of the tests, as text
-	$(MAKE) COVER=1 JEMALLOC=0 tests
-	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 JEMALLOC=0 \
-	    show-build)
+	$(MAKE) COVER=1 tests
+	scripts/cover $$($(MAKE) -s --no-print-directory COVER=1 show-build)
 
 # BENCH is what weir-bench is told: names of benchmarks, flags.
 .PHONY: bench bench-instructions
@@ -428,13 +436,9 @@ fuzzers: $(fuzzers)
 show-build:
 	@echo $(B)
 
-.PHONY: clean
-clean: ## remove what was built, but keep jemalloc
-	rm -rf $(filter-out $(wildcard build/jemalloc-*),$(wildcard build/* \
-	    build/.[!.]*))
-
-.PHONY: distclean
-distclean: ## remove build/ altogether
+.PHONY: clean distclean
+distclean: clean
+clean: ## remove what was built
 	rm -rf build
 
 # ------------------------------------------------------------- dependencies
@@ -445,30 +449,17 @@ build/deps-%: scripts/deps
 	@touch $@
 
 .PHONY: deps
-deps: $(LEVELS:%=build/deps-%) $(if $(filter page,$(LEVELS)),deps-page) \
-	$(if $(filter build,$(LEVELS)),$(filter $(je_dir)/%,$(je_lib))) ## install what is missing for LEVELS="build command ..."
-# A page that could not be bundled before is empty.
-.PHONY: deps-page
-deps-page: build/deps-page
-	$(Q)[ -s build/viewer/page.html ] || rm -f build/viewer/page.html
-	$(Q)DEPS=1 scripts/viewer build/viewer/page.html
+deps: $(LEVELS:%=build/deps-%) ## install what is missing for LEVELS="build command ..."
 
 # Say which parts the build has left out.
 .PHONY: say-lacks
 say-lacks:
 	@[ -z "$(lacks_command)" ] || scripts/deps --say command || \
 	    echo "make: built without the weir command" >&2
-	@[ -z "$(lacks_jemalloc)" ] || echo "make: built without jemalloc, into" \
-	    "$(B): 'make deps' fetches it" >&2
 
-ifeq ($(je_lib),$(je_dir)/lib/libjemalloc_pic.a)
-# Never out of date: another version would be another folder.
-$(je_lib): | $(call deps,build) $(call deps,fetch)
-	scripts/jemalloc $(je_dir)
-endif
 $(B)/jemalloc-checked: $(je_lib) | $(call deps,build)
 	@mkdir -p $(@D)
-	scripts/jemalloc --check $(JEMALLOC_PREFIX)
+	scripts/jemalloc '$(JEMALLOC_PREFIX)'
 	@touch $@
 
 $(backtrace_ready): | $(call deps,command)
@@ -483,6 +474,19 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 $(B)/obj/tools/weir/name_frames.o: | $(backtrace_ready)
+# What all is linked with, made before anything that can be linked.
+ifneq ($(glibc_stub),)
+$(glibc_stub)/made: scripts/glibc-stub base/glibc/stat.c base/glibc/start.c
+	$(Q)CC='$(CC)' scripts/glibc-stub $(GLIBC) $(@D)
+	$(Q)for part in stat start; do $(CC) -std=c11 -Wall -Wextra $(werror) \
+	    -D_GNU_SOURCE -fPIC -fvisibility=hidden -O2 -g -c \
+	    -o $(@D)/$$part.o base/glibc/$$part.c || exit; done
+	@touch $@
+glibc_start := $(glibc_stub)/start.o
+$(glibc_start): $(glibc_stub)/made
+$(call obj,$(all_src)): | $(glibc_stub)/made
+endif
+
 # These alone include jemalloc's header: all else is compiled while it builds.
 $(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
@@ -496,7 +500,7 @@ $(B)/obj/tests/driver/%.o: cppflags += $(addprefix -isystem ,\
 
 # The adapter to PyTorch and its tests, against a double of PyTorch's interface
 # that is in tests/; weir.torch compiles it against PyTorch's own.
-cxxflags = -std=c++17 -Wall -Wextra -Werror -fPIC -pthread $(opt) $(san_flags) \
+cxxflags = -std=c++17 -Wall -Wextra $(werror) -fPIC -pthread $(opt) $(san_flags) \
 	-D_GNU_SOURCE -I. -Iinclude -Itests/plugins/torch/double \
 	-Isimcuda/cudart/include $(CPPFLAGS) $(CXXFLAGS)
 $(torch_cpp:%.cpp=$(B)/obj/%.o) $(torch_form_obj): $(torch_sources)
@@ -518,7 +522,7 @@ $(foreach v,$(torch_forms),$(eval $(call torch_form_rules,$(v))))
 
 # Holds the flags; it changes, and so rebuilds all, when they do. Expanded here,
 # without what is added for the target that asks for it first.
-all_flags := $(CC) $(cflags) $(ldflags) $(je_lib)
+all_flags := $(CC) $(cflags) $(ldflags) $(je_lib) $(libs)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(all_flags)' | cmp -s - $@ || echo '$(all_flags)' >$@
@@ -558,7 +562,11 @@ $(B)/lib/libweir_torch.so: $(call obj,$(torch_src)) $(B)/lib/libweir.so
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) -o $@ $^ '-Wl,-rpath,$$ORIGIN' \
-	    -ldl
+	    $(libs)
+
+$(B)/lib/sim/include/%: simcuda/cudart/include/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 # The simulated libraries link nothing but libc, and each has its export list
 # beside its sources if it has one.
@@ -572,7 +580,7 @@ $(filter %.so.1 %.so.13,$(sim)): $(wildcard simcuda/*.map simcuda/*/*.map)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(so_ldflags) -Wl,-soname,$(@F) $(call version_script,$(map)) \
-	    -o $@ $(filter %.o,$^) -lpthread -ldl
+	    -o $@ $(filter %.o,$^) $(libs)
 
 # One object with all in it, whose hidden symbols nobody can meet outside.
 define make_archive
@@ -600,19 +608,17 @@ $(B)/lib/sim/libcudart_static.a: $(call obj,$(cudart_src))
 
 # Third-party libraries are linked statically: programs run where they are not
 # installed.
-$(B)/bin/weir: $(tool_main) $(tool_gate) $(tool_part) $(libweir_a)
+$(B)/bin/weir: $(tool_main) $(tool_gate) $(tool_part) $(glibc_start) $(libweir_a)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(name_libs) $(tool_libs)
 
-# The page of `weir view` is bundled once for all builds. Where that cannot be
-# done it is empty, and the command says so.
-page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
-	tools/viewer/src/* tools/viewer/src/*/*)
-build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
-		scripts/npm-modules
+# The page of `weir view` is bundled once for all builds.
+page_src := $(wildcard tools/viewer/src/*.* tools/viewer/src/*/* \
+	tools/viewer/vendor/*/*)
+build/viewer/page.html: $(page_src) scripts/viewer
 	$(call say,PAGE,$@)
-	$(Q)DEPS=$(DEPS) scripts/viewer $@
+	$(Q)$(or $(PYTHON),python3) scripts/viewer $@
 
 # The page as C: some hundred thousand numbers.
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
@@ -662,7 +668,7 @@ cpp_other := $(if $(SAN)$(COVER),,$(shell command -v \
 	$(if $(findstring clang,$(notdir $(CXX))),g++,clang++)))
 cpp_cases := $(B)/obj/tests/cpp/first.o $(if $(cpp_other),$(B)/obj/tests/cpp/second.o)
 # Valgrind 3.19 cannot read clang's DWARF 5.
-cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic -Werror -fPIC -pthread $(opt) \
+cpp_flags = -std=c++17 -Wall -Wextra -Wpedantic $(werror) -fPIC -pthread $(opt) \
 	-gdwarf-4 $(san_flags) -I. -Iinclude -Itests/cpp/double \
 	-Isimcuda/cudart/include $(CPPFLAGS)
 cpp_doubles := $(wildcard tests/cpp/double/* tests/cpp/double/*/* \
@@ -746,7 +752,7 @@ $(fuzz_preload): $(B)/%: $(B)/obj/%.o $(B)/obj/tests/fuzz/fuzz.o $(B)/obj/base/u
 # The examples are CUDA programs in C, with their kernels apart: in kernels.cu
 # for the toolkit's compiler, and as calls of what the simulated device has in
 # kernels_sim.c. They find the runtime through the library path.
-example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread \
+example_flags = -std=c11 -D_GNU_SOURCE -Wall -Wextra $(werror) -pthread \
 	-Iexamples -Isimcuda/cudart/include
 $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 		simcuda/cudart/include/*.h) $(filter %libcudart.so.13,$(sim))
@@ -755,7 +761,7 @@ $(examples): $(B)/%: %.c $(wildcard examples/kernels_sim.c examples/*.h \
 	$(Q)$(CC) $(example_flags) $(opt) $(san_flags) -o $@ \
 	    $(filter %.c %.so.13,$^) $(libs)
 
-linked_flags = -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -Iinclude \
+linked_flags = -D_GNU_SOURCE -Wall -Wextra $(werror) -pthread -Iinclude \
 	-Isimcuda/cudart/include $(opt) $(san_flags)
 linked_libs = $(B)/lib/libweir.so $(B)/lib/sim/libcudart.so.13 \
 	-Wl,-rpath,'$$ORIGIN/../../lib' -Wl,--as-needed
@@ -793,21 +799,38 @@ $(B)/python/weir/_weir.abi3.so: $(call obj,$(py_src)) \
 		$(B)/python/weir/libweir.so.$(SOVERSION)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared $(ldflags) -o $@ $^ '-Wl,-rpath,$$ORIGIN'
+	$(Q)$(CC) -shared $(ldflags) -o $@ $^ '-Wl,-rpath,$$ORIGIN' $(libs)
 # A library of the package has no debug information, but names of functions.
 $(B)/python/weir/libweir.so.$(SOVERSION): $(B)/lib/libweir.so.$(SOVERSION)
 	@mkdir -p $(@D)
-	$(Q)objcopy --strip-debug $< $@
+	$(Q)$(OBJCOPY) --strip-debug $< $@
 $(B)/python/weir/libweir_torch.so: $(B)/lib/libweir_torch.so
 	@mkdir -p $(@D)
-	$(Q)objcopy --strip-debug $< $@
+	$(Q)$(OBJCOPY) --strip-debug $< $@
+# The command lies in bin/ and finds its libraries in lib/, as in the build.
+$(B)/python/weir/bin/weir: $(B)/bin/weir
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --strip-all $< $@
+$(B)/python/weir/lib/%: $(B)/lib/%
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --strip-debug $< $@
+$(B)/python/weir/lib/sim/include/%: simcuda/cudart/include/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/LICENSE: LICENSE
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(B)/python/weir/THIRD-PARTY.txt: scripts/third-party $(backtrace_ready)
+	@mkdir -p $(@D)
+	$(Q)CC='$(CC)' scripts/third-party '$(JEMALLOC_PREFIX)' >$@
 $(B)/python/weir/plugins/%: plugins/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 $(B)/python/weir/%: python/weir/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
-$(B)/python/_weir_autoload.py $(B)/python/weir.pth: $(B)/python/%: python/%
+$(addprefix $(B)/python/,_weir_autoload.py _weir_command.py weir.pth): \
+$(B)/python/%: python/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 $(B)/python/weir/include/%: include/%
@@ -838,18 +861,27 @@ install_env = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' \
 	DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' \
 	ZSHCOMPDIR='$(ZSHCOMPDIR)' FISHCOMPDIR='$(FISHCOMPDIR)' \
 	VERSION='$(VERSION)' SOVERSION='$(SOVERSION)'
-.PHONY: install deb dist
+.PHONY: install uninstall deb rpm dist
 # The Python package goes with it where Python's header is.
 install_python = $(if $(PYTHON),$(if $(wildcard $(py_include)/Python.h),\
 	$(MAKE) --no-print-directory DEPS=0 python,\
 	echo "make: without the Python package: no Python.h" >&2))
 install: build ## install to DESTDIR and PREFIX (/usr/local)
 	+$(Q)$(install_python)
-	$(install_env) scripts/install $(B)
+	$(install_env) JEMALLOC_PREFIX='$(JEMALLOC_PREFIX)' scripts/install $(B)
+
+uninstall: ## remove what the last install put into DESTDIR and PREFIX
+	$(install_env) scripts/install --remove
 
 deb: build ## make a Debian package, build/weir_VERSION_ARCH.deb
 	+$(Q)$(install_python)
 	scripts/deb $(B) build
+
+# The same by rpmbuild, from a tarball of the last commit.
+rpm: dist ## make a package for rpm, into build/rpm
+	sed 's/@VERSION@/$(VERSION)/' packaging/weir.spec.in >build/weir.spec
+	rpmbuild -bb --define "_topdir $$PWD/build/rpm" \
+	    --define "_sourcedir $$PWD/build" build/weir.spec
 
 # All that is committed, and nothing else.
 dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
@@ -863,7 +895,7 @@ dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
 # A check of one file leaves a stamp, so that a second run looks only at what
 # has changed. Headers count as changed for all.
 L := build/lint
-lint_src := $(sort $(all_src) $(wildcard tests/fuzz/*.c examples/*.c \
+lint_src := $(sort $(all_src) $(wildcard base/glibc/*.c) $(wildcard tests/fuzz/*.c examples/*.c \
 	examples/linked/*.c))
 # C++ headers need PyTorch, or its double, beside them.
 cpp_headers := plugins/torch/compat.h tests/plugins/torch/own_allocator.h
@@ -952,7 +984,7 @@ lint-cppcheck: $(call deps,lint)
 	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 '-DElfW(x)=Elf64_##x' $(lint_src)
 
 lint-symbols: libs
-	$(Q)scripts/lint-symbols $(B)/lib $(public_headers)
+	$(Q)GLIBC='$(GLIBC)' scripts/lint-symbols $(B)/lib $(public_headers)
 
 lint-pages: $(tool)
 	$(Q)CC="$(CC)" scripts/list-pages --check $(B)/bin/weir

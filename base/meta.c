@@ -1,8 +1,8 @@
 /*
- * weir's own host memory. With jemalloc all of it is in one arena that has no
- * other user. Thread caches are off: code that needs many small pieces
- * allocates them in slabs. Without caches, the end of a thread, a fork and
- * unloading the library leave no memory behind.
+ * weir's own host memory. With jemalloc (JEMALLOC_PREFIX) all of it is in one
+ * arena that has no other user. Thread caches are off: code that needs many
+ * small pieces allocates them in slabs. Without caches, the end of a thread, a
+ * fork and unloading the library leave no memory behind.
  */
 #include "base/meta.h"
 

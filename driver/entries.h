@@ -117,6 +117,8 @@
 	    (CUcontext *context))                                              \
 	X(U, P, cuCtxGetDevice, cuCtxGetDevice, 2000, CONTEXT, NO, MUST,       \
 	    (CUdevice *device))                                                \
+	X(U, P, cuCtxGetDevice_v2, cuCtxGetDevice, 13000, INIT, NO, NO,        \
+	    (CUdevice *device, CUcontext context))                             \
 	X(U, P, cuCtxGetFlags, cuCtxGetFlags, 7000, CONTEXT, NO, NO,           \
 	    (unsigned *flags))                                                 \
 	X(U, P, cuCtxGetLimit, cuCtxGetLimit, 3010, CONTEXT, NO, NO,           \

@@ -5,14 +5,16 @@
     python3 python/backend.py FOLDER   # a wheel; `make wheel` does so
 
 The package is what `make python` lays out in the build folder: the modules, the
-extension over the stable ABI, the C library and its headers. A wheel of it
-serves every CPython from 3.9 on.
+extension over the stable ABI, the C library and its headers, the command with
+its page, the preload library and simcuda. A wheel of it serves every CPython
+from 3.9 on. pip shows what make prints with -v only.
 """
 
 import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,11 +22,13 @@ import tarfile
 import zipfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The contents of a source distribution: all that `make python` reads.
-SOURCES = ("LICENSE", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml",
-           "packaging", "allocator", "base", "docs", "driver", "graphs",
-           "include", "ipc", "plugins", "preload", "python", "scripts",
-           "simcuda", "snapshot", "stacks", "streams", "tensor", "tools", "trace")
+# What a source distribution does not contain, beside files with a dot: tests, and
+# what was built.
+LEFT_OUT = ("build", "tests", "lab")
+
+# What pip makes scripts and plugins of.
+ENTRIES = ("[console_scripts]\nweir = _weir_command:main\n\n"
+           "[pytest11]\nweir = weir.pytest_plugin\n")
 
 
 def version():
@@ -38,17 +42,22 @@ def version():
 
 def make(*goals):
     """Run make in the tree, with this Python's headers; what it prints goes to
-    stderr. Installs nothing on the system."""
-    subprocess.run(["make", "-C", TOP, "DEPS=0", "VIEWER=0",
-                    f"PYTHON={sys.executable}", *goals],
-                   check=True, stdout=sys.stderr)
+    stderr. Installs nothing on the system: where something is missing, make says
+    what, and leaves the command out if it is the command's."""
+    if shutil.which("make") is None:
+        raise SystemExit("weir is built by GNU make, which is not here")
+    done = subprocess.run(["make", "-C", TOP, "DEPS=say",
+                           f"PYTHON={sys.executable}", *goals],
+                          stdout=sys.stderr)
+    if done.returncode != 0:
+        raise SystemExit("weir could not be built: make, above, says why")
 
 
 def build_folder():
     """The folder that make builds into."""
     shown = subprocess.run(
         ["make", "-s", "--no-print-directory", "-C", TOP, "DEPS=0",
-         "VIEWER=0", "show-build"],
+         "show-build"],
         check=True, stdout=subprocess.PIPE, text=True)
     return os.path.join(TOP, shown.stdout.strip())
 
@@ -66,35 +75,42 @@ def package():
 
 
 def platform_tag(folder):
-    """The oldest glibc that the libraries run with, as pip names it."""
-    needed = (2, 5)
-    for name in ("libweir.so.0", "_weir.abi3.so"):
-        with open(os.path.join(folder, "weir", name), "rb") as file:
-            for found in re.findall(rb"\0GLIBC_2\.(\d+)(?=[\0.])", file.read()):
-                needed = max(needed, (2, int(found)))
-    return f"manylinux_{needed[0]}_{needed[1]}_{os.uname().machine}"
+    """The oldest glibc that the libraries and the command run with, as pip names
+    it."""
+    needed = 17
+    for path in package_files(folder):
+        with open(os.path.join(folder, path), "rb") as file:
+            content = file.read()
+        if content.startswith(b"\x7fELF"):
+            for found in re.findall(rb"\0GLIBC_2\.(\d+)(?=[\0.])", content):
+                needed = max(needed, int(found))
+    return f"manylinux_2_{needed}_{os.uname().machine}"
+
+
+def read_text(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
 
 
 def metadata():
     """The text of METADATA."""
-    with open(os.path.join(TOP, "README.md")) as file:
-        readme = file.read()
+    readme = read_text(TOP, "README.md")
     return (f"Metadata-Version: 2.1\nName: weir\nVersion: {version()}\n"
             "Summary: A caching GPU memory allocator with stream-ordered reuse\n"
-            "License: Apache-2.0\nRequires-Python: >=3.9\n"
+            "License: Apache-2.0\nLicense-File: LICENSE\n"
+            "License-File: THIRD-PARTY.txt\nRequires-Python: >=3.9\n"
             "Description-Content-Type: text/markdown\n\n" + readme)
 
 
-def info_files(tag):
+def info_files(tag, folder):
     """Name and text of each file of the .dist-info folder but RECORD."""
-    with open(os.path.join(TOP, "LICENSE")) as file:
-        licence = file.read()
     return {
         "METADATA": metadata(),
         "WHEEL": "Wheel-Version: 1.0\nGenerator: weir\n"
                  f"Root-Is-Purelib: false\nTag: {tag}\n",
-        "LICENSE": licence,
-        "entry_points.txt": "[pytest11]\nweir = weir.pytest_plugin\n",
+        "LICENSE": read_text(folder, "weir", "LICENSE"),
+        "THIRD-PARTY.txt": read_text(folder, "weir", "THIRD-PARTY.txt"),
+        "entry_points.txt": ENTRIES,
     }
 
 
@@ -112,11 +128,23 @@ def write_member(archive, name, content, mode=0o644):
 def package_files(folder):
     """Paths of the package's files, relative to the folder it is in."""
     yield "_weir_autoload.py"
+    yield "_weir_command.py"
     yield "weir.pth"
     for path, folders, names in os.walk(os.path.join(folder, "weir")):
         folders[:] = sorted(f for f in folders if f != "__pycache__")
         for name in sorted(names):
             yield os.path.relpath(os.path.join(path, name), folder)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """PEP 517: what pip wants to know before it builds. Gives the folder's name."""
+    info = f"weir-{version()}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, info), exist_ok=True)
+    for name, text in (("METADATA", metadata()), ("entry_points.txt", ENTRIES)):
+        with open(os.path.join(metadata_directory, info, name), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+    return info
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -131,14 +159,29 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for path in package_files(folder):
             with open(os.path.join(folder, path), "rb") as file:
                 content = file.read()
-            mode = 0o755 if ".so" in path else 0o644
+            mode = 0o755 if ".so" in path or "/bin/" in path else 0o644
             record += write_member(archive, path, content, mode)
-        for file_name, text in info_files(tag).items():
+        for file_name, text in info_files(tag, folder).items():
             record += write_member(archive, f"{info}/{file_name}",
                                    text.encode())
         record += f"{info}/RECORD,,\n"
         write_member(archive, f"{info}/RECORD", record.encode())
     return name
+
+
+def sources():
+    """What a source distribution contains: the files that git knows, or without
+    git all that lies here."""
+    try:
+        listed = subprocess.run(["git", "-C", TOP, "ls-files", "-z"], check=True,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL).stdout
+        names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        names = sorted(os.listdir(TOP))
+    return [name for name in names if not name.startswith(".") and
+            name.split("/")[0] not in LEFT_OUT and
+            os.path.exists(os.path.join(TOP, name))]
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -152,10 +195,9 @@ def build_sdist(sdist_directory, config_settings=None):
 
     with tarfile.open(os.path.join(sdist_directory, name), "w:gz",
                       format=tarfile.PAX_FORMAT) as archive:
-        for source in SOURCES:
-            path = os.path.join(TOP, source)
-            if os.path.exists(path):
-                archive.add(path, f"{base}/{source}", filter=keep)
+        for source in sources():
+            archive.add(os.path.join(TOP, source), f"{base}/{source}",
+                        filter=keep)
         info = os.path.join(sdist_directory, "PKG-INFO")
         with open(info, "w") as file:
             file.write(metadata())

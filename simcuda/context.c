@@ -5,6 +5,9 @@
  * The primary context has the same handle each time it is created again. A
  * destroyed context may still be current in a thread; calls there report that.
  */
+#include <stdatomic.h>
+#include <stdio.h>
+
 #include "simcuda/capture.h"
 #include "simcuda/sim.h"
 
@@ -351,6 +354,37 @@ named_or_current(CUcontext handle, CUresult *why)
 	if (handle == NULL)
 		return context_current(why);
 	return context_find(handle, why);
+}
+
+/* A caller of the form before CUDA 13 passes no context at all. */
+static void
+explain_missing_context(void)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		fputs("simcuda: cuCtxGetDevice_v2() got no context of this "
+		      "process. Numba's own bindings call it so; with CUDA 13 "
+		      "Numba needs the package numba-cuda, 0.19 or later, or "
+		      "NUMBA_CUDA_MEMORY_MANAGER=weir.numba\n",
+		    stderr);
+}
+
+CUresult
+cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
+{
+	CUresult code = gate_enter(E_cuCtxGetDevice_v2);
+	struct context *context = NULL;
+
+	if (code == CUDA_SUCCESS && device == NULL)
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		context = named_or_current(handle, &code);
+	if (context != NULL)
+		*device = context->device->ordinal;
+	else if (code == CUDA_ERROR_INVALID_CONTEXT && handle != NULL)
+		explain_missing_context();
+	return gate_leave(code);
 }
 
 CUresult

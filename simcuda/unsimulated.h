@@ -40,7 +40,6 @@
 	P(cuCtxFromGreenCtx, cuCtxFromGreenCtx, 12040) \
 	P(cuCtxGetCacheConfig, cuCtxGetCacheConfig, 3020) \
 	P(cuCtxGetDevResource, cuCtxGetDevResource, 12040) \
-	P(cuCtxGetDevice_v2, cuCtxGetDevice, 13000) \
 	P(cuCtxGetExecAffinity, cuCtxGetExecAffinity, 11040) \
 	P(cuCtxGetSharedMemConfig, cuCtxGetSharedMemConfig, 4020) \
 	P(cuCtxPopCurrent, cuCtxPopCurrent, 2000) \

@@ -41,6 +41,27 @@ _BINDINGS = getattr(_driver, "USE_NV_BINDING", True)
 _OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 
+def _take_first_forms():
+    """Let Numba call the first forms of cuCtxGetDevice() and cuCtxSynchronize().
+
+    Numba's own bindings take the _v2 form of any call that has one. CUDA 13 gave
+    one to these two, with another parameter.
+    """
+    find = getattr(_driver.driver, "_find_api", None)
+    if find is None or _BINDINGS:
+        return
+
+    def find_first(name):
+        if name in ("cuCtxGetDevice", "cuCtxSynchronize"):
+            return getattr(_driver.driver.lib, name)
+        return find(name)
+
+    _driver.driver._find_api = find_first
+
+
+_take_first_forms()
+
+
 class OutOfMemoryError(_driver.CudaAPIError, weir.OutOfMemoryError):
     """No device memory for an array; the text is weir's report."""
 

@@ -20,24 +20,6 @@ cuda = pytest.importorskip("numba.cuda")
 import weir  # noqa: E402
 
 
-def take_first_forms():
-    """Older versions of Numba take the _v2 form of any call that has one;
-    CUDA 13 gave such to two calls, with another parameter."""
-    driver = cuda.cudadrv.driver.driver
-    find = getattr(driver, "_find_api", None)
-    if find is None:
-        return
-
-    def find_first(name):
-        if name in ("cuCtxGetDevice", "cuCtxSynchronize"):
-            return getattr(driver.lib, name)
-        return find(name)
-
-    driver._find_api = find_first
-
-
-take_first_forms()
-
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8",
           "uint8")
 

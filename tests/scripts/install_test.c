@@ -69,7 +69,7 @@ make_folder(void)
 }
 
 /* Run a line of shell in the folder, which is $D; $B is the build, $TOP the
- * sources. */
+ * sources, whose paths may have spaces. */
 static struct command_result
 run_line(const char *folder, const char *line)
 {
@@ -79,7 +79,8 @@ run_line(const char *folder, const char *line)
 	struct command_result result;
 
 	if (asprintf(&text,
-		"D=%s B=%s TOP=%s/../..; unset MAKEFLAGS CFLAGS; cd $D; %s",
+		"D=%s B='%s' TOP='%s/../..' IFS=$'\n'; "
+		"unset MAKEFLAGS CFLAGS; cd $D; %s",
 		folder, test_build_dir(), test_build_dir(), line) < 0)
 		FAIL("out of memory");
 	memcpy(filled, argv, sizeof(argv));
@@ -191,7 +192,7 @@ TEST_TIMEOUT(a_program_is_linked_by_pkg_config, COMPILE_SECONDS)
 	char *folder = installed("pkg-config");
 
 	run_only(folder,
-	    "export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig;"
+	    "IFS=' '; export PKG_CONFIG_PATH=$D/usr/lib/pkgconfig;"
 	    "cc -o shared main.c $(pkg-config --cflags --libs weir);"
 	    "cc -o static main.c $(pkg-config --cflags weir)"
 	    " $D/usr/lib/libweir.a -pthread -ldl -lm;"
@@ -301,19 +302,82 @@ TEST_TIMEOUT(a_debian_package_has_it_all, COMPILE_SECONDS)
 	    "cat control; root/usr/bin/weir --version; "
 	    "find root -perm /022 ! -type l; find root ! -readable");
 	EXPECT_STR_HAS(result.out, "Package: weir\n");
-	EXPECT_STR_HAS(result.out, "Depends: libc6 (>= 2.");
+	EXPECT_STR_HAS(result.out, "Depends: libc6 (>= 2.2");
 	EXPECT_STR_HAS(result.out, "weir 0.1.0");
 	EXPECT_NULL(strstr(result.out, "root/"));
 	command_free(&result);
 	run_only(folder,
 	    "test -e root/usr/share/doc/weir/copyright; "
 	    "test -e root/usr/lib/cmake/weir/weirConfig.cmake; "
+	    "test -e root/usr/lib/weir/sim/include/cuda_runtime.h; "
+	    "test -e root/usr/share/doc/weir/THIRD-PARTY.txt; "
+	    "test ! -e root/usr/lib/weir/installed; "
+	    "cd root/usr/share/doc/weir; "
+	    "$D/root/usr/bin/weir top tests/data/snapshots/train4.pickle; "
+	    "cd $D; "
 	    "test -e root/usr/share/man/man1/weir.1.gz; "
 	    "test -e root/usr/share/man/man3/weir_malloc.3.gz");
 	remove_folder(folder);
 }
 
-/* A tarball has no .git, and needs none to build. */
+/* Twice, since the second must still know what the first put there. What lay
+ * there before stays. */
+TEST(nothing_is_left_of_an_installation_that_is_removed)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "mkdir -p 's t/opt/weir/bin'; echo >'s t/opt/weir/bin/other'; "
+	    "export DESTDIR=\"$D/s t\" PREFIX=/opt/weir; "
+	    "$TOP/scripts/install $B; $TOP/scripts/install $B; "
+	    "test -e 's t/opt/weir/lib/libweir.so'; "
+	    "test -e 's t/opt/weir/lib/weir/installed'; "
+	    "$TOP/scripts/install --remove");
+	result = run(folder, "cd 's t'; find . ! -type d; find . -type d");
+	EXPECT_STR_EQ(result.out,
+	    "./opt/weir/bin/other\n.\n./opt\n./opt/weir\n./opt/weir/bin\n");
+	command_free(&result);
+	result = run_line(
+	    folder, "DESTDIR=$D PREFIX=/none $TOP/scripts/install --remove");
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.err, "nothing was installed there");
+	command_free(&result);
+	remove_folder(folder);
+}
+
+/* An older weir had a file that this one has not. */
+TEST(a_new_installation_removes_what_only_the_old_one_had)
+{
+	char *folder = make_folder();
+
+	run_only(folder,
+	    "export DESTDIR=$D/stage PREFIX=/usr; $TOP/scripts/install $B; "
+	    "cd stage/usr/lib; echo >weir/old; echo >weir/foreign; "
+	    "echo /usr/lib/weir/old >>weir/installed; "
+	    "$TOP/scripts/install $B; test ! -e weir/old; test -e "
+	    "weir/foreign");
+	remove_folder(folder);
+}
+
+/* Nothing of theirs may be distributed without its notice. */
+TEST(each_library_within_weir_has_its_notice)
+{
+	char *folder = make_folder();
+	struct command_result result =
+	    run(folder, "$TOP/scripts/third-party >notice; cat notice");
+
+	EXPECT_STR_HAS(result.out, "Ian Lance Taylor");
+	EXPECT_STR_HAS(result.out, "Jean-loup Gailly and Mark Adler");
+	EXPECT_STR_HAS(result.out, "Petri Lehtinen");
+	EXPECT_STR_HAS(result.out, "uplot");
+	EXPECT_STR_HAS(result.out, "d3-hierarchy");
+	command_free(&result);
+	remove_folder(folder);
+}
+
+/* A tarball has no .git, and needs none to build, no network, and no path
+ * without spaces. */
 TEST_TIMEOUT(a_source_tarball_builds, 2 * COMPILE_SECONDS)
 {
 	char *folder;
@@ -326,15 +390,19 @@ TEST_TIMEOUT(a_source_tarball_builds, 2 * COMPILE_SECONDS)
 		remove_folder(folder);
 		SKIP("this tree is no checkout of git");
 	}
-	run_only(folder, "make -C $TOP dist; tar -xf $TOP/build/weir-*.tar.xz");
+	run_only(folder,
+	    "make -C $TOP dist; mkdir 'a b'; "
+	    "tar -C 'a b' -xf $TOP/build/weir-*.tar.xz");
 	result = run(folder,
-	    "cd weir-*; test ! -e .git; test ! -e build; "
-	    "make -j4 DEPS=0 JEMALLOC=0 VIEWER=0 PYTHON= CFLAGS=-O0 "
-	    "build/release-nojemalloc/lib/libweir.so");
+	    "cd 'a b'/weir-*; test ! -e .git; test ! -e build; "
+	    "alone=; unshare -rn true 2>/dev/null && alone=unshare || true; "
+	    "${alone:+unshare} ${alone:+-rn} "
+	    "make -j4 DEPS=0 VIEWER=0 PYTHON= CFLAGS=-O0 "
+	    "build/release/lib/libweir.so");
 	EXPECT_STR_EQ(result.err, "");
 	command_free(&result);
 	result = run(folder,
-	    "nm -D --defined-only weir-*/build/release*/lib/libweir.so");
+	    "nm -D --defined-only 'a b'/weir-*/build/release/lib/libweir.so");
 	EXPECT_STR_HAS(result.out, " T weir_malloc@@");
 	command_free(&result);
 	remove_folder(folder);

@@ -39,7 +39,8 @@ shell(const char *folder, const char *line)
 
 	EXPECT_GT(asprintf(&text,
 		      "unset WEIR_CONF WEIR_LIBCUDA; cd '%s' && "
-		      "PATH=$PWD/build/release/bin:$PATH; { %s\n} 2>&1",
+		      "PATH=$PWD/build/release/bin:$PATH; "
+		      "SIM=build/release/lib/sim; { %s\n} 2>&1",
 		      folder, line),
 	    0);
 	result = command_run((const char *const[]){ "bash", "-c", text, NULL });

@@ -2,6 +2,7 @@
  * The report as text: tables with aligned columns, warnings last.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,11 +311,52 @@ print_warnings(const struct page *page, const struct report *report)
 	    report->barriers == 1 ? "" : "s");
 }
 
+/* The name of a signal without its SIG; NULL if it has none. */
+static const char *
+signal_abbreviation(int number)
+{
+	static const char *const names[] = { [SIGHUP] = "HUP",
+		[SIGINT] = "INT",
+		[SIGQUIT] = "QUIT",
+		[SIGILL] = "ILL",
+		[SIGTRAP] = "TRAP",
+		[SIGABRT] = "ABRT",
+		[SIGBUS] = "BUS",
+		[SIGFPE] = "FPE",
+		[SIGKILL] = "KILL",
+		[SIGUSR1] = "USR1",
+		[SIGSEGV] = "SEGV",
+		[SIGUSR2] = "USR2",
+		[SIGPIPE] = "PIPE",
+		[SIGALRM] = "ALRM",
+		[SIGTERM] = "TERM",
+		[SIGCHLD] = "CHLD",
+		[SIGCONT] = "CONT",
+		[SIGSTOP] = "STOP",
+		[SIGTSTP] = "TSTP",
+		[SIGTTIN] = "TTIN",
+		[SIGTTOU] = "TTOU",
+		[SIGURG] = "URG",
+		[SIGXCPU] = "XCPU",
+		[SIGXFSZ] = "XFSZ",
+		[SIGVTALRM] = "VTALRM",
+		[SIGPROF] = "PROF",
+		[SIGWINCH] = "WINCH",
+		[SIGIO] = "POLL",
+		[SIGPWR] = "PWR",
+		[SIGSYS] = "SYS" };
+
+	if (number < 0 || (size_t)number >= sizeof(names) / sizeof(*names))
+		return NULL;
+	return names[number];
+}
+
 static void
 print_end(const struct page *page, const struct report *report)
 {
-	const char *name =
-	    report->end == REPORT_SIGNAL ? sigabbrev_np(report->code) : NULL;
+	const char *name = report->end == REPORT_SIGNAL ?
+	    signal_abbreviation(report->code) :
+	    NULL;
 
 	if (report->end == REPORT_SIGNAL && name != NULL)
 		fprintf(page->file, "%sended by SIG%s%s\n", page->alarm, name,

@@ -151,8 +151,7 @@ gpu_present(void)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Put `folder` before the folders in which the linker searches libraries. */
-static bool
+bool
 prepend_library_path(const char *folder)
 {
 	const char *old = getenv("LD_LIBRARY_PATH");

@@ -57,7 +57,9 @@ static _Atomic(uintptr_t) next_memalign;
 static _Atomic(uintptr_t) next_aligned_alloc;
 static _Atomic(uintptr_t) next_posix_memalign;
 
-static _Thread_local bool searching;
+/* Volatile, because the C library declares that dlsym() does not call back into
+ * this file, so that the compiler would drop the first of two stores. */
+static _Thread_local volatile bool searching;
 
 static _Noreturn void
 end_short_of_memory(size_t size)
@@ -86,6 +88,19 @@ find_next(_Atomic(uintptr_t) *kept, const char *name)
 	searching = false;
 	atomic_store_explicit(kept, found, memory_order_relaxed);
 	return found;
+}
+
+/* Early, because dlerror() of glibc before 2.34 allocates, and a search for the
+ * next function within it would free the text that it is about to give. */
+__attribute__((constructor)) static void
+find_all_next(void)
+{
+	find_next(&next_malloc, "malloc");
+	find_next(&next_calloc, "calloc");
+	find_next(&next_realloc, "realloc");
+	find_next(&next_memalign, "memalign");
+	find_next(&next_aligned_alloc, "aligned_alloc");
+	find_next(&next_posix_memalign, "posix_memalign");
 }
 
 static void *

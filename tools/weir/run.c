@@ -338,6 +338,33 @@ set_command(void)
 	    set_variable("WEIR_COMMAND", command);
 }
 
+/* The loader splits LD_PRELOAD at spaces and colons. A library whose path has a
+ * space is named without its folder, which the loader finds in LD_LIBRARY_PATH:
+ * it splits that at colons and semicolons only. */
+static bool
+join_preload(const char *library)
+{
+	const char *given = getenv("LD_PRELOAD");
+	char folder[TOOL_PATH];
+	char *slash;
+
+	if (strpbrk(library, " \t\n:;") == NULL)
+		return set_joined("LD_PRELOAD", given, library);
+	if (strpbrk(library, ":;") != NULL) {
+		complain("%s: the loader can preload nothing from a folder "
+			 "with ':' or ';' in its name; move weir elsewhere",
+		    library);
+		return false;
+	}
+	strcpy(folder, library);
+	slash = strrchr(folder, '/');
+	*slash = '\0';
+	if (prepend_library_path(folder))
+		return set_joined("LD_PRELOAD", given, slash + 1);
+	complain("cannot set the environment: %s", strerror(errno));
+	return false;
+}
+
 /* Libraries that the user preloads come first: they may have to, and what they
  * replace, they replace in front of weir as in front of the driver. */
 static bool
@@ -346,14 +373,14 @@ set_preload(const struct choices *choices)
 	char library[TOOL_PATH];
 
 	return locate("libweir_preload.so", library) &&
-	    set_nvtx(choices, library) &&
-	    set_joined("LD_PRELOAD", getenv("LD_PRELOAD"), library) &&
+	    set_nvtx(choices, library) && join_preload(library) &&
 	    set_command() && set_sanitizers();
 }
 
 /* Put the package's site folder before Python's path. Python runs its
  * sitecustomize at start, which waits for the import of torch. The package is
- * where `make install` puts it, or where the build puts it. */
+ * where `make install` puts it, or where the build puts it; or the command is
+ * in the package, as pip installs it. */
 static bool
 set_torch(const struct choices *choices)
 {
@@ -363,6 +390,7 @@ set_torch(const struct choices *choices)
 	if (!choices->torch)
 		return true;
 	if (!locate_quietly("../python/weir/site", folder) &&
+	    !locate_quietly("../../weir/site", folder) &&
 	    !locate("python/weir/site", folder))
 		return false;
 	if (!set_joined("PYTHONPATH", folder, getenv("PYTHONPATH")))

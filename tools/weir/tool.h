@@ -201,6 +201,10 @@ bool locate_quietly(const char *part, char path[TOOL_PATH]);
  */
 bool gpu_present(void);
 
+/* Put `folder` before the folders in which the linker searches libraries.
+ * False, with errno, if the environment cannot be set. */
+bool prepend_library_path(const char *folder);
+
 /*
  * Make weir, and the programs that this process starts, use the simulated
  * device if the user asked for it (`forced`) or no GPU is present. A driver

@@ -1,0 +1,5 @@
+"""python -m weir: the command `weir`."""
+
+from _weir_command import main
+
+main()
