@@ -55,7 +55,7 @@ JEMALLOC_PREFIX ?=
 # 0: do not look. Else: build with what is there, and say what is missing.
 DEPS ?= $(if $(filter run test deps,$(MAKECMDGOALS)),1,say)
 # The levels of scripts/deps that `make deps` installs.
-LEVELS ?= build command test python pytest
+LEVELS ?= build command test page python pytest
 VIEWER ?= 1
 # Warnings are errors where weir is worked on, and never for those who build it.
 WERROR ?=
@@ -152,7 +152,7 @@ test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
 
 # weir's own data comes from malloc(), or from an arena of this jemalloc
-# (docs/adr/0014).
+# (docs/adr/0015).
 ifeq ($(JEMALLOC_PREFIX),)
 je_cppflags := -DWEIR_NO_JEMALLOC=1
 je_lib :=
@@ -449,7 +449,12 @@ build/deps-%: scripts/deps
 	@touch $@
 
 .PHONY: deps
-deps: $(LEVELS:%=build/deps-%) ## install what is missing for LEVELS="build command ..."
+deps: $(LEVELS:%=build/deps-%) $(if $(filter page,$(LEVELS)),deps-page) ## install what is missing for LEVELS="build command ..."
+# A page that could not be bundled before is empty.
+.PHONY: deps-page
+deps-page: build/deps-page
+	$(Q)[ -s build/viewer/page.html ] || rm -f build/viewer/page.html
+	$(Q)DEPS=1 scripts/viewer build/viewer/page.html
 
 # Say which parts the build has left out.
 .PHONY: say-lacks
@@ -613,12 +618,14 @@ $(B)/bin/weir: $(tool_main) $(tool_gate) $(tool_part) $(glibc_start) $(libweir_a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ldflags) -o $@ $^ $(name_libs) $(tool_libs)
 
-# The page of `weir view` is bundled once for all builds.
-page_src := $(wildcard tools/viewer/src/*.* tools/viewer/src/*/* \
-	tools/viewer/vendor/*/*)
-build/viewer/page.html: $(page_src) scripts/viewer
+# The page of `weir view` is bundled once for all builds. Where that cannot be
+# done it is empty, and the command says so.
+page_src := $(wildcard tools/viewer/*.json tools/viewer/*.mjs \
+	tools/viewer/src/* tools/viewer/src/*/*)
+build/viewer/page.html: $(filter-out %/views,$(page_src)) scripts/viewer \
+		scripts/npm-modules
 	$(call say,PAGE,$@)
-	$(Q)$(or $(PYTHON),python3) scripts/viewer $@
+	$(Q)DEPS=$(DEPS) scripts/viewer $@
 
 # The page as C: some hundred thousand numbers.
 $(B)/obj/viewer/page.c: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) \
@@ -883,10 +890,12 @@ rpm: dist ## make a package for rpm, into build/rpm
 	rpmbuild -bb --define "_topdir $$PWD/build/rpm" \
 	    --define "_sourcedir $$PWD/build" build/weir.spec
 
-# All that is committed, and nothing else.
-dist: ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
+# All that is committed, and the page, so that a build without a network has it.
+dist: $(if $(filter 0,$(VIEWER)),,build/viewer/page.html) ## make a source tarball of the last commit, build/weir-VERSION.tar.xz
 	@mkdir -p build
-	git archive --format=tar --prefix=weir-$(VERSION)/ HEAD | \
+	git archive --format=tar $(if $(filter 0,$(VIEWER)),,\
+	    --prefix=weir-$(VERSION)/tools/viewer/ \
+	    --add-file=build/viewer/page.html) --prefix=weir-$(VERSION)/ HEAD | \
 	    xz -9 -T1 >build/weir-$(VERSION).tar.xz.new
 	mv build/weir-$(VERSION).tar.xz.new build/weir-$(VERSION).tar.xz
 

@@ -1,7 +1,7 @@
 /*
  * Host memory for weir's own data, from malloc(); or with JEMALLOC_PREFIX from
  * a separate jemalloc arena, so that the program's malloc is neither used nor
- * affected (docs/adr/0014).
+ * affected (docs/adr/0015).
  */
 #ifndef BASE_META_H
 #define BASE_META_H

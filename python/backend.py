@@ -198,6 +198,9 @@ def build_sdist(sdist_directory, config_settings=None):
         for source in sources():
             archive.add(os.path.join(TOP, source), f"{base}/{source}",
                         filter=keep)
+        page = os.path.join(TOP, "build/viewer/page.html")
+        if os.path.exists(page) and os.path.getsize(page) > 0:
+            archive.add(page, f"{base}/tools/viewer/page.html")
         info = os.path.join(sdist_directory, "PKG-INFO")
         with open(info, "w") as file:
             file.write(metadata())
