@@ -9,6 +9,7 @@
 
 #include "tools/weir/replay_table.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/torch_replay.h"
 #include "tools/weir/trial.h"
 
 /* The figures of all traces so far. Static, so that it is still reachable in a
@@ -23,6 +24,7 @@ struct choices {
 	bool json;
 	bool fit;
 	bool simulated;
+	const char *as; /* "torch,KEY:VALUE", or NULL: weir */
 	int device;    /* of snapshots; -1: all devices that have a trace */
 	char **traces; /* paths; NULL ends the list */
 };
@@ -49,6 +51,10 @@ static const struct argp_option flags[] = {
 	    "print how requests were served, N costliest too", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
+	{ "as", 'a', "ALLOCATOR", 0,
+	    "play it through a model of another allocator: torch, or "
+	    "torch,KEY:VALUE... as in PYTORCH_CUDA_ALLOC_CONF",
+	    0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
 	    0 },
 	{ 0 },
@@ -139,6 +145,17 @@ parse_play_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
+/* Refuse an allocator that is not modelled. */
+static void
+parse_as(const struct argp_state *state, const char *value)
+{
+	char why[TORCH_CONF_WHY];
+	struct torch_conf conf;
+
+	if (!torch_as_parse(value, &conf, why))
+		argp_error(state, "%s", why);
+}
+
 static error_t
 parse_replay_flag(int key, char *value, struct argp_state *state)
 {
@@ -157,6 +174,10 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 	case 'f':
 		choices->fit = true;
 		return 0;
+	case 'a':
+		parse_as(state, value);
+		choices->as = value;
+		return 0;
 	case 's':
 		choices->simulated = true;
 		return 0;
@@ -171,6 +192,8 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 		    choices->trial.play.limit_bytes != UINT64_MAX)
 			argp_error(
 			    state, "--fit finds a limit; do not set --limit");
+		if (choices->fit && choices->as != NULL)
+			argp_error(state, "--fit goes without --as");
 		return 0;
 	default:
 		return parse_play_flag(key, value, state);
@@ -247,6 +270,17 @@ replay_file(const char *path, struct choices *choices)
 	int status;
 	int next;
 
+	if (choices->as != NULL) {
+		const struct torch_request request = {
+			.path = path,
+			.as = choices->as,
+			.limit_bytes = choices->trial.play.limit_bytes,
+			.device = choices->device,
+			.json = choices->json,
+		};
+
+		return torch_replay_file(&request);
+	}
 	choices->trial.device = choices->device;
 	status = replay_one(path, choices, &next);
 	while (next >= 0 && choices->device < 0 && status == TOOL_DONE) {
@@ -272,8 +306,10 @@ cmd_replay(int argc, char **argv)
 	int result = TOOL_DONE;
 
 	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);
-	if (!use_simulated_if(choices.simulated) ||
-	    !trial_conf_accepted(choices.trial.conf))
+	/* A model needs no device. */
+	if (choices.as == NULL &&
+	    (!use_simulated_if(choices.simulated) ||
+		!trial_conf_accepted(choices.trial.conf)))
 		return TOOL_FAILED;
 	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {
@@ -282,7 +318,7 @@ cmd_replay(int argc, char **argv)
 		if (status > result)
 			result = status;
 	}
-	if (!choices.json && !replay_print(all_figures)) {
+	if (!choices.json && choices.as == NULL && !replay_print(all_figures)) {
 		complain("cannot print: out of memory");
 		result = TOOL_FAILED;
 	}
