@@ -18,6 +18,9 @@ struct maker {
 	struct lives lives;
 	uint32_t *life_of;  /* by event: life, or LIFE_NONE */
 	uint32_t *block_of; /* by life: block of the recording */
+	/* The segments of the snapshot, by address. */
+	struct recording_segment *final;
+	uint32_t final_count;
 	struct recording *out;
 	int64_t now_us;
 };
@@ -140,6 +143,41 @@ add_recorded_blocks(struct maker *maker)
 	for (uint32_t i = 0; i < out->block_count; i++) {
 		maker->block_of[out->blocks[i].begin] = i;
 		out->blocks[i].begin = RECORDING_NONE;
+	}
+}
+
+/* Fill in the pools of blocks whose events lack them. Events of blocks and
+ * segments are followed backwards: a segment has the pool that the snapshot says
+ * until its allocation. What had its addresses before is of the default pool. */
+static void
+find_pools(struct maker *maker)
+{
+	const struct snapshot_events *events = &maker->snapshot->events;
+	struct recording_segment *final = maker->final;
+
+	for (uint32_t i = maker->trace.first + maker->trace.count;
+	     i-- > maker->trace.first;) {
+		struct recording_segment key = { .address =
+						     events->address[i] };
+		struct recording_segment *found;
+		uint32_t block;
+		uint32_t id;
+
+		if (events->action[i] == SNAPSHOT_SEGMENT_ALLOC) {
+			found = bsearch(&key, final, maker->final_count,
+			    sizeof(*final), compare_segments);
+			if (found != NULL && !found->expandable)
+				found->pool = 0;
+		}
+		id = maker->life_of[i - maker->trace.first];
+		if (events->action[i] != SNAPSHOT_ALLOC || id == LIFE_NONE)
+			continue;
+		block = maker->block_of[id];
+		if (block == RECORDING_NONE ||
+		    maker->out->blocks[block].pool != 0)
+			continue;
+		maker->out->blocks[block].pool =
+		    pool_at(final, maker->final_count, key.address);
 	}
 }
 
@@ -292,18 +330,21 @@ add_final_segments(struct maker *maker)
 	}
 	qsort(out->segments, out->segment_count, sizeof(*out->segments),
 	    compare_segments);
+	memcpy(maker->final, out->segments,
+	    out->segment_count * sizeof(*out->segments));
+	maker->final_count = out->segment_count;
 }
 
-/* Fill in pools that the events lack. */
+/* Fill in the pools of older blocks. */
 static void
-find_pools(struct maker *maker)
+find_older_pools(struct maker *maker)
 {
 	struct recording *out = maker->out;
 
-	for (uint32_t i = 0; i < out->block_count; i++)
+	for (uint32_t i = 0; i < out->older_count; i++)
 		if (out->blocks[i].pool == 0)
-			out->blocks[i].pool = pool_at(out->segments,
-			    out->segment_count, out->blocks[i].address);
+			out->blocks[i].pool = pool_at(maker->final,
+			    maker->final_count, out->blocks[i].address);
 }
 
 /* Keep those of the first `count` segments that are older than the rows, and
@@ -363,10 +404,13 @@ make_room(struct maker *maker)
 	out->blocks = calloc(lives + 1, sizeof(*out->blocks));
 	/* Each life has three rows, each event of a segment one. */
 	out->rows = calloc(3 * lives + events + 1, sizeof(*out->rows));
+	maker->final = calloc(maker->snapshot->segment_count + 1,
+	    sizeof(*maker->final));
 	out->segments =
 	    calloc(maker->snapshot->segment_count + 2 * events + 1,
 		sizeof(*out->segments));
-	return maker->life_of != NULL && maker->block_of != NULL &&
+	return maker->final != NULL && maker->life_of != NULL &&
+	    maker->block_of != NULL &&
 	    out->blocks != NULL && out->rows != NULL && out->segments != NULL;
 }
 
@@ -388,6 +432,7 @@ recording_make(
 		add_recorded_blocks(&maker);
 		add_final_segments(&maker);
 		find_pools(&maker);
+		find_older_pools(&maker);
 		find_older_segments(&maker);
 		add_recorded_rows(&maker);
 	} else {
@@ -396,6 +441,7 @@ recording_make(
 	}
 	free(maker.life_of);
 	free(maker.block_of);
+	free(maker.final);
 	lives_drop(&maker.lives);
 	return good;
 }
