@@ -69,6 +69,7 @@ int cmd_version(int argc, char **argv);
 	X(ctl)                                                                 \
 	X(diff)                                                                \
 	X(export)                                                              \
+	X(fit)                                                                 \
 	X(frag)                                                                \
 	X(generate)                                                            \
 	X(info)                                                                \

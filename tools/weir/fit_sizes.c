@@ -1,0 +1,210 @@
+/*
+ * Formulas are kept by the sizes that they were found from, because thousands
+ * of allocations have equal ones.
+ */
+#include "tools/weir/fit_sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT = 8192 };
+
+struct known {
+	uint64_t key;
+	uint64_t bytes;
+	uint32_t alloc;
+};
+
+struct kept {
+	uint64_t seen[FIT_RUNS];
+	unsigned mask; /* recordings that have it; 0: not in use */
+	struct fit_value value;
+};
+
+struct fit_sizes {
+	struct fit_numbers numbers;
+	const struct fit_run *runs;
+	unsigned pattern;
+	uint32_t *const *match;
+	struct known *by_site; /* matched allocations, by site and size */
+	struct known *by_size; /* by size */
+	uint32_t known_count;
+	struct kept *kept;
+};
+
+static int
+by_site_order(const void *a, const void *b)
+{
+	const struct known *first = a;
+	const struct known *second = b;
+
+	if (first->key != second->key)
+		return first->key < second->key ? -1 : 1;
+	if (first->bytes != second->bytes)
+		return first->bytes < second->bytes ? -1 : 1;
+	return 0;
+}
+
+static int
+by_size_order(const void *a, const void *b)
+{
+	const struct known *first = a;
+	const struct known *second = b;
+
+	if (first->bytes != second->bytes)
+		return first->bytes < second->bytes ? -1 : 1;
+	return 0;
+}
+
+/* The recordings that have an allocation of the pattern, as bits, and its
+ * sizes. */
+static unsigned
+sizes_seen(const struct fit_sizes *sizes, uint32_t alloc,
+    uint64_t seen[FIT_RUNS])
+{
+	unsigned mask = 0;
+
+	memset(seen, 0, FIT_RUNS * sizeof(*seen));
+	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
+		uint32_t at = alloc;
+
+		if (r != sizes->pattern)
+			at = sizes->match[r][alloc];
+		if (at == FIT_UNMATCHED)
+			continue;
+		seen[r] = sizes->runs[r].allocs[at].bytes;
+		mask |= 1u << r;
+	}
+	return mask;
+}
+
+static bool
+list_known(struct fit_sizes *sizes)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	uint64_t seen[FIT_RUNS];
+
+	sizes->by_site = calloc(run->count + 1, sizeof(*sizes->by_site));
+	sizes->by_size = calloc(run->count + 1, sizeof(*sizes->by_size));
+	if (sizes->by_site == NULL || sizes->by_size == NULL)
+		return false;
+	for (uint32_t i = 0; i < run->count; i++) {
+		unsigned mask = sizes_seen(sizes, i, seen);
+
+		if ((mask & (mask - 1)) == 0)
+			continue;
+		sizes->by_site[sizes->known_count++] = (struct known){
+			run->allocs[i].key, run->allocs[i].bytes, i
+		};
+	}
+	memcpy(sizes->by_size, sizes->by_site,
+	    sizes->known_count * sizeof(*sizes->by_size));
+	qsort(sizes->by_site, sizes->known_count, sizeof(*sizes->by_site),
+	    by_site_order);
+	qsort(sizes->by_size, sizes->known_count, sizeof(*sizes->by_size),
+	    by_size_order);
+	return true;
+}
+
+struct fit_sizes *
+fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
+    unsigned pattern, uint32_t *const *match)
+{
+	struct fit_sizes *sizes = calloc(1, sizeof(*sizes));
+
+	if (sizes == NULL)
+		return NULL;
+	sizes->numbers = *numbers;
+	sizes->runs = runs;
+	sizes->pattern = pattern;
+	sizes->match = match;
+	sizes->kept = calloc(KEPT, sizeof(*sizes->kept));
+	if (sizes->kept == NULL || !list_known(sizes)) {
+		fit_sizes_free(sizes);
+		return NULL;
+	}
+	return sizes;
+}
+
+void
+fit_sizes_free(struct fit_sizes *sizes)
+{
+	if (sizes == NULL)
+		return;
+	free(sizes->by_site);
+	free(sizes->by_size);
+	free(sizes->kept);
+	free(sizes);
+}
+
+void
+fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
+{
+	memcpy(sizes->numbers.ask, ask, sizeof(sizes->numbers.ask));
+	memset(sizes->kept, 0, KEPT * sizeof(*sizes->kept));
+}
+
+static void
+find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS],
+    unsigned mask, struct fit_value *out)
+{
+	uint64_t hash = mask;
+	double values[FIT_RUNS];
+	bool known[FIT_RUNS];
+	struct kept *kept;
+
+	for (unsigned r = 0; r < FIT_RUNS; r++) {
+		hash = (hash ^ seen[r]) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 29;
+		values[r] = (double)seen[r];
+		known[r] = (mask >> r & 1) != 0;
+	}
+	kept = &sizes->kept[hash % KEPT];
+	if (kept->mask != mask ||
+	    memcmp(kept->seen, seen, sizeof(kept->seen)) != 0) {
+		kept->mask = mask;
+		memcpy(kept->seen, seen, sizeof(kept->seen));
+		fit_find(&sizes->numbers, values, known, 512, &kept->value);
+	}
+	*out = kept->value;
+}
+
+/* Another allocation of the same size, of the same site if possible. */
+static uint32_t
+find_twin(const struct fit_sizes *sizes, uint32_t alloc)
+{
+	const struct fit_alloc *like =
+	    &sizes->runs[sizes->pattern].allocs[alloc];
+	struct known key = { like->key, like->bytes, 0 };
+	const struct known *found = bsearch(&key, sizes->by_site,
+	    sizes->known_count, sizeof(key), by_site_order);
+
+	if (found == NULL)
+		found = bsearch(&key, sizes->by_size, sizes->known_count,
+		    sizeof(key), by_size_order);
+	return found == NULL ? FIT_UNMATCHED : found->alloc;
+}
+
+void
+fit_sizes_find(
+    struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	uint64_t seen[FIT_RUNS];
+	unsigned mask = sizes_seen(sizes, alloc, seen);
+	uint32_t twin;
+
+	if ((mask & (mask - 1)) != 0) {
+		find_kept(sizes, seen, mask, out);
+		return;
+	}
+	twin = find_twin(sizes, alloc);
+	if (twin != FIT_UNMATCHED) {
+		mask = sizes_seen(sizes, twin, seen);
+		find_kept(sizes, seen, mask, out);
+	} else {
+		find_kept(sizes, seen, mask, out);
+		out->error = out->value / 2;
+	}
+	if (out->grade < FIT_GUESSED)
+		out->grade = FIT_GUESSED;
+}
