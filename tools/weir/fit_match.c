@@ -13,6 +13,7 @@ enum {
 	AHEAD = 12, /* allocations that must agree after a difference */
 	NEAR_BOTH = 40, /* ... in both lists */
 	NEAR = 96,  /* allocations that are searched one by one */
+	WINDOW = 128, /* allocations that are aligned at once */
 	GRAM = 5,   /* call sites that are searched together */
 	GRAM_TRIES = 32,
 };
@@ -33,6 +34,10 @@ struct matcher {
 	struct side small;
 	double ratios[RATIOS];
 	unsigned ratio_count;
+	double least; /* of the ratios */
+	double most;
+	/* The best sums of agreement in a window, by allocations. */
+	uint16_t sums[WINDOW + 1][WINDOW + 1];
 };
 
 /* ---- Agreement ------------------------------------------------------- */
@@ -43,6 +48,8 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 {
 	unsigned names = numbers->names;
 
+	m->least = 1;
+	m->most = 1;
 	for (unsigned code = 0; code < 1u << 2 * names; code++) {
 		double ratio = 1;
 		int degree = 0;
@@ -55,12 +62,17 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 				numbers->was[small][i],
 			    power);
 		}
-		if (degree <= 2 && m->ratio_count < RATIOS)
-			m->ratios[m->ratio_count++] = ratio;
+		if (degree > 2 || m->ratio_count == RATIOS)
+			continue;
+		m->ratios[m->ratio_count++] = ratio;
+		if (ratio < m->least)
+			m->least = ratio;
+		if (ratio > m->most)
+			m->most = ratio;
 	}
 }
 
-enum { AGREE_STACK = 8, AGREE_NO_STACK = 5, AGREE_ALL = 10 };
+enum { AGREE_STACK = 8, AGREE_VAGUE = 3, AGREE_ALL = 10 };
 
 /* How well two allocations agree: 0; AGREE_ALL if the size does too. A call
  * site alone says less where stacks are empty, as in backward passes. */
@@ -76,7 +88,12 @@ agreement(const struct matcher *m, const struct fit_alloc *large,
 		if (fabs(size - m->ratios[i] * (double)small->bytes) <=
 		    511 + size * 1e-3)
 			return AGREE_ALL;
-	return large->stack != 0 ? AGREE_STACK : AGREE_NO_STACK;
+	if (!large->vague)
+		return AGREE_STACK;
+	if (size > m->most * (double)small->bytes + 4096 ||
+	    size < m->least * (double)small->bytes - 4096)
+		return 0;
+	return AGREE_VAGUE;
 }
 
 /* The share of the next `ahead` allocations that agree. */
@@ -167,7 +184,7 @@ find_gram(const struct side *side, uint64_t hash, uint32_t from)
 static bool
 skip_near(const struct matcher *m, uint32_t *i, uint32_t *k)
 {
-	double best = 0.85;
+	double best = 0.93;
 	uint32_t best_i = 0;
 	uint32_t best_k = 0;
 
@@ -219,25 +236,17 @@ find_far(const struct matcher *m, bool in_large, uint32_t at, uint32_t from)
 	return UINT32_MAX;
 }
 
-/* Go on behind a difference. False if the two allocations are a match all the
- * same. */
+/* Go on behind a part of any length that one list alone has. */
 static bool
-skip_difference(const struct matcher *m, uint32_t *i, uint32_t *k)
+skip_far(const struct matcher *m, uint32_t *i, uint32_t *k)
 {
-	bool same_site =
-	    agreement(m, &m->large.allocs[*i], &m->small.allocs[*k]) > 0;
-	uint32_t far_large;
-	uint32_t far_small;
+	uint32_t far_large = find_far(m, true, *k, *i + 1);
+	uint32_t far_small = find_far(m, false, *i, *k + 1);
 
-	if (same_site && score(m, *i, *k) >= 0.8)
-		return false;
-	if (skip_near(m, i, k))
-		return true;
-	far_large = find_far(m, true, *k, *i + 1);
-	far_small = find_far(m, false, *i, *k + 1);
 	/* If loops are longer in the large recording, look there first. */
 	if (far_large != UINT32_MAX &&
-	    (far_large <= far_small || m->large.count > m->small.count * 1.2)) {
+	    (far_large <= far_small ||
+		m->large.count > m->small.count * 1.2)) {
 		*i += far_large + 1;
 		return true;
 	}
@@ -245,11 +254,77 @@ skip_difference(const struct matcher *m, uint32_t *i, uint32_t *k)
 		*k += far_small + 1;
 		return true;
 	}
-	if (same_site)
-		return false;
-	++*i;
-	++*k;
-	return true;
+	return false;
+}
+
+/* ---- Alignment ------------------------------------------------------- */
+
+/* Align the next allocations so that the sum of their agreements is greatest,
+ * and match the first half of them. */
+static void
+align_window(
+    struct matcher *m, uint32_t *i, uint32_t *k, uint32_t *match)
+{
+	uint32_t rows = m->large.count - *i;
+	uint32_t columns = m->small.count - *k;
+	uint32_t a = 0;
+	uint32_t b = 0;
+
+	if (rows > WINDOW)
+		rows = WINDOW;
+	if (columns > WINDOW)
+		columns = WINDOW;
+	for (uint32_t r = 0; r <= rows; r++)
+		m->sums[r][columns] = 0;
+	for (uint32_t c = 0; c <= columns; c++)
+		m->sums[rows][c] = 0;
+	for (uint32_t r = rows; r-- > 0;)
+		for (uint32_t c = columns; c-- > 0;) {
+			unsigned agrees =
+			    agreement(m, &m->large.allocs[*i + r],
+				&m->small.allocs[*k + c]);
+			unsigned best = m->sums[r + 1][c];
+
+			if (m->sums[r][c + 1] > best)
+				best = m->sums[r][c + 1];
+			if (agrees > 0 &&
+			    m->sums[r + 1][c + 1] + agrees >= best)
+				best = m->sums[r + 1][c + 1] + agrees;
+			m->sums[r][c] = (uint16_t)best;
+		}
+	while (a < rows && b < columns &&
+	    (a < WINDOW / 2 || rows < WINDOW || columns < WINDOW) &&
+	    (b < WINDOW / 2 || rows < WINDOW || columns < WINDOW)) {
+		unsigned agrees = agreement(m, &m->large.allocs[*i + a],
+		    &m->small.allocs[*k + b]);
+
+		if (agrees > 0 &&
+		    m->sums[a][b] == m->sums[a + 1][b + 1] + agrees)
+			match[*i + a++] = *k + b++;
+		else if (m->sums[a][b] == m->sums[a + 1][b])
+			a++;
+		else
+			b++;
+	}
+	*i += a;
+	*k += b;
+}
+
+/* Go on behind a difference. */
+static void
+pass_difference(
+    struct matcher *m, uint32_t *i, uint32_t *k, uint32_t *match)
+{
+	bool agrees =
+	    agreement(m, &m->large.allocs[*i], &m->small.allocs[*k]) > 0;
+
+	if (agrees && score(m, *i, *k) >= 0.75) {
+		match[(*i)++] = (*k)++;
+		return;
+	}
+	if (skip_near(m, i, k) || skip_far(m, i, k))
+		return;
+	align_window(m, i, k, match);
 }
 
 uint32_t *
@@ -257,32 +332,36 @@ fit_match(const struct fit_numbers *numbers, unsigned large,
     const struct fit_run *large_run, unsigned small,
     const struct fit_run *small_run)
 {
-	struct matcher m = {
-		.large = { large_run->allocs, large_run->count, NULL },
-		.small = { small_run->allocs, small_run->count, NULL },
-	};
+	struct matcher *m = calloc(1, sizeof(*m));
 	uint32_t *match = malloc((large_run->count + 1) * sizeof(*match));
 	uint32_t i = 0;
 	uint32_t k = 0;
 
-	if (match == NULL || !make_grams(&m.large) || !make_grams(&m.small)) {
-		free(match);
-		match = NULL;
-		goto free_grams;
-	}
-	find_ratios(&m, numbers, large, small);
+	if (m == NULL || match == NULL)
+		goto drop_match;
+	m->large = (struct side){ large_run->allocs, large_run->count, NULL };
+	m->small = (struct side){ small_run->allocs, small_run->count, NULL };
+	if (!make_grams(&m->large) || !make_grams(&m->small))
+		goto drop_match;
+	find_ratios(m, numbers, large, small);
 	for (uint32_t n = 0; n < large_run->count; n++)
 		match[n] = FIT_UNMATCHED;
-	while (i < m.large.count && k < m.small.count) {
-		if (agreement(&m, &m.large.allocs[i], &m.small.allocs[k]) <
-			AGREE_ALL &&
-		    skip_difference(&m, &i, &k))
-			continue;
-		match[i++] = k++;
-	}
+	while (i < m->large.count && k < m->small.count)
+		if (agreement(m, &m->large.allocs[i], &m->small.allocs[k]) ==
+		    AGREE_ALL)
+			match[i++] = k++;
+		else
+			pass_difference(m, &i, &k, match);
+	goto free_grams;
 
+drop_match:
+	free(match);
+	match = NULL;
 free_grams:
-	free(m.large.grams);
-	free(m.small.grams);
+	if (m != NULL) {
+		free(m->large.grams);
+		free(m->small.grams);
+	}
+	free(m);
 	return match;
 }

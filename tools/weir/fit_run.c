@@ -87,6 +87,25 @@ key_of_stack(struct lister *lister, uint32_t stack)
 	return lister->keys[stack] = hash;
 }
 
+/* True for a stack that does not tell an allocation from others: an empty one,
+ * or one that ends in generated code. */
+static bool
+is_vague(const struct lister *lister, uint32_t stack)
+{
+	const struct snapshot *snapshot = lister->run->snapshot;
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+
+	for (uint32_t i = 0; i < frames->count && i < 4; i++) {
+		const struct snapshot_frame *frame =
+		    &snapshot->frames
+			 [snapshot->stack_frames[frames->first + i]];
+
+		if (is_generated(snapshot_text(snapshot, frame->file)))
+			return true;
+	}
+	return frames->count == 0;
+}
+
 static void
 list_alloc(struct lister *lister, uint32_t id, int64_t time_us, bool older)
 {
@@ -107,6 +126,7 @@ list_alloc(struct lister *lister, uint32_t id, int64_t time_us, bool older)
 	alloc->key = mix(mix(key_of_stack(lister, block->stack),
 			     alloc->stream),
 	    alloc->pool);
+	alloc->vague = is_vague(lister, block->stack);
 	lister->alloc_of[id] = run->count++;
 }
 

@@ -24,6 +24,7 @@ struct fit_alloc {
 	uint16_t stream; /* numbers in the order of first use */
 	uint16_t pool;
 	bool older; /* than the recording */
+	bool vague; /* its site is that of many other allocations */
 };
 
 struct fit_run {

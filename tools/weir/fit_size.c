@@ -235,27 +235,63 @@ try_sum(struct finder *f, double slack)
 	return false;
 }
 
-/* Let growth go on as a power of the simplest term. */
+/* Let growth go on as a power of the simplest term: as fast as at last, but not
+ * faster than the term itself, unless it has always been so. */
 static void
 guess_power(struct finder *f)
 {
 	unsigned last = f->count - 1;
 	const struct term *term = &f->terms[0];
-	double first = f->seen[0] < 1 ? 1 : f->seen[0];
-	double end = f->seen[last] < 1 ? 1 : f->seen[last];
+	double most = 2;
 	double power = 0;
 	double value = f->seen[last];
 
-	if (f->term_count > 0 && term->was[last] != term->was[0]) {
-		power = log(end / first) / log(term->was[last] / term->was[0]);
-		if (power < 0)
-			power = 0;
-		if (power > 3)
-			power = 3;
-		value = end * pow(term->ask / term->was[last], power);
+	for (unsigned i = last; f->term_count > 0 && i > 0; i--) {
+		double from = f->seen[i - 1] < 1 ? 1 : f->seen[i - 1];
+		double to = f->seen[i] < 1 ? 1 : f->seen[i];
+		double run = term->was[i] / term->was[i - 1];
+		double step = run == 1 ? 0 : log(to / from) / log(run);
+
+		if (i == last)
+			power = step;
+		else if (fabs(step - power) > 0.5)
+			most = 1;
 	}
+	if (power < 0)
+		power = 0;
+	if (power > most)
+		power = most;
+	if (f->term_count > 0)
+		value *= pow(term->ask / term->was[last], power);
 	answer_fit(f, value, fabs(value - f->seen[last]) / 4, FIT_UNKNOWN);
 	snprintf(f->out->text, sizeof(f->out->text), "power %.2f", power);
+}
+
+/* Forget the recording with the least of the quantity, which may be of another
+ * kind: a small program gets other kernels. */
+static bool
+try_without_smallest(struct finder *f)
+{
+	struct finder fewer = *f;
+	unsigned least = 0;
+
+	if (f->count < 3)
+		return false;
+	for (unsigned i = 1; i < f->count; i++)
+		if (f->terms[0].was[i] < f->terms[0].was[least])
+			least = i;
+	fewer.count--;
+	for (unsigned i = least; i < fewer.count; i++) {
+		fewer.seen[i] = f->seen[i + 1];
+		fewer.run[i] = f->run[i + 1];
+	}
+	fewer.term_count = 0;
+	make_terms(&fewer);
+	if (!try_constant(&fewer) && !try_product(&fewer, 0) &&
+	    !try_product(&fewer, f->grain))
+		return false;
+	f->out->grade = FIT_GUESSED;
+	return true;
 }
 
 void
@@ -281,9 +317,9 @@ fit_find(const struct fit_numbers *numbers, const double *seen,
 	 * rounding is the simpler answer. */
 	if (try_product(&finder, 0) ||
 	    (finder.count > 2 && try_linear(&finder, 0)) ||
-	    try_product(&finder, grain) || try_linear(&finder, 0) ||
-	    try_linear(&finder, grain) || try_sum(&finder, 0) ||
-	    try_sum(&finder, grain))
+	    try_product(&finder, grain) || try_without_smallest(&finder) ||
+	    try_linear(&finder, 0) || try_linear(&finder, grain) ||
+	    try_sum(&finder, 0) || try_sum(&finder, grain))
 		return;
 	guess_power(&finder);
 }
