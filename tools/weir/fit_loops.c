@@ -1,44 +1,392 @@
+/*
+ * What the pattern has and a smaller recording lacks is a number of rounds of a
+ * loop if it repeats what stands before it. From there the loop is followed to
+ * both sides as far as its allocations repeat.
+ *
+ * A block that begins in a round ends in the same loop, some rounds later; or in
+ * another loop: in its own round of it, or counted from the end, as a backward
+ * pass does; or in a place that is no loop.
+ */
 #include "tools/weir/fit_loops.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	SAMPLE = 48,     /* allocations that a period is tried on first */
+	CANDIDATES = 4096 /* periods that are tried */
+};
+
+/* The share of the allocations that must repeat. */
+#define LOOP_LIKENESS 0.8
+
+/* ---- Finding --------------------------------------------------------- */
+
+/* A list of allocations in which loops are searched. */
+struct search {
+	const struct fit_run *run;
+	/* Sizes must be equal, not only call sites and lives. */
+	bool strict;
+};
+
+/* True if an allocation may be that of another round. */
+static bool
+repeats(const struct search *search, uint32_t a, uint32_t b)
+{
+	const struct fit_alloc *first = &search->run->allocs[a];
+	const struct fit_alloc *second = &search->run->allocs[b];
+
+	if (first->key != second->key || first->older != second->older)
+		return false;
+	if (first->bytes == second->bytes)
+		return true;
+	return !search->strict && first->end != FIT_NEVER &&
+	    first->end - a == second->end - b;
+}
+
+/* The share of `count` allocations from `at` on that are `period` after one
+ * like them. At most `most` are looked at. */
+static double
+likeness(const struct search *search, uint32_t at, uint32_t count,
+    uint32_t period, uint32_t most)
+{
+	uint32_t step = count > most ? count / most : 1;
+	uint32_t same = 0;
+	uint32_t seen = 0;
+
+	for (uint32_t i = 0; i < count; i += step) {
+		seen++;
+		same += repeats(search, at + i, at + i - period);
+	}
+	return seen == 0 ? 0 : (double)same / seen;
+}
+
+/* The shortest period with which `count` allocations from `at` on repeat those
+ * before; 0 if there is none. */
+static uint32_t
+find_period(const struct search *search, uint32_t at, uint32_t count)
+{
+	unsigned tried = 0;
+
+	for (uint32_t p = 1; p <= count && p <= at && tried < CANDIDATES;
+	     p++) {
+		uint32_t rest = count % p;
+
+		/* Whole rounds are missing, or nearly so. */
+		if (rest > p / 8 && p - rest > p / 8)
+			continue;
+		if (!repeats(search, at, at - p) &&
+		    (count < 2 || !repeats(search, at + 1, at + 1 - p)))
+			continue;
+		tried++;
+		if (likeness(search, at, count, p, SAMPLE) >= LOOP_LIKENESS &&
+		    likeness(search, at, count, p, count) >= LOOP_LIKENESS)
+			return p;
+	}
+	return 0;
+}
+
+/* Follow a loop to both sides. */
+static struct fit_loop
+follow_loop(
+    const struct search *search, uint32_t at, uint32_t count, uint32_t period)
+{
+	struct fit_loop loop = { .period = period };
+	uint32_t first = at - period;
+	uint32_t last = at + count;
+
+	while (first >= period &&
+	    likeness(search, first, period, period, period) >= LOOP_LIKENESS)
+		first -= period;
+	while (first > 0 && repeats(search, first - 1, first - 1 + period))
+		first--;
+	while (last + period <= search->run->count &&
+	    likeness(search, last, period, period, period) >= LOOP_LIKENESS)
+		last += period;
+	while (last < search->run->count && repeats(search, last, last - period))
+		last++;
+	loop.first = first;
+	loop.rounds = (last - first) / period;
+	return loop;
+}
+
+/* How often the loop goes round in each recording, from what they lack of it. */
+static void
+count_rounds(const struct fit_numbers *numbers, unsigned pattern,
+    uint32_t *const *match, struct fit_loop *loop)
+{
+	for (unsigned r = 0; r < numbers->runs; r++) {
+		uint32_t lacks = 0;
+
+		for (uint32_t i = 0;
+		     r != pattern && i < loop->rounds * loop->period; i++)
+			lacks += match[r][loop->first + i] == FIT_UNMATCHED;
+		loop->seen[r] =
+		    loop->rounds - round((double)lacks / loop->period);
+	}
+}
+
+/* The recording that is most like the pattern: the one with most allocations.
+ */
+static unsigned
+nearest_run(
+    const struct fit_numbers *numbers, uint32_t *const *match, uint32_t count,
+    unsigned pattern)
+{
+	unsigned nearest = pattern;
+	uint32_t most = 0;
+
+	for (unsigned r = 0; r < numbers->runs; r++) {
+		uint32_t matched = 0;
+
+		if (r == pattern)
+			continue;
+		for (uint32_t i = 0; i < count; i++)
+			matched += match[r][i] != FIT_UNMATCHED;
+		if (nearest == pattern || matched > most) {
+			nearest = r;
+			most = matched;
+		}
+	}
+	return nearest;
+}
+
+static bool
+add_loop(struct fit_loops *out, struct fit_loop loop)
+{
+	void *moved = realloc(
+	    out->items, (out->count + 1) * sizeof(*out->items));
+
+	if (moved == NULL)
+		return false;
+	out->items = moved;
+	out->items[out->count++] = loop;
+	return true;
+}
+
 bool
 fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
     unsigned pattern, uint32_t *const *match, struct fit_loops *out)
 {
-	(void)numbers;
-	(void)runs;
-	(void)pattern;
-	(void)match;
+	const struct fit_run *run = &runs[pattern];
+	const uint32_t *lacks =
+	    match[nearest_run(numbers, match, run->count, pattern)];
+	struct search search = { .run = run };
+	uint32_t free_from = 0; /* the end of the loop before */
+
 	*out = (struct fit_loops){ 0 };
+	for (uint32_t at = 0; lacks != NULL && at < run->count; at++) {
+		struct fit_loop loop;
+		uint32_t count = 0;
+		uint32_t period;
+
+		while (at + count < run->count &&
+		    lacks[at + count] == FIT_UNMATCHED)
+			count++;
+		if (count == 0 || at < free_from)
+			continue;
+		search.strict = true;
+		period = find_period(&search, at, count);
+		if (period == 0) {
+			search.strict = false;
+			period = find_period(&search, at, count);
+		}
+		if (period != 0) {
+			loop = follow_loop(&search, at, count, period);
+			if (loop.first < free_from) {
+				loop.rounds -= (free_from - loop.first +
+						   period - 1) /
+				    period;
+				loop.first = free_from;
+			}
+			count_rounds(numbers, pattern, match, &loop);
+			if (loop.rounds > 1 && !add_loop(out, loop))
+				return false;
+			free_from = loop.first + loop.rounds * period;
+		}
+		at += count - 1;
+	}
 	return true;
 }
+
+/* ---- Forecasts ------------------------------------------------------- */
 
 uint32_t
 fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
     const struct fit_run *pattern)
 {
-	(void)loops;
-	(void)numbers;
-	return pattern->count;
+	bool known[FIT_RUNS];
+	int64_t shift = 0;
+
+	for (unsigned r = 0; r < FIT_RUNS; r++)
+		known[r] = r < numbers->runs;
+	for (uint32_t i = 0; i < loops->count; i++) {
+		struct fit_loop *loop = &loops->items[i];
+		struct fit_value rounds;
+
+		fit_find(numbers, loop->seen, known, 0, &rounds);
+		loop->asked = (uint32_t)(rounds.value + 0.5);
+		loop->begin = (uint32_t)(loop->first + shift);
+		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
+	}
+	return (uint32_t)(pattern->count + shift);
+}
+
+/* The round of the pattern that a round of a forecast is like: the first and the
+ * last ones are those of the pattern. */
+static uint32_t
+pattern_round(const struct fit_loop *loop, uint32_t round)
+{
+	uint32_t head = loop->rounds / 2;
+	uint32_t tail = loop->rounds - head;
+
+	if (round < head)
+		return round;
+	if (loop->asked - round <= tail)
+		return loop->rounds - (loop->asked - round);
+	return head;
 }
 
 struct fit_place
 fit_loops_place(const struct fit_loops *loops, uint32_t at)
 {
-	(void)loops;
-	return (struct fit_place){ at, UINT32_MAX, 0 };
+	int64_t shift = 0;
+
+	for (uint32_t i = 0; i < loops->count; i++) {
+		const struct fit_loop *loop = &loops->items[i];
+		uint32_t length = loop->asked * loop->period;
+
+		if (at < loop->begin)
+			break;
+		if (at - loop->begin < length) {
+			uint32_t round = (at - loop->begin) / loop->period;
+
+			return (struct fit_place){
+				.alloc = loop->first +
+				    pattern_round(loop, round) * loop->period +
+				    (at - loop->begin) % loop->period,
+				.loop = i,
+				.round = round,
+			};
+		}
+		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
+	}
+	return (struct fit_place){
+		.alloc = (uint32_t)(at - shift), .loop = UINT32_MAX
+	};
+}
+
+/* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap
+ * before the first allocation is not in the loop; that after the last one is.
+ */
+static uint32_t
+loop_of_gap(const struct fit_loops *loops, uint32_t gap)
+{
+	for (uint32_t i = 0; i < loops->count; i++) {
+		const struct fit_loop *loop = &loops->items[i];
+
+		if (gap > loop->first &&
+		    gap <= loop->first + loop->rounds * loop->period)
+			return i;
+	}
+	return UINT32_MAX;
+}
+
+static uint32_t
+shifted_gap(const struct fit_loops *loops, uint32_t gap)
+{
+	int64_t shift = 0;
+
+	for (uint32_t i = 0; i < loops->count; i++) {
+		const struct fit_loop *loop = &loops->items[i];
+
+		if (gap <= loop->first)
+			break;
+		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
+	}
+	return (uint32_t)(gap + shift);
+}
+
+/* A round of the pattern in the forecast, counted from the nearer end. */
+static int64_t
+nearer_round(const struct fit_loop *loop, int64_t round)
+{
+	if (round < loop->rounds / 2)
+		return round;
+	return (int64_t)loop->asked - (loop->rounds - round);
+}
+
+/* The rounds of the other loop by which the end moves from one round to the
+ * next: 1, 0 or -1. 2 if it is none of these. */
+static int
+round_step(const struct fit_loops *loops, const struct fit_run *pattern,
+    uint32_t alloc, const struct fit_loop *from, uint32_t to, int64_t round)
+{
+	const struct fit_loop *loop = &loops->items[to];
+	int found = 2;
+
+	for (int side = -1; side <= 1; side += 2) {
+		int64_t other = (int64_t)alloc + side * (int64_t)from->period;
+		uint32_t end;
+		int64_t step;
+
+		if (other < from->first ||
+		    other >= from->first + from->rounds * from->period)
+			continue;
+		end = pattern->allocs[other].end;
+		if (end == FIT_NEVER || loop_of_gap(loops, end) != to)
+			continue;
+		step = ((int64_t)(end - loop->first - 1) / loop->period -
+			   round) *
+		    side;
+		if (step >= -1 && step <= 1)
+			found = (int)step;
+	}
+	return found;
 }
 
 uint32_t
 fit_loops_end(const struct fit_loops *loops, const struct fit_run *pattern,
     struct fit_place place, uint32_t at, uint32_t end)
 {
-	(void)loops;
-	(void)pattern;
-	(void)place;
-	(void)at;
-	return end;
+	uint32_t to = loops->count == 0 ? UINT32_MAX : loop_of_gap(loops, end);
+	const struct fit_loop *loop;
+	const struct fit_loop *from;
+	int64_t round;
+	int64_t offset;
+	int64_t gap;
+
+	if (to == UINT32_MAX) {
+		gap = shifted_gap(loops, end);
+		return gap <= at ? at + 1 : (uint32_t)gap;
+	}
+	if (to == place.loop)
+		return at + (end - place.alloc);
+	loop = &loops->items[to];
+	/* Gap n is after allocation n - 1. */
+	round = (end - loop->first - 1) / loop->period;
+	offset = (end - loop->first - 1) % loop->period;
+	if (place.loop == UINT32_MAX) {
+		round = nearer_round(loop, round);
+	} else {
+		from = &loops->items[place.loop];
+		int64_t own = (place.alloc - from->first) / from->period;
+		int step = round_step(
+		    loops, pattern, place.alloc, from, to, round);
+
+		if (step == 1)
+			round += (int64_t)place.round - own;
+		else if (step == -1)
+			round += ((int64_t)loop->asked - loop->rounds) -
+			    ((int64_t)place.round - own);
+		else
+			round = nearer_round(loop, round);
+	}
+	if (round < 0)
+		round = 0;
+	if (round >= loop->asked)
+		round = (int64_t)loop->asked - 1;
+	gap = loop->begin + round * loop->period + offset + 1;
+	return gap <= at ? at + 1 : (uint32_t)gap;
 }

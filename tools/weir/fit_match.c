@@ -1,5 +1,7 @@
 /*
- * Both lists are walked side by side. Where they differ, the next place is
+ * Call sites that both recordings have equally often are anchors: the n-th
+ * allocation of one is that of the other. Between anchors both lists are walked
+ * side by side. Where they differ, the next place is
  * searched at which the following allocations agree again: first near by, and
  * then wherever the next few call sites occur. What is skipped has no match.
  */
@@ -13,7 +15,9 @@ enum {
 	AHEAD = 12, /* allocations that must agree after a difference */
 	NEAR_BOTH = 40, /* ... in both lists */
 	NEAR = 96,  /* allocations that are searched one by one */
-	WINDOW = 128, /* allocations that are aligned at once */
+	WINDOW = 128, /* allocations that are aligned in a long list */
+	ALIGNED = 3000, /* the longest lists that are aligned as a whole */
+	ANCHORS = 4096, /* allocations of a call site that are anchors */
 	GRAM = 5,   /* call sites that are searched together */
 	GRAM_TRIES = 32,
 };
@@ -26,7 +30,14 @@ struct gram {
 struct side {
 	const struct fit_alloc *allocs;
 	uint32_t count;
+	uint32_t end;       /* of the part that is matched now */
 	struct gram *grams; /* sorted */
+};
+
+/* Two allocations that are one, by their call sites alone. */
+struct anchor {
+	uint32_t large;
+	uint32_t small;
 };
 
 struct matcher {
@@ -36,8 +47,11 @@ struct matcher {
 	unsigned ratio_count;
 	double least; /* of the ratios */
 	double most;
-	/* The best sums of agreement in a window, by allocations. */
-	uint16_t sums[WINDOW + 1][WINDOW + 1];
+	uint32_t *match;
+	struct anchor *anchors;
+	uint32_t anchor_count;
+	/* The best sums of agreement of a part: rows are of the large list. */
+	uint16_t *sums;
 };
 
 /* ---- Agreement ------------------------------------------------------- */
@@ -103,13 +117,13 @@ score_of(const struct matcher *m, uint32_t i, uint32_t k, unsigned ahead)
 	unsigned sum = 0;
 	unsigned n = 0;
 
-	for (; n < ahead && i + n < m->large.count && k + n < m->small.count;
+	for (; n < ahead && i + n < m->large.end && k + n < m->small.end;
 	     n++)
 		sum += agreement(
 		    m, &m->large.allocs[i + n], &m->small.allocs[k + n]);
 	/* Two ends agree, and an end and more do not. */
 	if (n < ahead &&
-	    (i + n < m->large.count || k + n < m->small.count))
+	    (i + n < m->large.end || k + n < m->small.end))
 		return n == 0 ? 0 : 0.5 * sum / (AGREE_ALL * n);
 	return n == 0 ? 1 : (double)sum / (AGREE_ALL * n);
 }
@@ -134,24 +148,25 @@ compare_grams(const void *a, const void *b)
 }
 
 static uint64_t
-gram_hash(const struct side *side, uint32_t at)
+gram_hash(const struct side *side, uint32_t at, uint32_t length)
 {
 	uint64_t hash = 1;
 
-	for (uint32_t i = at; i < at + GRAM && i < side->count; i++)
+	for (uint32_t i = at; i < at + length && i < side->count; i++)
 		hash = (hash ^ side->allocs[i].key) *
 		    UINT64_C(0x9e3779b97f4a7c15);
 	return hash;
 }
 
 static bool
-make_grams(struct side *side)
+make_grams(struct side *side, uint32_t length)
 {
+	free(side->grams);
 	side->grams = calloc((size_t)side->count + 1, sizeof(*side->grams));
 	if (side->grams == NULL)
 		return false;
 	for (uint32_t i = 0; i < side->count; i++) {
-		side->grams[i].hash = gram_hash(side, i);
+		side->grams[i].hash = gram_hash(side, i, length);
 		side->grams[i].at = i;
 	}
 	qsort(side->grams, side->count, sizeof(*side->grams), compare_grams);
@@ -195,8 +210,7 @@ skip_near(const struct matcher *m, uint32_t *i, uint32_t *k)
 			/* Far from here one list alone is skipped. */
 			if (d > NEAR_BOTH && a != 0 && a != d)
 				continue;
-			if (*i + a > m->large.count ||
-			    *k + d - a > m->small.count)
+			if (*i + a > m->large.end || *k + d - a > m->small.end)
 				continue;
 			found = score(m, *i + a, *k + d - a) - 0.002 * d;
 			if (found > best) {
@@ -217,12 +231,12 @@ find_far(const struct matcher *m, bool in_large, uint32_t at, uint32_t from)
 {
 	const struct side *where = in_large ? &m->large : &m->small;
 	const struct side *what = in_large ? &m->small : &m->large;
-	uint64_t hash = gram_hash(what, at);
+	uint64_t hash = gram_hash(what, at, GRAM);
 	uint32_t gram = find_gram(where, hash, from);
 	unsigned tries = 0;
 
 	for (; gram < where->count && where->grams[gram].hash == hash &&
-	     tries < GRAM_TRIES;
+	     where->grams[gram].at < where->end && tries < GRAM_TRIES;
 	     gram++, tries++) {
 		uint32_t found = where->grams[gram].at;
 		unsigned ahead =
@@ -259,49 +273,44 @@ skip_far(const struct matcher *m, uint32_t *i, uint32_t *k)
 
 /* ---- Alignment ------------------------------------------------------- */
 
-/* Align the next allocations so that the sum of their agreements is greatest,
- * and match the first half of them. */
+/* Align parts so that the sum of their agreements is greatest, and match the
+ * first `most` allocations of either. */
 static void
-align_window(
-    struct matcher *m, uint32_t *i, uint32_t *k, uint32_t *match)
+align_part(struct matcher *m, uint32_t *i, uint32_t *k, uint32_t rows,
+    uint32_t columns, uint32_t most)
 {
-	uint32_t rows = m->large.count - *i;
-	uint32_t columns = m->small.count - *k;
+	uint16_t *sums = m->sums;
+	size_t width = (size_t)columns + 1;
 	uint32_t a = 0;
 	uint32_t b = 0;
 
-	if (rows > WINDOW)
-		rows = WINDOW;
-	if (columns > WINDOW)
-		columns = WINDOW;
 	for (uint32_t r = 0; r <= rows; r++)
-		m->sums[r][columns] = 0;
+		sums[r * width + columns] = 0;
 	for (uint32_t c = 0; c <= columns; c++)
-		m->sums[rows][c] = 0;
+		sums[rows * width + c] = 0;
 	for (uint32_t r = rows; r-- > 0;)
 		for (uint32_t c = columns; c-- > 0;) {
 			unsigned agrees =
 			    agreement(m, &m->large.allocs[*i + r],
 				&m->small.allocs[*k + c]);
-			unsigned best = m->sums[r + 1][c];
+			unsigned best = sums[(r + 1) * width + c];
+			unsigned both = sums[(r + 1) * width + c + 1] + agrees;
 
-			if (m->sums[r][c + 1] > best)
-				best = m->sums[r][c + 1];
-			if (agrees > 0 &&
-			    m->sums[r + 1][c + 1] + agrees >= best)
-				best = m->sums[r + 1][c + 1] + agrees;
-			m->sums[r][c] = (uint16_t)best;
+			if (sums[r * width + c + 1] > best)
+				best = sums[r * width + c + 1];
+			if (agrees > 0 && both >= best)
+				best = both;
+			sums[r * width + c] = (uint16_t)best;
 		}
-	while (a < rows && b < columns &&
-	    (a < WINDOW / 2 || rows < WINDOW || columns < WINDOW) &&
-	    (b < WINDOW / 2 || rows < WINDOW || columns < WINDOW)) {
+	while (a < rows && b < columns && a < most && b < most) {
 		unsigned agrees = agreement(m, &m->large.allocs[*i + a],
 		    &m->small.allocs[*k + b]);
+		unsigned sum = sums[a * width + b];
 
 		if (agrees > 0 &&
-		    m->sums[a][b] == m->sums[a + 1][b + 1] + agrees)
-			match[*i + a++] = *k + b++;
-		else if (m->sums[a][b] == m->sums[a + 1][b])
+		    sum == sums[(a + 1) * width + b + 1] + agrees)
+			m->match[*i + a++] = *k + b++;
+		else if (sum == sums[(a + 1) * width + b])
 			a++;
 		else
 			b++;
@@ -310,21 +319,193 @@ align_window(
 	*k += b;
 }
 
+/* Align the rest of a part, or as much as is aligned at once. */
+static void
+align_rest(struct matcher *m, uint32_t *i, uint32_t *k)
+{
+	uint32_t rows = m->large.end - *i;
+	uint32_t columns = m->small.end - *k;
+
+	if (rows < ALIGNED && columns < ALIGNED) {
+		align_part(m, i, k, rows, columns, UINT32_MAX);
+		*i = m->large.end;
+		return;
+	}
+	align_part(m, i, k, rows < WINDOW ? rows : WINDOW,
+	    columns < WINDOW ? columns : WINDOW, WINDOW / 2);
+}
+
 /* Go on behind a difference. */
 static void
-pass_difference(
-    struct matcher *m, uint32_t *i, uint32_t *k, uint32_t *match)
+pass_difference(struct matcher *m, uint32_t *i, uint32_t *k)
 {
 	bool agrees =
 	    agreement(m, &m->large.allocs[*i], &m->small.allocs[*k]) > 0;
 
 	if (agrees && score(m, *i, *k) >= 0.75) {
-		match[(*i)++] = (*k)++;
+		m->match[(*i)++] = (*k)++;
 		return;
 	}
-	if (skip_near(m, i, k) || skip_far(m, i, k))
+	if (m->large.end - *i < ALIGNED && m->small.end - *k < ALIGNED) {
+		align_rest(m, i, k);
 		return;
-	align_window(m, i, k, match);
+	}
+	if (!skip_near(m, i, k) && !skip_far(m, i, k))
+		align_rest(m, i, k);
+}
+
+/* Match all up to the ends of the current part. */
+static void
+match_part(struct matcher *m, uint32_t i, uint32_t k)
+{
+	while (i < m->large.end && k < m->small.end)
+		if (agreement(m, &m->large.allocs[i], &m->small.allocs[k]) ==
+		    AGREE_ALL)
+			m->match[i++] = k++;
+		else
+			pass_difference(m, &i, &k);
+}
+
+/* ---- Anchors --------------------------------------------------------- */
+
+static int
+compare_anchors(const void *a, const void *b)
+{
+	const struct anchor *first = a;
+	const struct anchor *second = b;
+
+	return first->large < second->large ? -1 :
+					      first->large > second->large;
+}
+
+/* The place behind the grams of one hash. Grams here have one call site. */
+static uint32_t
+gram_run(const struct side *side, uint32_t from)
+{
+	uint32_t at = from;
+
+	while (at < side->count &&
+	    side->grams[at].hash == side->grams[from].hash)
+		at++;
+	return at;
+}
+
+/* Pair the allocations of call sites that both recordings have equally often.
+ */
+static void
+pair_sites(struct matcher *m)
+{
+	const struct side *large = &m->large;
+	const struct side *small = &m->small;
+	uint32_t i = 0;
+	uint32_t k = 0;
+
+	while (i < large->count && k < small->count) {
+		uint32_t i_end = gram_run(large, i);
+		uint32_t k_end = gram_run(small, k);
+
+		if (large->grams[i].hash == small->grams[k].hash) {
+			uint32_t n = i_end - i;
+
+			if (n == k_end - k && n <= ANCHORS &&
+			    !large->allocs[large->grams[i].at].vague)
+				for (; i < i_end; i++, k++)
+					m->anchors[m->anchor_count++] =
+					    (struct anchor){
+						    large->grams[i].at,
+						    small->grams[k].at
+					    };
+			i = i_end;
+			k = k_end;
+		} else if (large->grams[i].hash < small->grams[k].hash) {
+			i = i_end;
+		} else {
+			k = k_end;
+		}
+	}
+	qsort(m->anchors, m->anchor_count, sizeof(*m->anchors),
+	    compare_anchors);
+}
+
+/* Keep the longest list of anchors that are in order in both recordings. False
+ * without memory. */
+static bool
+order_anchors(struct matcher *m)
+{
+	uint32_t n = m->anchor_count;
+	uint32_t *last = calloc((size_t)n + 1, sizeof(*last));
+	uint32_t *before = calloc((size_t)n + 1, sizeof(*before));
+	uint32_t length = 0;
+	uint32_t at;
+
+	if (last == NULL || before == NULL) {
+		free(last);
+		free(before);
+		return false;
+	}
+	/* last[l]: the anchor with the least place in the small recording that
+	 * ends a list of l + 1. */
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t low = 0;
+		uint32_t high = length;
+
+		while (low < high) {
+			uint32_t middle = low + (high - low) / 2;
+
+			if (m->anchors[last[middle]].small <
+			    m->anchors[i].small)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		before[i] = low > 0 ? last[low - 1] : UINT32_MAX;
+		last[low] = i;
+		if (low == length)
+			length++;
+	}
+	at = length > 0 ? last[length - 1] : UINT32_MAX;
+	for (uint32_t l = length; l-- > 0; at = before[at])
+		last[l] = at;
+	for (uint32_t l = 0; l < length; l++)
+		m->anchors[l] = m->anchors[last[l]];
+	m->anchor_count = length;
+	free(last);
+	free(before);
+	return true;
+}
+
+/* Match the parts between the anchors, and these. */
+static void
+match_parts(struct matcher *m)
+{
+	uint32_t i = 0;
+	uint32_t k = 0;
+
+	for (uint32_t n = 0; n <= m->anchor_count; n++) {
+		bool last = n == m->anchor_count;
+
+		m->large.end = last ? m->large.count : m->anchors[n].large;
+		m->small.end = last ? m->small.count : m->anchors[n].small;
+		match_part(m, i, k);
+		if (last)
+			break;
+		m->match[m->anchors[n].large] = m->anchors[n].small;
+		i = m->anchors[n].large + 1;
+		k = m->anchors[n].small + 1;
+	}
+}
+
+static bool
+make_room_to_match(struct matcher *m)
+{
+	m->match = malloc(((size_t)m->large.count + 1) * sizeof(*m->match));
+	m->anchors = calloc((size_t)m->large.count + 1, sizeof(*m->anchors));
+	m->sums = calloc((size_t)ALIGNED * ALIGNED, sizeof(*m->sums));
+	if (m->match == NULL || m->anchors == NULL || m->sums == NULL)
+		return false;
+	for (uint32_t n = 0; n < m->large.count; n++)
+		m->match[n] = FIT_UNMATCHED;
+	return true;
 }
 
 uint32_t *
@@ -332,36 +513,28 @@ fit_match(const struct fit_numbers *numbers, unsigned large,
     const struct fit_run *large_run, unsigned small,
     const struct fit_run *small_run)
 {
-	struct matcher *m = calloc(1, sizeof(*m));
-	uint32_t *match = malloc((large_run->count + 1) * sizeof(*match));
-	uint32_t i = 0;
-	uint32_t k = 0;
+	struct matcher m = {
+		.large = { large_run->allocs, large_run->count, 0, NULL },
+		.small = { small_run->allocs, small_run->count, 0, NULL },
+	};
+	bool good = make_room_to_match(&m) && make_grams(&m.large, 1) &&
+	    make_grams(&m.small, 1);
 
-	if (m == NULL || match == NULL)
-		goto drop_match;
-	m->large = (struct side){ large_run->allocs, large_run->count, NULL };
-	m->small = (struct side){ small_run->allocs, small_run->count, NULL };
-	if (!make_grams(&m->large) || !make_grams(&m->small))
-		goto drop_match;
-	find_ratios(m, numbers, large, small);
-	for (uint32_t n = 0; n < large_run->count; n++)
-		match[n] = FIT_UNMATCHED;
-	while (i < m->large.count && k < m->small.count)
-		if (agreement(m, &m->large.allocs[i], &m->small.allocs[k]) ==
-		    AGREE_ALL)
-			match[i++] = k++;
-		else
-			pass_difference(m, &i, &k, match);
-	goto free_grams;
-
-drop_match:
-	free(match);
-	match = NULL;
-free_grams:
-	if (m != NULL) {
-		free(m->large.grams);
-		free(m->small.grams);
+	if (good) {
+		find_ratios(&m, numbers, large, small);
+		pair_sites(&m);
+		good = order_anchors(&m) && make_grams(&m.large, GRAM) &&
+		    make_grams(&m.small, GRAM);
 	}
-	free(m);
-	return match;
+	if (good)
+		match_parts(&m);
+	free(m.large.grams);
+	free(m.small.grams);
+	free(m.anchors);
+	free(m.sums);
+	if (!good) {
+		free(m.match);
+		return NULL;
+	}
+	return m.match;
 }

@@ -123,6 +123,44 @@ add_ending(struct forecaster *f, char action, uint32_t gap, uint32_t order,
 	    (struct ending){ gap, order, block, action };
 }
 
+/* The size of a block in a loop whose sizes grow from round to round, as those
+ * of a cache do that gets longer. False if they do not. */
+static bool
+grown_size(
+    const struct forecaster *f, struct fit_place place, double *bytes)
+{
+	const struct fit_loop *loop;
+	struct fit_value first;
+	struct fit_value second;
+	uint32_t offset;
+	uint64_t before;
+	int64_t step;
+
+	if (place.loop == UINT32_MAX)
+		return false;
+	loop = &f->program->loops.items[place.loop];
+	offset = loop->first + (place.alloc - loop->first) % loop->period;
+	if (loop->rounds < 3)
+		return false;
+	step = (int64_t)(f->pattern->allocs[offset + loop->period].bytes -
+	    f->pattern->allocs[offset].bytes);
+	before = f->pattern->allocs[offset].bytes;
+	for (uint32_t i = 1; i < loop->rounds; i++) {
+		uint64_t now =
+		    f->pattern->allocs[offset + i * loop->period].bytes;
+
+		if ((int64_t)(now - before) != step)
+			return false;
+		before = now;
+	}
+	if (step == 0)
+		return false;
+	fit_formula(f->program, offset, &first);
+	fit_formula(f->program, offset + loop->period, &second);
+	*bytes = first.value + (second.value - first.value) * place.round;
+	return true;
+}
+
 /* Add the block at a place, and its ends. */
 static void
 forecast_block(struct forecaster *f, uint32_t at)
@@ -137,6 +175,7 @@ forecast_block(struct forecaster *f, uint32_t at)
 	uint32_t done;
 
 	fit_formula(f->program, place.alloc, &value);
+	grown_size(f, place, &value.value);
 	f->out->origin[at] = place.alloc;
 	f->out->error[at] = value.error;
 	*block = (struct recording_block){

@@ -181,7 +181,8 @@ try_linear(struct finder *f, double slack)
 			continue;
 		factor = (f->seen[last] - f->seen[0]) / run;
 		constant = f->seen[0] - factor * term->was[0];
-		if (factor < 0 || constant < -slack - 1e-9 * f->seen[0])
+		if (factor < 0 ||
+		    (f->grain > 0 && constant < -slack - 1e-9 * f->seen[0]))
 			continue;
 		for (unsigned i = 0; i < f->count; i++)
 			good &= fabs(f->seen[i] - constant -
@@ -316,7 +317,7 @@ fit_find(const struct fit_numbers *numbers, const double *seen,
 	/* With two recordings any line matches, so that a product within the
 	 * rounding is the simpler answer. */
 	if (try_product(&finder, 0) ||
-	    (finder.count > 2 && try_linear(&finder, 0)) ||
+	    ((finder.count > 2 || grain == 0) && try_linear(&finder, 0)) ||
 	    try_product(&finder, grain) || try_without_smallest(&finder) ||
 	    try_linear(&finder, 0) || try_linear(&finder, grain) ||
 	    try_sum(&finder, 0) || try_sum(&finder, grain))

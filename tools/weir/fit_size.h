@@ -42,7 +42,8 @@ struct fit_value {
  *
  * @param seen    the quantity in each recording, at least 0
  * @param known   which recordings have it; at least one
- * @param grain   what sizes are rounded to, at least 1
+ * @param grain   bytes that sizes are rounded to; 0 for counts, which may have a
+ *                constant below 0
  */
 void fit_find(const struct fit_numbers *numbers, const double *seen,
     const bool *known, double grain, struct fit_value *out);
