@@ -14,12 +14,10 @@
 #include <string.h>
 
 enum {
+	FEW = 3,         /* allocations that match by chance */
 	SAMPLE = 48,     /* allocations that a period is tried on first */
 	CANDIDATES = 4096 /* periods that are tried */
 };
-
-/* The share of the allocations that must repeat. */
-#define LOOP_LIKENESS 0.8
 
 /* ---- Finding --------------------------------------------------------- */
 
@@ -28,6 +26,8 @@ struct search {
 	const struct fit_run *run;
 	/* Sizes must be equal, not only call sites and lives. */
 	bool strict;
+	double likeness; /* the share of allocations that must repeat */
+	uint32_t least;  /* the shortest period */
 };
 
 /* True if an allocation may be that of another round. */
@@ -69,22 +69,41 @@ find_period(const struct search *search, uint32_t at, uint32_t count)
 {
 	unsigned tried = 0;
 
-	for (uint32_t p = 1; p <= count && p <= at && tried < CANDIDATES;
+	for (uint32_t p = search->least; p <= count && p <= at && tried < CANDIDATES;
 	     p++) {
 		uint32_t rest = count % p;
 
 		/* Whole rounds are missing, or nearly so. */
 		if (rest > p / 8 && p - rest > p / 8)
 			continue;
-		if (!repeats(search, at, at - p) &&
-		    (count < 2 || !repeats(search, at + 1, at + 1 - p)))
+		if (likeness(search, at, count < 6 ? count : 6, p, 6) < 0.3)
 			continue;
 		tried++;
-		if (likeness(search, at, count, p, SAMPLE) >= LOOP_LIKENESS &&
-		    likeness(search, at, count, p, count) >= LOOP_LIKENESS)
+		if (likeness(search, at, count, p, SAMPLE) >= search->likeness &&
+		    likeness(search, at, count, p, count) >= search->likeness)
 			return p;
 	}
 	return 0;
+}
+
+/* Find the period of a loop, most strictly first. */
+static uint32_t
+try_searches(struct search *search, uint32_t at, uint32_t count)
+{
+	static const struct search searches[] = {
+		{ .strict = true, .likeness = 0.8, .least = 1 },
+		{ .strict = false, .likeness = 0.8, .least = 4 },
+		{ .strict = false, .likeness = 0.55, .least = 16 },
+	};
+	uint32_t period = 0;
+
+	for (unsigned i = 0; period == 0 && i < 3; i++) {
+		search->strict = searches[i].strict;
+		search->likeness = searches[i].likeness;
+		search->least = searches[i].least;
+		period = find_period(search, at, count);
+	}
+	return period;
 }
 
 /* Follow a loop to both sides. */
@@ -97,12 +116,12 @@ follow_loop(
 	uint32_t last = at + count;
 
 	while (first >= period &&
-	    likeness(search, first, period, period, period) >= LOOP_LIKENESS)
+	    likeness(search, first, period, period, period) >= search->likeness)
 		first -= period;
 	while (first > 0 && repeats(search, first - 1, first - 1 + period))
 		first--;
 	while (last + period <= search->run->count &&
-	    likeness(search, last, period, period, period) >= LOOP_LIKENESS)
+	    likeness(search, last, period, period, period) >= search->likeness)
 		last += period;
 	while (last < search->run->count && repeats(search, last, last - period))
 		last++;
@@ -152,6 +171,45 @@ nearest_run(
 	return nearest;
 }
 
+/* The number of the next allocations that have no match. Up to `few` together
+ * that have one by chance are passed over. */
+static uint32_t
+count_lacking(const uint32_t *lacks, uint32_t most, uint32_t few)
+{
+	uint32_t count = 0;
+	uint32_t at = 0;
+
+	while (at < most && at - count <= few) {
+		if (lacks[at] != FIT_UNMATCHED && count == 0)
+			return 0;
+		if (lacks[at++] == FIT_UNMATCHED)
+			count = at;
+	}
+	return count;
+}
+
+/* The allocations of the other recording that stand in the place of `count` ones
+ * from `at` on, and match none. */
+static uint32_t
+count_instead(const uint32_t *match, uint32_t all, uint32_t at, uint32_t count)
+{
+	uint32_t before = at;
+	uint32_t after = at + count;
+	uint32_t matched = 0;
+	int64_t gap;
+
+	while (before > 0 && match[before - 1] == FIT_UNMATCHED)
+		before--;
+	while (after < all && match[after] == FIT_UNMATCHED)
+		after++;
+	if (before == 0 || after == all)
+		return 0;
+	for (uint32_t i = at; i < at + count; i++)
+		matched += match[i] != FIT_UNMATCHED;
+	gap = (int64_t)match[after] - match[before - 1] - 1 - matched;
+	return gap < 0 ? 0 : (uint32_t)gap;
+}
+
 static bool
 add_loop(struct fit_loops *out, struct fit_loop loop)
 {
@@ -165,6 +223,34 @@ add_loop(struct fit_loops *out, struct fit_loop loop)
 	return true;
 }
 
+/* Find the loop that has the next allocations without a match. *count is their
+ * number. */
+static bool
+find_loop(const struct fit_run *run, const uint32_t *lacks, uint32_t at,
+    struct fit_loop *loop, uint32_t *count)
+{
+	struct search search = { .run = run };
+	uint32_t before = 0;
+
+	for (uint32_t few = 0; few <= FEW; few++) {
+		uint32_t period;
+
+		*count = count_lacking(lacks + at, run->count - at, few);
+		if (*count == before)
+			continue;
+		before = *count;
+		/* Other allocations in the same place are no rounds. */
+		if (3 * count_instead(lacks, run->count, at, *count) > *count)
+			continue;
+		period = try_searches(&search, at, *count);
+		if (period == 0)
+			continue;
+		*loop = follow_loop(&search, at, *count, period);
+		return true;
+	}
+	return false;
+}
+
 bool
 fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
     unsigned pattern, uint32_t *const *match, struct fit_loops *out)
@@ -172,38 +258,27 @@ fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
 	const struct fit_run *run = &runs[pattern];
 	const uint32_t *lacks =
 	    match[nearest_run(numbers, match, run->count, pattern)];
-	struct search search = { .run = run };
 	uint32_t free_from = 0; /* the end of the loop before */
 
 	*out = (struct fit_loops){ 0 };
 	for (uint32_t at = 0; lacks != NULL && at < run->count; at++) {
 		struct fit_loop loop;
-		uint32_t count = 0;
-		uint32_t period;
+		uint32_t count;
 
-		while (at + count < run->count &&
-		    lacks[at + count] == FIT_UNMATCHED)
-			count++;
-		if (count == 0 || at < free_from)
+		if (at < free_from || lacks[at] != FIT_UNMATCHED ||
+		    !find_loop(run, lacks, at, &loop, &count))
 			continue;
-		search.strict = true;
-		period = find_period(&search, at, count);
-		if (period == 0) {
-			search.strict = false;
-			period = find_period(&search, at, count);
+		if (loop.first < free_from) {
+			loop.rounds -=
+			    (free_from - loop.first + loop.period - 1) /
+			    loop.period;
+			loop.first = free_from;
 		}
-		if (period != 0) {
-			loop = follow_loop(&search, at, count, period);
-			if (loop.first < free_from) {
-				loop.rounds -= (free_from - loop.first +
-						   period - 1) /
-				    period;
-				loop.first = free_from;
-			}
-			count_rounds(numbers, pattern, match, &loop);
-			if (loop.rounds > 1 && !add_loop(out, loop))
+		count_rounds(numbers, pattern, match, &loop);
+		if (loop.rounds > 1 && loop.rounds < UINT32_MAX / 2) {
+			if (!add_loop(out, loop))
 				return false;
-			free_from = loop.first + loop.rounds * period;
+			free_from = loop.first + loop.rounds * loop.period;
 		}
 		at += count - 1;
 	}

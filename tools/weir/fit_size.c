@@ -316,8 +316,12 @@ fit_find(const struct fit_numbers *numbers, const double *seen,
 	make_terms(&finder);
 	/* With two recordings any line matches, so that a product within the
 	 * rounding is the simpler answer. */
+	if (grain == 0 &&
+	    (try_product(&finder, 0) || try_linear(&finder, 0) ||
+		try_product(&finder, 1.01) || try_linear(&finder, 1.01)))
+		return;
 	if (try_product(&finder, 0) ||
-	    ((finder.count > 2 || grain == 0) && try_linear(&finder, 0)) ||
+	    (finder.count > 2 && try_linear(&finder, 0)) ||
 	    try_product(&finder, grain) || try_without_smallest(&finder) ||
 	    try_linear(&finder, 0) || try_linear(&finder, grain) ||
 	    try_sum(&finder, 0) || try_sum(&finder, grain))
