@@ -328,3 +328,55 @@ fit_find(const struct fit_numbers *numbers, const double *seen,
 		return;
 	guess_power(&finder);
 }
+
+/* True if all quantities are those of a term within a share of `slack`. */
+static bool
+is_rough(const struct finder *f, const struct term *term, double slack)
+{
+	double least = INFINITY;
+	double most = 0;
+
+	for (unsigned i = 0; i < f->count; i++) {
+		double part =
+		    f->seen[i] / (term == NULL ? 1 : term->was[i]);
+
+		least = fmin(least, part);
+		most = fmax(most, part);
+	}
+	return most <= least * (1 + slack);
+}
+
+void
+fit_find_rough(const struct fit_numbers *numbers, const double *seen,
+    const bool *known, double slack, struct fit_value *out)
+{
+	struct finder finder = { .numbers = numbers, .grain = 1, .out = out };
+	unsigned last;
+
+	for (unsigned i = 0; i < numbers->runs; i++)
+		if (known[i]) {
+			finder.seen[finder.count] = seen[i];
+			finder.run[finder.count++] = i;
+		}
+	last = finder.count - 1;
+	if (is_rough(&finder, NULL, slack)) {
+		answer_fit(&finder, finder.seen[last],
+		    slack * finder.seen[last], FIT_GUESSED);
+		snprintf(out->text, sizeof(out->text), "about constant");
+		return;
+	}
+	make_terms(&finder);
+	for (unsigned t = 0; t < finder.term_count; t++) {
+		const struct term *term = &finder.terms[t];
+
+		if (!is_rough(&finder, term, slack))
+			continue;
+		answer_fit(&finder,
+		    finder.seen[last] * term->ask / term->was[last],
+		    slack * finder.seen[last], FIT_GUESSED);
+		write_term(&finder, term, finder.seen[last] / term->was[last],
+		    0);
+		return;
+	}
+	guess_power(&finder);
+}

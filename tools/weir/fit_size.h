@@ -48,4 +48,9 @@ struct fit_value {
 void fit_find(const struct fit_numbers *numbers, const double *seen,
     const bool *known, double grain, struct fit_value *out);
 
+/* Find a formula for means of quantities that depend on data: a constant or a product
+ * that is right within a share of `slack`, or a power. */
+void fit_find_rough(const struct fit_numbers *numbers, const double *seen,
+    const bool *known, double slack, struct fit_value *out);
+
 #endif

@@ -4,10 +4,19 @@
  */
 #include "tools/weir/fit_sizes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 8192 };
+#include "tools/weir/fit_groups.h"
+
+enum {
+	KEPT = 8192,
+	GROUP_LEAST = 3, /* allocations that show a spread */
+};
+
+/* The share by which means of data may differ. */
+#define MEAN_SLACK 0.2
 
 struct known {
 	uint64_t key;
@@ -30,6 +39,7 @@ struct fit_sizes {
 	struct known *by_size; /* by size */
 	uint32_t known_count;
 	struct kept *kept;
+	struct fit_groups groups[FIT_RUNS];
 };
 
 static int
@@ -119,6 +129,11 @@ fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
 	sizes->pattern = pattern;
 	sizes->match = match;
 	sizes->kept = calloc(KEPT, sizeof(*sizes->kept));
+	for (unsigned r = 0; r < numbers->runs; r++)
+		if (!fit_groups_make(&runs[r], &sizes->groups[r])) {
+			fit_sizes_free(sizes);
+			return NULL;
+		}
 	if (sizes->kept == NULL || !list_known(sizes)) {
 		fit_sizes_free(sizes);
 		return NULL;
@@ -131,6 +146,8 @@ fit_sizes_free(struct fit_sizes *sizes)
 {
 	if (sizes == NULL)
 		return;
+	for (unsigned r = 0; r < FIT_RUNS; r++)
+		fit_groups_drop(&sizes->groups[r]);
 	free(sizes->by_site);
 	free(sizes->by_size);
 	free(sizes->kept);
@@ -169,6 +186,40 @@ find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS],
 	*out = kept->value;
 }
 
+/* If the sizes of an allocation's group differ, it grows as their mean does.
+ * False if they do not. */
+static bool
+find_by_mean(
+    const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	uint64_t place = fit_place_of(run, alloc);
+	const struct fit_group *own =
+	    fit_groups_find(&sizes->groups[sizes->pattern], place);
+	double means[FIT_RUNS] = { 0 };
+	bool known[FIT_RUNS] = { false };
+	double growth;
+
+	if (own == NULL || own->count < GROUP_LEAST || own->least == own->most)
+		return false;
+	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
+		const struct fit_group *group =
+		    fit_groups_find(&sizes->groups[r], place);
+
+		if (group == NULL)
+			continue;
+		known[r] = true;
+		means[r] = group->sum / group->count;
+	}
+	fit_find_rough(&sizes->numbers, means, known, MEAN_SLACK, out);
+	growth = out->value / means[sizes->pattern];
+	out->value = (double)run->allocs[alloc].bytes * growth;
+	out->error = (double)(own->most - own->least) / 2 * growth /
+	    sqrt(own->count);
+	out->grade = FIT_GUESSED;
+	return true;
+}
+
 /* Another allocation of the same size, of the same site if possible. */
 static uint32_t
 find_twin(const struct fit_sizes *sizes, uint32_t alloc)
@@ -195,8 +246,12 @@ fit_sizes_find(
 
 	if ((mask & (mask - 1)) != 0) {
 		find_kept(sizes, seen, mask, out);
+		if (out->grade >= FIT_GUESSED)
+			find_by_mean(sizes, alloc, out);
 		return;
 	}
+	if (find_by_mean(sizes, alloc, out))
+		return;
 	twin = find_twin(sizes, alloc);
 	if (twin != FIT_UNMATCHED) {
 		mask = sizes_seen(sizes, twin, seen);
