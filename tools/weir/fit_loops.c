@@ -287,6 +287,52 @@ fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
 
 /* ---- Forecasts ------------------------------------------------------- */
 
+/* The change of rounds that most allocations in loops have. */
+static int64_t
+common_change(const struct fit_loops *loops)
+{
+	int64_t common = 0;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < loops->count; i++) {
+		int64_t change =
+		    (int64_t)loops->items[i].asked - loops->items[i].rounds;
+		uint64_t sum = 0;
+
+		for (uint32_t k = 0; k < loops->count; k++) {
+			const struct fit_loop *loop = &loops->items[k];
+
+			if ((int64_t)loop->asked - loop->rounds == change)
+				sum += (uint64_t)loop->rounds * loop->period;
+		}
+		if (sum > most) {
+			most = sum;
+			common = change;
+		}
+	}
+	return common;
+}
+
+/* Loops of one cause go round equally often. A loop whose rounds differ, as
+ * those over data do, is seen to have fewer of them; its change is that of the
+ * others if it is near. */
+static void
+agree_on_changes(struct fit_loops *loops)
+{
+	int64_t common = common_change(loops);
+
+	for (uint32_t i = 0; i < loops->count; i++) {
+		struct fit_loop *loop = &loops->items[i];
+		int64_t change = (int64_t)loop->asked - loop->rounds;
+
+		if (common > 0 && 2 * change >= common &&
+		    change < 2 * common)
+			loop->asked = (uint32_t)(loop->rounds + common);
+		else if (loop->doubtful)
+			loop->asked = loop->rounds;
+	}
+}
+
 uint32_t
 fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
     const struct fit_run *pattern)
@@ -302,6 +348,13 @@ fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
 
 		fit_find(numbers, loop->seen, known, 0, &rounds);
 		loop->asked = (uint32_t)(rounds.value + 0.5);
+		loop->doubtful = rounds.grade == FIT_ROUNDED ||
+		    rounds.grade == FIT_UNKNOWN;
+	}
+	agree_on_changes(loops);
+	for (uint32_t i = 0; i < loops->count; i++) {
+		struct fit_loop *loop = &loops->items[i];
+
 		loop->begin = (uint32_t)(loop->first + shift);
 		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
 	}

@@ -17,6 +17,7 @@ struct fit_loop {
 	uint32_t rounds; /* in the pattern */
 	/* The rounds in each recording; 0: not known. */
 	double seen[FIT_RUNS];
+	bool doubtful;  /* no formula gives exactly these */
 	uint32_t asked; /* rounds in the forecast */
 	uint32_t begin; /* first allocation in the forecast */
 };

@@ -12,6 +12,7 @@
 
 enum {
 	KEPT = 8192,
+	TWINS = 16,      /* allocations of one size that are asked */
 	GROUP_LEAST = 3, /* allocations that show a spread */
 };
 
@@ -220,20 +221,53 @@ find_by_mean(
 	return true;
 }
 
-/* Another allocation of the same size, of the same site if possible. */
+/* The first of the sorted allocations that is not before a key. */
 static uint32_t
-find_twin(const struct fit_sizes *sizes, uint32_t alloc)
+known_from(const struct known *sorted, uint32_t count,
+    const struct known *key, int (*order)(const void *, const void *))
+{
+	uint32_t low = 0;
+	uint32_t high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (order(&sorted[middle], key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Find the formula of another allocation of the same size, of the same site if
+ * `site`, that is better known than `grade`. */
+static bool
+find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
+    enum fit_grade grade, struct fit_value *out)
 {
 	const struct fit_alloc *like =
 	    &sizes->runs[sizes->pattern].allocs[alloc];
+	const struct known *sorted = site ? sizes->by_site : sizes->by_size;
+	int (*order)(const void *, const void *) =
+	    site ? by_site_order : by_size_order;
 	struct known key = { like->key, like->bytes, 0 };
-	const struct known *found = bsearch(&key, sizes->by_site,
-	    sizes->known_count, sizeof(key), by_site_order);
+	uint32_t at = known_from(sorted, sizes->known_count, &key, order);
 
-	if (found == NULL)
-		found = bsearch(&key, sizes->by_size, sizes->known_count,
-		    sizeof(key), by_size_order);
-	return found == NULL ? FIT_UNMATCHED : found->alloc;
+	for (unsigned tries = 0; tries < TWINS && at < sizes->known_count &&
+	     order(&sorted[at], &key) == 0;
+	     tries++, at++) {
+		uint64_t seen[FIT_RUNS];
+		unsigned mask = sizes_seen(sizes, sorted[at].alloc, seen);
+		struct fit_value value;
+
+		find_kept(sizes, seen, mask, &value);
+		if (value.grade >= grade)
+			continue;
+		*out = value;
+		return true;
+	}
+	return false;
 }
 
 void
@@ -242,24 +276,18 @@ fit_sizes_find(
 {
 	uint64_t seen[FIT_RUNS];
 	unsigned mask = sizes_seen(sizes, alloc, seen);
-	uint32_t twin;
+	bool matched = (mask & (mask - 1)) != 0;
 
-	if ((mask & (mask - 1)) != 0) {
-		find_kept(sizes, seen, mask, out);
-		if (out->grade >= FIT_GUESSED)
-			find_by_mean(sizes, alloc, out);
+	find_kept(sizes, seen, mask, out);
+	if (matched && out->grade < FIT_GUESSED)
 		return;
-	}
-	if (find_by_mean(sizes, alloc, out))
-		return;
-	twin = find_twin(sizes, alloc);
-	if (twin != FIT_UNMATCHED) {
-		mask = sizes_seen(sizes, twin, seen);
-		find_kept(sizes, seen, mask, out);
-	} else {
-		find_kept(sizes, seen, mask, out);
+	if (!matched)
 		out->error = out->value / 2;
-	}
+	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
+	    !find_by_mean(sizes, alloc, out) && !matched &&
+	    !find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
+	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
+		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
 	if (out->grade < FIT_GUESSED)
 		out->grade = FIT_GUESSED;
 }
