@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "tools/weir/fit_judge.h"
+#include "tools/weir/progress.h"
 #include "tools/weir/snapshot_view.h"
 #include "tools/weir/tool.h"
 
-enum { LARGEST_TRIES = 64, SITES = 8 };
+enum { SITES = 8 };
+
+/* Larger values are not searched. */
+#define LARGEST_VALUE (UINT64_C(1) << 40)
 
 struct choices {
 	struct fit_numbers numbers;
@@ -174,8 +178,15 @@ check_numbers(const struct argp_state *state, struct choices *choices)
 				argp_error(state, "--ask has no '%s'",
 				    numbers->name[i]);
 	}
-	if (choices->largest != NULL && choices->limit_bytes == UINT64_MAX)
+	if (choices->largest == NULL)
+		return;
+	if (choices->limit_bytes == UINT64_MAX)
 		argp_error(state, "--largest needs --limit");
+	for (unsigned i = 0; i < numbers->names; i++)
+		if (strcmp(numbers->name[i], choices->largest) == 0)
+			return;
+	argp_error(state, "--was has no '%s', which --largest names",
+	    choices->largest);
 }
 
 static error_t
@@ -247,41 +258,94 @@ forecast(struct fit_program *program, const struct choices *choices,
 	return good;
 }
 
-/* Find the largest whole value of a number with which no request fails, with
- * the first allocator of the list. 0: none. False, and a complaint, on failure.
- */
+/* ---- The largest value ----------------------------------------------- */
+
+/* Whether the program fits the limit with a value of a number. */
+static bool
+try_value(struct fit_program *program, const struct choices *choices,
+    unsigned name, uint64_t value, struct fit_setting *setting, bool *fits)
+{
+	struct fit_judgement judged;
+	struct fit_forecast made = { 0 };
+	bool good;
+
+	*fits = false;
+	program->numbers.ask[name] = (double)value;
+	good = fit_forecast_make(program, &made) &&
+	    fit_judge(program, &made, &judged);
+	/* No allocator holds less than what is live. */
+	if (good && judged.live <= choices->limit_bytes) {
+		good =
+		    fit_judge_setting(&made, choices->limit_bytes, setting);
+		*fits = setting->ooms == 0;
+	}
+	fit_forecast_drop(&made);
+	return good;
+}
+
+static void
+show_try(struct progress *progress, const struct choices *choices,
+    const char *allocator, uint64_t value)
+{
+	progress_show(progress, "fit: %s with %s=%" PRIu64, allocator,
+	    choices->largest, value);
+}
+
+/* Find the largest whole value of a number with which no request fails. It is
+ * searched from what is asked, by doubling or halving and then by bisection. */
 static bool
 find_largest(struct fit_program *program, const struct choices *choices,
-    unsigned name, double *out)
+    unsigned name, const char *allocator, uint64_t *out)
 {
-	struct choices first = *choices;
-	double low = 0;
-	double high = 1;
-	double *ask = &program->numbers.ask[name];
-	double asked = *ask;
+	struct fit_setting setting = { .name = allocator };
+	uint64_t low = 0;
+	uint64_t high = 0; /* does not fit; 0: not known */
+	uint64_t value = (uint64_t)program->numbers.ask[name];
+	struct progress progress;
+	bool good = true;
 
-	first.as_count = 1;
-	for (unsigned i = 0; i < LARGEST_TRIES && (high - low > 1 || low == 0);
-	     i++) {
-		struct fit_judgement judged;
-		struct fit_forecast made = { 0 };
-		bool good;
+	progress_begin(&progress, PROGRESS_AFTER_MS);
+	if (value == 0)
+		value = 1;
+	while (good && value > 0 && value <= LARGEST_VALUE &&
+	    (high == 0 || high - low > 1)) {
+		bool fits;
 
-		*ask = low == 0 || high == 0 ? high : (double)(uint64_t)((low + high) / 2);
-		if (high == 0)
-			break;
-		good = forecast(program, &first, choices->limit_bytes,
-		    &judged, &made);
-		fit_forecast_drop(&made);
-		if (!good)
-			return false;
-		(void)judged;
-		break;
+		show_try(&progress, choices, allocator, value);
+		good = try_value(
+		    program, choices, name, value, &setting, &fits);
+		if (fits)
+			low = value;
+		else
+			high = value;
+		value = high == 0 ? 2 * low : low + (high - low) / 2;
 	}
-	*ask = asked;
+	progress_end(&progress);
 	*out = low;
-	return true;
+	return good;
 }
+
+/* Find the largest value for each allocator. */
+static bool
+find_all_largest(struct fit_program *program, const struct choices *choices,
+    struct fit_judgement *judged)
+{
+	double asked[FIT_NAMES];
+	unsigned name = 0;
+	bool good = true;
+
+	memcpy(asked, program->numbers.ask, sizeof(asked));
+	while (strcmp(program->numbers.name[name], choices->largest) != 0)
+		name++;
+	for (unsigned i = 0; good && i < judged->setting_count; i++) {
+		good = find_largest(program, choices, name,
+		    judged->settings[i].name, &judged->settings[i].largest);
+		memcpy(program->numbers.ask, asked, sizeof(asked));
+	}
+	return good;
+}
+
+/* ---- Text ------------------------------------------------------------ */
 
 static void
 print_numbers(const struct fit_numbers *numbers)
@@ -293,16 +357,22 @@ print_numbers(const struct fit_numbers *numbers)
 
 static bool
 print_settings(
-    const struct fit_judgement *judged, uint64_t limit, bool limited)
+    const struct fit_judgement *judged, const struct choices *choices)
 {
-	struct table *table = table_new(limited ? "lrrl" : "lrr");
+	bool limited = choices->limit_bytes != UINT64_MAX;
+	struct table *table = table_new(choices->largest != NULL ? "lrrlr" :
+		limited ? "lrrl" :
+			  "lrr");
 	bool printed;
 
 	table_add(table, "allocator");
 	table_add(table, "peak live");
 	table_add(table, "peak held");
 	if (limited)
-		table_add(table, "fits %s", size_text(limit));
+		table_add(
+		    table, "fits %s", size_text(choices->limit_bytes));
+	if (choices->largest != NULL)
+		table_add(table, "largest %s", choices->largest);
 	for (unsigned i = 0; i < judged->setting_count; i++) {
 		const struct fit_setting *setting = &judged->settings[i];
 
@@ -316,6 +386,8 @@ print_settings(
 			    setting->ooms != 0    ? "no" :
 				setting->retries > 0 ? "with retries" :
 						    "yes");
+		if (choices->largest != NULL)
+			table_add(table, "%" PRIu64, setting->largest);
 	}
 	printed = table_print(table, true);
 	table_free(table);
@@ -404,6 +476,11 @@ print_fit_json(const struct fit_program *program,
 			    setting->allocated);
 		put_number(item, "retries", setting->retries);
 		put_number(item, "ooms", setting->ooms);
+		if (choices->limit_bytes != UINT64_MAX)
+			json_object_set_new(
+			    item, "fits", json_boolean(setting->ooms == 0));
+		if (choices->largest != NULL)
+			put_number(item, "largest", setting->largest);
 		json_array_append_new(settings, item);
 	}
 	json_object_set_new(json, "allocators", settings);
@@ -428,13 +505,14 @@ keep_forecast(const struct fit_forecast *made, const char *path)
 static int
 answer_asked(struct fit_program *program, const struct choices *choices)
 {
-	bool limited = choices->limit_bytes != UINT64_MAX;
 	struct fit_judgement judged;
 	struct fit_forecast made = { 0 };
 	int status = TOOL_FAILED;
 
 	if (forecast(
-		program, choices, choices->limit_bytes, &judged, &made)) {
+		program, choices, choices->limit_bytes, &judged, &made) &&
+	    (choices->largest == NULL ||
+		find_all_largest(program, choices, &judged))) {
 		status = TOOL_DONE;
 		if (choices->json) {
 			status = print_fit_json(program, choices, &judged);
@@ -442,8 +520,7 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 			print_numbers(&program->numbers);
 			printf(", from %u recordings\n\n",
 			    program->numbers.runs);
-			if (!print_settings(
-				&judged, choices->limit_bytes, limited))
+			if (!print_settings(&judged, choices))
 				status = TOOL_FAILED;
 			print_judgement(program, &made, &judged);
 			print_unsure(program, &made, &judged);
@@ -471,7 +548,6 @@ cmd_fit(int argc, char **argv)
 	}
 	if (use_simulated_if(true) &&
 	    fit_program_read(&program, &choices.numbers, choices.paths)) {
-		(void)find_largest;
 		status = answer_asked(&program, &choices);
 		fit_program_drop(&program);
 	}

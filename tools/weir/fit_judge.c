@@ -63,6 +63,16 @@ struct sorter {
 	uint32_t parameter_count;
 };
 
+/* True for a block that lives to the end, or for most of the recording. */
+static bool
+is_lasting(const struct fit_run *pattern, uint32_t id)
+{
+	uint32_t end = pattern->allocs[id].end;
+
+	return end == FIT_NEVER || end >= pattern->count ||
+	    end - id > pattern->count / 2;
+}
+
 /* The kind of an allocation of the pattern, by its life and its stack. */
 static enum fit_kind
 kind_of(const struct sorter *sorter, uint32_t id)
@@ -73,7 +83,7 @@ kind_of(const struct sorter *sorter, uint32_t id)
 		NULL };
 	const struct fit_run *pattern = sorter->pattern;
 	const struct fit_alloc *alloc = &pattern->allocs[id];
-	bool lasts = alloc->end == FIT_NEVER;
+	bool lasts = is_lasting(pattern, id);
 
 	if (alloc->pool != 0)
 		return FIT_GRAPHS;
@@ -102,7 +112,7 @@ sorter_make(struct sorter *sorter, const struct fit_run *pattern)
 	if (sorter->parameters == NULL)
 		return false;
 	for (uint32_t i = 0; i < pattern->count; i++)
-		if (pattern->allocs[i].end == FIT_NEVER)
+		if (is_lasting(pattern, i))
 			sorter->parameters[sorter->parameter_count++] =
 			    pattern->allocs[i].bytes;
 	qsort(sorter->parameters, sorter->parameter_count, sizeof(uint64_t),

@@ -37,6 +37,7 @@ struct fit_setting {
 	uint64_t allocated; /* the peak of rounded live bytes; 0 for weir */
 	uint64_t retries;
 	uint64_t ooms;
+	uint64_t largest; /* value of a number that fits; 0: none, or not asked */
 };
 
 struct fit_judgement {

@@ -7,6 +7,9 @@
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
 
+/* Allocations of a forecast; each takes 200 bytes. */
+enum { FORECAST_MAX = 1u << 26 };
+
 static double
 sum_bytes(const struct fit_run *run)
 {
@@ -287,6 +290,11 @@ fit_forecast_make(struct fit_program *program, struct fit_forecast *out)
 	*out = (struct fit_forecast){ 0 };
 	out->recording.snapshot = f.pattern->snapshot;
 	out->recording.device = f.pattern->device;
+	if (count > FORECAST_MAX) {
+		complain("the forecast has more than %u allocations",
+		    FORECAST_MAX);
+		return false;
+	}
 	fit_sizes_ask(program->sizes, program->numbers.ask);
 	good = forecast_room(&f, count);
 	if (good) {
