@@ -110,16 +110,29 @@ torch_expand(
 	return block;
 }
 
+/* The whole pages of a block; none if *start >= *end. Pages are counted from the
+ * start of the range. */
+static void
+whole_pages(const struct torch_block *block, uint64_t *start, uint64_t *end)
+{
+	uint64_t page = block->segment->page;
+	uint64_t base = block->segment->address;
+	uint64_t first = block->address - base;
+
+	*start = base + (first + page - 1) / page * page;
+	*end = base + (first + block->bytes) / page * page;
+}
+
 /* Cut the parts outside whole pages off the block, as free blocks. False
  * without host memory. */
 static bool
-cut_to_pages(
-    struct torch_model *model, struct torch_block **block, uint64_t page)
+cut_to_pages(struct torch_model *model, struct torch_block **block)
 {
-	uint64_t start = ((*block)->address + page - 1) / page * page;
-	uint64_t end = ((*block)->address + (*block)->bytes) / page * page;
 	struct torch_block *part;
+	uint64_t start;
+	uint64_t end;
 
+	whole_pages(*block, &start, &end);
 	if (start > (*block)->address) {
 		part = torch_block_cut(
 		    model, *block, start - (*block)->address);
@@ -140,14 +153,14 @@ cut_to_pages(
 void
 torch_unmap(struct torch_model *model, struct torch_block *block)
 {
-	uint64_t page = block->segment->page;
-	uint64_t start = (block->address + page - 1) / page * page;
-	uint64_t end = (block->address + block->bytes) / page * page;
+	uint64_t start;
+	uint64_t end;
 
+	whole_pages(block, &start, &end);
 	if (start >= end)
 		return;
 	torch_heap_take(block);
-	if (!cut_to_pages(model, &block, page)) {
+	if (!cut_to_pages(model, &block)) {
 		torch_heap_put(model, block);
 		return;
 	}

@@ -85,6 +85,8 @@ bool torch_model_add_segment(struct torch_model *model, uint64_t address,
 struct torch_block *torch_model_add_block(struct torch_model *model,
     uint64_t address, uint64_t bytes, uint64_t size);
 
+uint64_t torch_block_address(const struct torch_block *block);
+
 const struct torch_figures *torch_model_figures(
     const struct torch_model *model);
 bool torch_model_failed(const struct torch_model *model);
