@@ -158,10 +158,11 @@ check_numbers(const struct argp_state *state, struct choices *choices)
 	numbers->runs = choices->path_count;
 	if (numbers->names == 0)
 		argp_error(state, "--was is needed");
-	for (unsigned i = 0; i < numbers->names; i++) {
+	for (unsigned i = 0; i < numbers->names; i++)
 		if (choices->was_count[i] == 0)
 			argp_error(state, "--was has no '%s'",
 			    numbers->name[i]);
+	for (unsigned i = 0; i < numbers->names; i++) {
 		if (choices->was_count[i] != choices->path_count)
 			argp_error(state,
 			    "--was %s has %u values for %u recordings",

@@ -15,7 +15,7 @@
 
 enum {
 	FEW = 3,         /* allocations that match by chance */
-	SAMPLE = 48,     /* allocations that a period is tried on first */
+	WINDOW = 6,      /* allocations that must repeat together, at least */
 	CANDIDATES = 4096 /* periods that are tried */
 };
 
@@ -24,7 +24,8 @@ enum {
 /* A list of allocations in which loops are searched. */
 struct search {
 	const struct fit_run *run;
-	/* Sizes must be equal, not only call sites and lives. */
+	/* Sizes must be equal. Otherwise call sites must, or lives where sites
+	 * say nothing. */
 	bool strict;
 	double likeness; /* the share of allocations that must repeat */
 	uint32_t least;  /* the shortest period */
@@ -41,93 +42,171 @@ repeats(const struct search *search, uint32_t a, uint32_t b)
 		return false;
 	if (first->bytes == second->bytes)
 		return true;
-	return !search->strict && first->end != FIT_NEVER &&
-	    first->end - a == second->end - b;
+	if (search->strict)
+		return false;
+	return !first->vague ||
+	    (first->end != FIT_NEVER && first->end - a == second->end - b);
 }
 
-/* The share of `count` allocations from `at` on that are `period` after one
- * like them. At most `most` are looked at. */
+/* The share of `count` allocations from `at` on that are like those `shift`
+ * places behind them; before them, if it is below 0. */
 static double
 likeness(const struct search *search, uint32_t at, uint32_t count,
-    uint32_t period, uint32_t most)
+    int64_t shift)
 {
-	uint32_t step = count > most ? count / most : 1;
 	uint32_t same = 0;
-	uint32_t seen = 0;
 
-	for (uint32_t i = 0; i < count; i += step) {
-		seen++;
-		same += repeats(search, at + i, at + i - period);
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t other = (int64_t)at + i + shift;
+
+		same += other >= 0 && other < search->run->count &&
+		    repeats(search, at + i, (uint32_t)other);
 	}
-	return seen == 0 ? 0 : (double)same / seen;
+	return count == 0 ? 0 : (double)same / count;
 }
 
-/* The shortest period with which `count` allocations from `at` on repeat those
- * before; 0 if there is none. */
+/* True if the allocations of a round are not all of one kind, as those of a list
+ * are. */
+static bool
+is_varied(const struct search *search, uint32_t at, uint32_t period)
+{
+	const struct fit_alloc *first = &search->run->allocs[at];
+	uint32_t life = first->end - at;
+
+	for (uint32_t i = at + 1; i < at + period; i++) {
+		const struct fit_alloc *other = &search->run->allocs[i];
+
+		if (other->key != first->key || other->end - i != life)
+			return true;
+	}
+	return false;
+}
+
+/* The number of the next allocations that repeat others with a shift, up to the
+ * first few that do not. */
 static uint32_t
-find_period(const struct search *search, uint32_t at, uint32_t count)
+count_repeating(const struct search *search, uint32_t at, uint32_t count,
+    uint32_t period, int64_t shift)
+{
+	uint32_t window = (WINDOW + period - 1) / period * period;
+	uint32_t done = 0;
+
+	if (likeness(search, at, period < count ? period : count, shift) <
+	    search->likeness)
+		return 0;
+	while (done < count) {
+		uint32_t part = count - done < window ? count - done : window;
+
+		if (likeness(search, at + done, part, shift) <
+		    search->likeness)
+			break;
+		done += part;
+	}
+	/* In whole rounds, or nearly so. */
+	if (period - done % period > period / 8)
+		done -= done % period;
+	return done;
+}
+
+/* A loop that was found in what a recording lacks. */
+struct found {
+	uint32_t count; /* allocations from the first one on; 0: no loop */
+	uint32_t period;
+	bool ahead; /* the rounds that the recording has come after them */
+};
+
+/* Use a shorter period, if it does as well. */
+static void
+shorten_period(const struct search *search, uint32_t at, struct found *found)
+{
+	for (uint32_t p = search->least; p <= found->period / 2; p++) {
+		int64_t shift = found->ahead ? (int64_t)p : -(int64_t)p;
+
+		if (found->period % p != 0 ||
+		    likeness(search, at, found->count, shift) <
+			search->likeness ||
+		    (!search->strict && !is_varied(search, at, p)))
+			continue;
+		found->period = p;
+		return;
+	}
+}
+
+/* Find the period with which most of the next `count` allocations repeat; the
+ * shortest of nearly equal ones. */
+static void
+find_period(const struct search *search, uint32_t at, uint32_t count,
+    struct found *best)
 {
 	unsigned tried = 0;
 
-	for (uint32_t p = search->least; p <= count && p <= at && tried < CANDIDATES;
-	     p++) {
-		uint32_t rest = count % p;
+	for (uint32_t p = search->least; p <= count && tried < CANDIDATES; p++)
+		for (int side = 0; side < 2; side++) {
+			int64_t shift = side == 0 ? -(int64_t)p : (int64_t)p;
+			uint32_t head = count < 6 ? count : 6;
+			uint32_t done;
 
-		/* Whole rounds are missing, or nearly so. */
-		if (rest > p / 8 && p - rest > p / 8)
-			continue;
-		if (likeness(search, at, count < 6 ? count : 6, p, 6) < 0.3)
-			continue;
-		tried++;
-		if (likeness(search, at, count, p, SAMPLE) >= search->likeness &&
-		    likeness(search, at, count, p, count) >= search->likeness)
-			return p;
-	}
-	return 0;
+			if (likeness(search, at, head, shift) < 0.3 ||
+			    (!search->strict && !is_varied(search, at, p)))
+				continue;
+			tried++;
+			done = count_repeating(search, at, count, p, shift);
+			if (done < p || done < count / 8 ||
+			    done <= best->count + best->count / 4)
+				continue;
+			*best = (struct found){ done, p, side == 1 };
+		}
 }
 
-/* Find the period of a loop, most strictly first. */
-static uint32_t
-try_searches(struct search *search, uint32_t at, uint32_t count)
+/* Find a loop, most strictly first. */
+static bool
+try_searches(struct search *search, uint32_t at, uint32_t count,
+    struct found *found)
 {
 	static const struct search searches[] = {
 		{ .strict = true, .likeness = 0.8, .least = 1 },
-		{ .strict = false, .likeness = 0.8, .least = 4 },
+		{ .strict = false, .likeness = 0.8, .least = 2 },
 		{ .strict = false, .likeness = 0.55, .least = 16 },
 	};
-	uint32_t period = 0;
 
-	for (unsigned i = 0; period == 0 && i < 3; i++) {
+	*found = (struct found){ 0 };
+	for (unsigned i = 0; i < 3; i++) {
 		search->strict = searches[i].strict;
 		search->likeness = searches[i].likeness;
 		search->least = searches[i].least;
-		period = find_period(search, at, count);
+		find_period(search, at, count, found);
+		if (found->count == 0)
+			continue;
+		shorten_period(search, at, found);
+		return true;
 	}
-	return period;
+	return false;
 }
 
 /* Follow a loop to both sides. */
 static struct fit_loop
-follow_loop(
-    const struct search *search, uint32_t at, uint32_t count, uint32_t period)
+follow_loop(const struct search *search, uint32_t at, struct found found)
 {
-	struct fit_loop loop = { .period = period };
-	uint32_t first = at - period;
-	uint32_t last = at + count;
+	uint32_t period = found.period;
+	int64_t shift = period;
+	uint32_t first = found.ahead ? at : at - period;
+	uint32_t last = at + found.count + (found.ahead ? period : 0);
 
 	while (first >= period &&
-	    likeness(search, first, period, period, period) >= search->likeness)
+	    likeness(search, first - period, period, shift) >=
+		search->likeness)
 		first -= period;
-	while (first > 0 && repeats(search, first - 1, first - 1 + period))
+	while (first > 0 && likeness(search, first - 1, 1, shift) == 1)
 		first--;
 	while (last + period <= search->run->count &&
-	    likeness(search, last, period, period, period) >= search->likeness)
+	    likeness(search, last, period, -shift) >= search->likeness)
 		last += period;
-	while (last < search->run->count && repeats(search, last, last - period))
+	while (last < search->run->count &&
+	    likeness(search, last, 1, -shift) == 1)
 		last++;
-	loop.first = first;
-	loop.rounds = (last - first) / period;
-	return loop;
+	return (struct fit_loop){ .first = first,
+		.period = period,
+		.rounds = (last - first) / period };
 }
 
 /* How often the loop goes round in each recording, from what they lack of it. */
@@ -233,19 +312,18 @@ find_loop(const struct fit_run *run, const uint32_t *lacks, uint32_t at,
 	uint32_t before = 0;
 
 	for (uint32_t few = 0; few <= FEW; few++) {
-		uint32_t period;
+		struct found found;
 
 		*count = count_lacking(lacks + at, run->count - at, few);
 		if (*count == before)
 			continue;
 		before = *count;
 		/* Other allocations in the same place are no rounds. */
-		if (3 * count_instead(lacks, run->count, at, *count) > *count)
+		if (3 * count_instead(lacks, run->count, at, *count) > *count ||
+		    !try_searches(&search, at, *count, &found))
 			continue;
-		period = try_searches(&search, at, *count);
-		if (period == 0)
-			continue;
-		*loop = follow_loop(&search, at, *count, period);
+		*loop = follow_loop(&search, at, found);
+		*count = found.count;
 		return true;
 	}
 	return false;
@@ -281,6 +359,8 @@ fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
 			free_from = loop.first + loop.rounds * loop.period;
 		}
 		at += count - 1;
+		if (free_from > at + 1)
+			at = free_from - 1;
 	}
 	return true;
 }
@@ -325,7 +405,8 @@ agree_on_changes(struct fit_loops *loops)
 		struct fit_loop *loop = &loops->items[i];
 		int64_t change = (int64_t)loop->asked - loop->rounds;
 
-		if (common > 0 && 2 * change >= common &&
+		if (common > 0 &&
+		    4 * change >= (loop->doubtful ? 2 : 3) * common &&
 		    change < 2 * common)
 			loop->asked = (uint32_t)(loop->rounds + common);
 		else if (loop->doubtful)

@@ -18,6 +18,7 @@ enum {
 	WINDOW = 128, /* allocations that are aligned in a long list */
 	ALIGNED = 3000, /* the longest lists that are aligned as a whole */
 	ANCHORS = 4096, /* allocations of a call site that are anchors */
+	GAP_COST = 5,  /* of each gap, in agreements */
 	GRAM = 5,   /* call sites that are searched together */
 	GRAM_TRIES = 32,
 };
@@ -32,6 +33,12 @@ struct side {
 	uint32_t count;
 	uint32_t end;       /* of the part that is matched now */
 	struct gram *grams; /* sorted */
+};
+
+/* The best sums of agreement from a place on. */
+struct sum {
+	int16_t match; /* behind a match */
+	int16_t gap;   /* in a gap, whose cost is paid */
 };
 
 /* Two allocations that are one, by their call sites alone. */
@@ -50,8 +57,7 @@ struct matcher {
 	uint32_t *match;
 	struct anchor *anchors;
 	uint32_t anchor_count;
-	/* The best sums of agreement of a part: rows are of the large list. */
-	uint16_t *sums;
+	struct sum *sums; /* of a part; rows are of the large list */
 };
 
 /* ---- Agreement ------------------------------------------------------- */
@@ -273,44 +279,68 @@ skip_far(const struct matcher *m, uint32_t *i, uint32_t *k)
 
 /* ---- Alignment ------------------------------------------------------- */
 
-/* Align parts so that the sum of their agreements is greatest, and match the
- * first `most` allocations of either. */
+/* The best sums from a place of both parts on, behind a match and in a gap. */
+static void
+sum_places(struct matcher *m, uint32_t i, uint32_t k, uint32_t rows,
+    uint32_t columns)
+{
+	size_t width = (size_t)columns + 1;
+
+	for (uint32_t r = rows + 1; r-- > 0;)
+		for (uint32_t c = columns + 1; c-- > 0;) {
+			struct sum *sum = &m->sums[r * width + c];
+			int agrees = 0;
+			int match = INT16_MIN;
+			int gap = INT16_MIN;
+
+			if (r == rows && c == columns) {
+				*sum = (struct sum){ 0, 0 };
+				continue;
+			}
+			if (r < rows && c < columns)
+				agrees = (int)agreement(m,
+				    &m->large.allocs[i + r],
+				    &m->small.allocs[k + c]);
+			if (agrees > 0)
+				match = sum[width + 1].match + agrees;
+			if (r < rows)
+				gap = sum[width].gap;
+			if (c < columns && sum[1].gap > gap)
+				gap = sum[1].gap;
+			if (match > gap)
+				gap = match;
+			if (gap - GAP_COST > match)
+				match = gap - GAP_COST;
+			*sum = (struct sum){ (int16_t)match, (int16_t)gap };
+		}
+}
+
+/* Align parts so that the sum of their agreements is greatest, with few gaps,
+ * and match the first `most` allocations of either. */
 static void
 align_part(struct matcher *m, uint32_t *i, uint32_t *k, uint32_t rows,
     uint32_t columns, uint32_t most)
 {
-	uint16_t *sums = m->sums;
 	size_t width = (size_t)columns + 1;
+	bool in_gap = false;
 	uint32_t a = 0;
 	uint32_t b = 0;
 
-	for (uint32_t r = 0; r <= rows; r++)
-		sums[r * width + columns] = 0;
-	for (uint32_t c = 0; c <= columns; c++)
-		sums[rows * width + c] = 0;
-	for (uint32_t r = rows; r-- > 0;)
-		for (uint32_t c = columns; c-- > 0;) {
-			unsigned agrees =
-			    agreement(m, &m->large.allocs[*i + r],
-				&m->small.allocs[*k + c]);
-			unsigned best = sums[(r + 1) * width + c];
-			unsigned both = sums[(r + 1) * width + c + 1] + agrees;
-
-			if (sums[r * width + c + 1] > best)
-				best = sums[r * width + c + 1];
-			if (agrees > 0 && both >= best)
-				best = both;
-			sums[r * width + c] = (uint16_t)best;
-		}
+	sum_places(m, *i, *k, rows, columns);
 	while (a < rows && b < columns && a < most && b < most) {
-		unsigned agrees = agreement(m, &m->large.allocs[*i + a],
+		const struct sum *sum = &m->sums[a * width + b];
+		int agrees = (int)agreement(m, &m->large.allocs[*i + a],
 		    &m->small.allocs[*k + b]);
-		unsigned sum = sums[a * width + b];
 
 		if (agrees > 0 &&
-		    sum == sums[(a + 1) * width + b + 1] + agrees)
+		    sum[width + 1].match + agrees ==
+			(in_gap ? sum->gap : sum->match)) {
 			m->match[*i + a++] = *k + b++;
-		else if (sum == sums[(a + 1) * width + b])
+			in_gap = false;
+			continue;
+		}
+		in_gap = true;
+		if (sum->gap == sum[width].gap)
 			a++;
 		else
 			b++;

@@ -58,6 +58,9 @@ add_term(struct finder *f, const int *power)
 	for (unsigned i = 0; i < numbers->names; i++) {
 		static const int costs[] = { 5, 0, 1, 3 };
 
+		/* Nothing is done a number of times that is a square. */
+		if (power[i] == 2 && f->grain == 0)
+			return;
 		term->power[i] = power[i];
 		cost += costs[power[i] + 1];
 	}
