@@ -83,8 +83,8 @@ parse_fit_number(
 	double number = 1;
 
 	if (!number_parse(text, 1e-9, 1e18, &number))
-		argp_error(state, "%s: '%s' is not a number above 0", flag,
-		    text);
+		argp_error(
+		    state, "%s: '%s' is not a number above 0", flag, text);
 	return number;
 }
 
@@ -104,8 +104,7 @@ parse_was(const struct argp_state *state, char *text, struct choices *choices)
 		unsigned at = choices->was_count[name]++;
 
 		if (at >= FIT_RUNS)
-			argp_error(
-			    state, "--was: at most %d values", FIT_RUNS);
+			argp_error(state, "--was: at most %d values", FIT_RUNS);
 		choices->numbers.was[at][name] =
 		    parse_fit_number(state, "--was", word);
 	}
@@ -124,8 +123,8 @@ parse_ask(const struct argp_state *state, char *text, struct choices *choices)
 
 		if (equals == NULL)
 			argp_error(state, "--ask is NAME=N, not '%s'", word);
-		name = name_index(
-		    state, choices, word, (size_t)(equals - word));
+		name =
+		    name_index(state, choices, word, (size_t)(equals - word));
 		choices->numbers.ask[name] =
 		    parse_fit_number(state, "--ask", equals + 1);
 		choices->asked[name] = true;
@@ -160,8 +159,8 @@ check_numbers(const struct argp_state *state, struct choices *choices)
 		argp_error(state, "--was is needed");
 	for (unsigned i = 0; i < numbers->names; i++)
 		if (choices->was_count[i] == 0)
-			argp_error(state, "--was has no '%s'",
-			    numbers->name[i]);
+			argp_error(
+			    state, "--was has no '%s'", numbers->name[i]);
 	for (unsigned i = 0; i < numbers->names; i++) {
 		if (choices->was_count[i] != choices->path_count)
 			argp_error(state,
@@ -247,8 +246,8 @@ static bool
 forecast(struct fit_program *program, const struct choices *choices,
     uint64_t limit, struct fit_judgement *out, struct fit_forecast *made)
 {
-	bool good = fit_forecast_make(program, made) &&
-	    fit_judge(program, made, out);
+	bool good =
+	    fit_forecast_make(program, made) && fit_judge(program, made, out);
 
 	out->setting_count = choices->as_count;
 	for (unsigned i = 0; good && i < choices->as_count; i++) {
@@ -276,8 +275,7 @@ try_value(struct fit_program *program, const struct choices *choices,
 	    fit_judge(program, &made, &judged);
 	/* No allocator holds less than what is live. */
 	if (good && judged.live <= choices->limit_bytes) {
-		good =
-		    fit_judge_setting(&made, choices->limit_bytes, setting);
+		good = fit_judge_setting(&made, choices->limit_bytes, setting);
 		*fits = setting->ooms == 0;
 	}
 	fit_forecast_drop(&made);
@@ -313,8 +311,8 @@ find_largest(struct fit_program *program, const struct choices *choices,
 		bool fits;
 
 		show_try(&progress, choices, allocator, value);
-		good = try_value(
-		    program, choices, name, value, &setting, &fits);
+		good =
+		    try_value(program, choices, name, value, &setting, &fits);
 		if (fits)
 			low = value;
 		else
@@ -362,16 +360,15 @@ print_settings(
 {
 	bool limited = choices->limit_bytes != UINT64_MAX;
 	struct table *table = table_new(choices->largest != NULL ? "lrrlr" :
-		limited ? "lrrl" :
-			  "lrr");
+		limited                                          ? "lrrl" :
+								   "lrr");
 	bool printed;
 
 	table_add(table, "allocator");
 	table_add(table, "peak live");
 	table_add(table, "peak held");
 	if (limited)
-		table_add(
-		    table, "fits %s", size_text(choices->limit_bytes));
+		table_add(table, "fits %s", size_text(choices->limit_bytes));
 	if (choices->largest != NULL)
 		table_add(table, "largest %s", choices->largest);
 	for (unsigned i = 0; i < judged->setting_count; i++) {
@@ -384,9 +381,9 @@ print_settings(
 		table_add(table, "%s", size_text(setting->held));
 		if (limited)
 			table_add(table, "%s",
-			    setting->ooms != 0    ? "no" :
+			    setting->ooms != 0       ? "no" :
 				setting->retries > 0 ? "with retries" :
-						    "yes");
+						       "yes");
 		if (choices->largest != NULL)
 			table_add(table, "%" PRIu64, setting->largest);
 	}
@@ -403,10 +400,10 @@ print_judgement(const struct fit_program *program,
 	const struct recording *recording = &made->recording;
 	char text[VIEW_TEXT];
 
-	printf("\npeak of live bytes: %s (%s to %s)\n",
-	    size_text(judged->live), size_text(judged->low),
-	    size_text(judged->high));
-	printf("reached at allocation %" PRIu32 " of %" PRIu32 ", of %s in %s\n",
+	printf("\npeak of live bytes: %s (%s to %s)\n", size_text(judged->live),
+	    size_text(judged->low), size_text(judged->high));
+	printf("reached at allocation %" PRIu32 " of %" PRIu32
+	       ", of %s in %s\n",
 	    judged->peak_block + 1, recording->block_count,
 	    size_text(recording->blocks[judged->peak_block].bytes),
 	    site_text(pattern->snapshot,
@@ -419,8 +416,8 @@ print_judgement(const struct fit_program *program,
 
 /* Print the sites without a formula that have most bytes. */
 static void
-print_unsure(const struct fit_program *program,
-    const struct fit_forecast *made, const struct fit_judgement *judged)
+print_unsure(const struct fit_program *program, const struct fit_forecast *made,
+    const struct fit_judgement *judged)
 {
 	const struct fit_run *pattern = &program->runs[program->pattern];
 	char text[VIEW_TEXT];
@@ -446,8 +443,8 @@ print_unsure(const struct fit_program *program,
 }
 
 static int
-print_fit_json(const struct fit_program *program,
-    const struct choices *choices, const struct fit_judgement *judged)
+print_fit_json(const struct fit_program *program, const struct choices *choices,
+    const struct fit_judgement *judged)
 {
 	const struct fit_numbers *numbers = &program->numbers;
 	json_t *json = json_object();
@@ -473,8 +470,8 @@ print_fit_json(const struct fit_program *program,
 		    item, "allocator", json_string(setting->name));
 		put_number(item, "peak_held_bytes", setting->held);
 		if (setting->allocated != 0)
-			put_number(item, "peak_allocated_bytes",
-			    setting->allocated);
+			put_number(
+			    item, "peak_allocated_bytes", setting->allocated);
 		put_number(item, "retries", setting->retries);
 		put_number(item, "ooms", setting->ooms);
 		if (choices->limit_bytes != UINT64_MAX)
@@ -510,8 +507,7 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 	struct fit_forecast made = { 0 };
 	int status = TOOL_FAILED;
 
-	if (forecast(
-		program, choices, choices->limit_bytes, &judged, &made) &&
+	if (forecast(program, choices, choices->limit_bytes, &judged, &made) &&
 	    (choices->largest == NULL ||
 		find_all_largest(program, choices, &judged))) {
 		status = TOOL_DONE;
@@ -519,8 +515,8 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 			status = print_fit_json(program, choices, &judged);
 		} else {
 			print_numbers(&program->numbers);
-			printf(", from %u recordings\n\n",
-			    program->numbers.runs);
+			printf(
+			    ", from %u recordings\n\n", program->numbers.runs);
 			if (!print_settings(&judged, choices))
 				status = TOOL_FAILED;
 			print_judgement(program, &made, &judged);

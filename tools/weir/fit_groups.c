@@ -22,8 +22,8 @@ fit_place_of(const struct fit_run *run, uint32_t alloc)
 		if (life > LONG_LIFE && near->end != FIT_NEVER)
 			life = LONG_LIFE;
 		hash = (hash ^ near->key) * UINT64_C(0x9e3779b97f4a7c15);
-		hash = (hash ^ hash >> 29 ^ life) *
-		    UINT64_C(0x9e3779b97f4a7c15);
+		hash =
+		    (hash ^ hash >> 29 ^ life) * UINT64_C(0x9e3779b97f4a7c15);
 	}
 	return hash;
 }
@@ -34,8 +34,7 @@ compare_groups(const void *a, const void *b)
 	const struct fit_group *first = a;
 	const struct fit_group *second = b;
 
-	return first->place < second->place ? -1 :
-					      first->place > second->place;
+	return first->place < second->place ? -1 : first->place > second->place;
 }
 
 bool
@@ -86,6 +85,6 @@ fit_groups_find(const struct fit_groups *groups, uint64_t place)
 {
 	struct fit_group key = { .place = place };
 
-	return bsearch(&key, groups->items, groups->count, sizeof(key),
-	    compare_groups);
+	return bsearch(
+	    &key, groups->items, groups->count, sizeof(key), compare_groups);
 }

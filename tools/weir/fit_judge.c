@@ -28,15 +28,15 @@ fit_kind_name(enum fit_kind kind)
 /* ---- Kinds ----------------------------------------------------------- */
 
 static bool
-stack_mentions(const struct snapshot *snapshot, uint32_t stack,
-    const char *const *words)
+stack_mentions(
+    const struct snapshot *snapshot, uint32_t stack, const char *const *words)
 {
 	const struct snapshot_stack *frames = &snapshot->stacks[stack];
 
 	for (uint32_t i = 0; i < frames->count; i++) {
 		const struct snapshot_frame *frame =
-		    &snapshot->frames
-			 [snapshot->stack_frames[frames->first + i]];
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
 
 		for (const char *const *word = words; *word != NULL; word++)
 			if (strstr(snapshot_text(snapshot, frame->file),
@@ -77,10 +77,8 @@ is_lasting(const struct fit_run *pattern, uint32_t id)
 static enum fit_kind
 kind_of(const struct sorter *sorter, uint32_t id)
 {
-	static const char *const optimisers[] = { "optim", "Optimizer",
-		NULL };
-	static const char *const backwards[] = { "Engine::", "backward",
-		NULL };
+	static const char *const optimisers[] = { "optim", "Optimizer", NULL };
+	static const char *const backwards[] = { "Engine::", "backward", NULL };
 	const struct fit_run *pattern = sorter->pattern;
 	const struct fit_alloc *alloc = &pattern->allocs[id];
 	bool lasts = is_lasting(pattern, id);
@@ -94,11 +92,9 @@ kind_of(const struct sorter *sorter, uint32_t id)
 	if (alloc->end - id <= SHORT_LIFE)
 		return FIT_WORKSPACES;
 	if ((alloc->stack == 0 ||
-		stack_mentions(
-		    pattern->snapshot, alloc->stack, backwards)) &&
-	    bsearch(&alloc->bytes, sorter->parameters,
-		sorter->parameter_count, sizeof(uint64_t),
-		compare_sizes) != NULL)
+		stack_mentions(pattern->snapshot, alloc->stack, backwards)) &&
+	    bsearch(&alloc->bytes, sorter->parameters, sorter->parameter_count,
+		sizeof(uint64_t), compare_sizes) != NULL)
 		return FIT_GRADIENTS;
 	return FIT_ACTIVATIONS;
 }
@@ -228,10 +224,10 @@ static bool
 judge_weir(const struct fit_forecast *forecast, uint64_t limit,
     struct fit_setting *setting)
 {
-	struct trial_choices choices = { .play = { .limit_bytes = limit,
-					     .speed = 1,
-					     .seed = 1 },
-		.device = -1 };
+	struct trial_choices choices = {
+		.play = { .limit_bytes = limit, .speed = 1, .seed = 1 },
+		.device = -1
+	};
 	char path[] = "/tmp/weir-fit-XXXXXX";
 	int fd = mkstemp(path);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");

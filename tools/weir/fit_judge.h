@@ -32,17 +32,18 @@ enum { FIT_SETTINGS = 16 }; /* allocators, at most */
 
 /* An allocator: weir, or a model of PyTorch's. */
 struct fit_setting {
-	const char *name; /* "weir", "torch", "torch,KEY:VALUE" */
-	uint64_t held;    /* the peak, in bytes; 0: not known */
+	const char *name;   /* "weir", "torch", "torch,KEY:VALUE" */
+	uint64_t held;      /* the peak, in bytes; 0: not known */
 	uint64_t allocated; /* the peak of rounded live bytes; 0 for weir */
 	uint64_t retries;
 	uint64_t ooms;
-	uint64_t largest; /* value of a number that fits; 0: none, or not asked */
+	uint64_t
+	    largest; /* value of a number that fits; 0: none, or not asked */
 };
 
 struct fit_judgement {
-	uint64_t live;       /* the peak of requested live bytes */
-	uint64_t low;        /* a range for it */
+	uint64_t live; /* the peak of requested live bytes */
+	uint64_t low;  /* a range for it */
 	uint64_t high;
 	uint32_t peak_block; /* whose allocation reaches the peak */
 	uint64_t by_kind[FIT_KIND_COUNT]; /* at the peak */

@@ -3,9 +3,9 @@
  * loop if it repeats what stands before it. From there the loop is followed to
  * both sides as far as its allocations repeat.
  *
- * A block that begins in a round ends in the same loop, some rounds later; or in
- * another loop: in its own round of it, or counted from the end, as a backward
- * pass does; or in a place that is no loop.
+ * A block that begins in a round ends in the same loop, some rounds later; or
+ * in another loop: in its own round of it, or counted from the end, as a
+ * backward pass does; or in a place that is no loop.
  */
 #include "tools/weir/fit_loops.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 
 enum {
-	FEW = 3,         /* allocations that match by chance */
-	WINDOW = 6,      /* allocations that must repeat together, at least */
+	FEW = 3,          /* allocations that match by chance */
+	WINDOW = 6,       /* allocations that must repeat together, at least */
 	CANDIDATES = 4096 /* periods that are tried */
 };
 
@@ -51,8 +51,8 @@ repeats(const struct search *search, uint32_t a, uint32_t b)
 /* The share of `count` allocations from `at` on that are like those `shift`
  * places behind them; before them, if it is below 0. */
 static double
-likeness(const struct search *search, uint32_t at, uint32_t count,
-    int64_t shift)
+likeness(
+    const struct search *search, uint32_t at, uint32_t count, int64_t shift)
 {
 	uint32_t same = 0;
 
@@ -65,8 +65,8 @@ likeness(const struct search *search, uint32_t at, uint32_t count,
 	return count == 0 ? 0 : (double)same / count;
 }
 
-/* True if the allocations of a round are not all of one kind, as those of a list
- * are. */
+/* True if the allocations of a round are not all of one kind, as those of a
+ * list are. */
 static bool
 is_varied(const struct search *search, uint32_t at, uint32_t period)
 {
@@ -97,8 +97,7 @@ count_repeating(const struct search *search, uint32_t at, uint32_t count,
 	while (done < count) {
 		uint32_t part = count - done < window ? count - done : window;
 
-		if (likeness(search, at + done, part, shift) <
-		    search->likeness)
+		if (likeness(search, at + done, part, shift) < search->likeness)
 			break;
 		done += part;
 	}
@@ -160,8 +159,8 @@ find_period(const struct search *search, uint32_t at, uint32_t count,
 
 /* Find a loop, most strictly first. */
 static bool
-try_searches(struct search *search, uint32_t at, uint32_t count,
-    struct found *found)
+try_searches(
+    struct search *search, uint32_t at, uint32_t count, struct found *found)
 {
 	static const struct search searches[] = {
 		{ .strict = true, .likeness = 0.8, .least = 1 },
@@ -193,23 +192,23 @@ follow_loop(const struct search *search, uint32_t at, struct found found)
 	uint32_t last = at + found.count + (found.ahead ? period : 0);
 
 	while (first >= period &&
-	    likeness(search, first - period, period, shift) >=
-		search->likeness)
+	    likeness(search, first - period, period, shift) >= search->likeness)
 		first -= period;
 	while (first > 0 && likeness(search, first - 1, 1, shift) == 1)
 		first--;
 	while (last + period <= search->run->count &&
 	    likeness(search, last, period, -shift) >= search->likeness)
 		last += period;
-	while (last < search->run->count &&
-	    likeness(search, last, 1, -shift) == 1)
+	while (
+	    last < search->run->count && likeness(search, last, 1, -shift) == 1)
 		last++;
 	return (struct fit_loop){ .first = first,
 		.period = period,
 		.rounds = (last - first) / period };
 }
 
-/* How often the loop goes round in each recording, from what they lack of it. */
+/* How often the loop goes round in each recording, from what they lack of it.
+ */
 static void
 count_rounds(const struct fit_numbers *numbers, unsigned pattern,
     uint32_t *const *match, struct fit_loop *loop)
@@ -228,9 +227,8 @@ count_rounds(const struct fit_numbers *numbers, unsigned pattern,
 /* The recording that is most like the pattern: the one with most allocations.
  */
 static unsigned
-nearest_run(
-    const struct fit_numbers *numbers, uint32_t *const *match, uint32_t count,
-    unsigned pattern)
+nearest_run(const struct fit_numbers *numbers, uint32_t *const *match,
+    uint32_t count, unsigned pattern)
 {
 	unsigned nearest = pattern;
 	uint32_t most = 0;
@@ -267,8 +265,8 @@ count_lacking(const uint32_t *lacks, uint32_t most, uint32_t few)
 	return count;
 }
 
-/* The allocations of the other recording that stand in the place of `count` ones
- * from `at` on, and match none. */
+/* The allocations of the other recording that stand in the place of `count`
+ * ones from `at` on, and match none. */
 static uint32_t
 count_instead(const uint32_t *match, uint32_t all, uint32_t at, uint32_t count)
 {
@@ -292,8 +290,8 @@ count_instead(const uint32_t *match, uint32_t all, uint32_t at, uint32_t count)
 static bool
 add_loop(struct fit_loops *out, struct fit_loop loop)
 {
-	void *moved = realloc(
-	    out->items, (out->count + 1) * sizeof(*out->items));
+	void *moved =
+	    realloc(out->items, (out->count + 1) * sizeof(*out->items));
 
 	if (moved == NULL)
 		return false;
@@ -429,8 +427,8 @@ fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
 
 		fit_find(numbers, loop->seen, known, 0, &rounds);
 		loop->asked = (uint32_t)(rounds.value + 0.5);
-		loop->doubtful = rounds.grade == FIT_ROUNDED ||
-		    rounds.grade == FIT_UNKNOWN;
+		loop->doubtful =
+		    rounds.grade == FIT_ROUNDED || rounds.grade == FIT_UNKNOWN;
 	}
 	agree_on_changes(loops);
 	for (uint32_t i = 0; i < loops->count; i++) {
@@ -442,8 +440,8 @@ fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
 	return (uint32_t)(pattern->count + shift);
 }
 
-/* The round of the pattern that a round of a forecast is like: the first and the
- * last ones are those of the pattern. */
+/* The round of the pattern that a round of a forecast is like: the first and
+ * the last ones are those of the pattern. */
 static uint32_t
 pattern_round(const struct fit_loop *loop, uint32_t round)
 {
@@ -481,9 +479,8 @@ fit_loops_place(const struct fit_loops *loops, uint32_t at)
 		}
 		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
 	}
-	return (struct fit_place){
-		.alloc = (uint32_t)(at - shift), .loop = UINT32_MAX
-	};
+	return (struct fit_place){ .alloc = (uint32_t)(at - shift),
+		.loop = UINT32_MAX };
 }
 
 /* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap
@@ -546,8 +543,8 @@ round_step(const struct fit_loops *loops, const struct fit_run *pattern,
 		end = pattern->allocs[other].end;
 		if (end == FIT_NEVER || loop_of_gap(loops, end) != to)
 			continue;
-		step = ((int64_t)(end - loop->first - 1) / loop->period -
-			   round) *
+		step =
+		    ((int64_t)(end - loop->first - 1) / loop->period - round) *
 		    side;
 		if (step >= -1 && step <= 1)
 			found = (int)step;
@@ -581,8 +578,8 @@ fit_loops_end(const struct fit_loops *loops, const struct fit_run *pattern,
 	} else {
 		from = &loops->items[place.loop];
 		int64_t own = (place.alloc - from->first) / from->period;
-		int step = round_step(
-		    loops, pattern, place.alloc, from, to, round);
+		int step =
+		    round_step(loops, pattern, place.alloc, from, to, round);
 
 		if (step == 1)
 			round += (int64_t)place.round - own;

@@ -12,14 +12,14 @@
 
 enum {
 	RATIOS = 64,
-	AHEAD = 12, /* allocations that must agree after a difference */
+	AHEAD = 12,     /* allocations that must agree after a difference */
 	NEAR_BOTH = 40, /* ... in both lists */
-	NEAR = 96,  /* allocations that are searched one by one */
-	WINDOW = 128, /* allocations that are aligned in a long list */
+	NEAR = 96,      /* allocations that are searched one by one */
+	WINDOW = 128,   /* allocations that are aligned in a long list */
 	ALIGNED = 3000, /* the longest lists that are aligned as a whole */
 	ANCHORS = 4096, /* allocations of a call site that are anchors */
-	GAP_COST = 5,  /* of each gap, in agreements */
-	GRAM = 5,   /* call sites that are searched together */
+	GAP_COST = 5,   /* of each gap, in agreements */
+	GRAM = 5,       /* call sites that are searched together */
 	GRAM_TRIES = 32,
 };
 
@@ -78,9 +78,9 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 			int power = (int)(code >> 2 * i & 3) - 1;
 
 			degree += abs(power);
-			ratio *= pow(numbers->was[large][i] /
-				numbers->was[small][i],
-			    power);
+			ratio *=
+			    pow(numbers->was[large][i] / numbers->was[small][i],
+				power);
 		}
 		if (degree > 2 || m->ratio_count == RATIOS)
 			continue;
@@ -123,13 +123,11 @@ score_of(const struct matcher *m, uint32_t i, uint32_t k, unsigned ahead)
 	unsigned sum = 0;
 	unsigned n = 0;
 
-	for (; n < ahead && i + n < m->large.end && k + n < m->small.end;
-	     n++)
+	for (; n < ahead && i + n < m->large.end && k + n < m->small.end; n++)
 		sum += agreement(
 		    m, &m->large.allocs[i + n], &m->small.allocs[k + n]);
 	/* Two ends agree, and an end and more do not. */
-	if (n < ahead &&
-	    (i + n < m->large.end || k + n < m->small.end))
+	if (n < ahead && (i + n < m->large.end || k + n < m->small.end))
 		return n == 0 ? 0 : 0.5 * sum / (AGREE_ALL * n);
 	return n == 0 ? 1 : (double)sum / (AGREE_ALL * n);
 }
@@ -159,8 +157,8 @@ gram_hash(const struct side *side, uint32_t at, uint32_t length)
 	uint64_t hash = 1;
 
 	for (uint32_t i = at; i < at + length && i < side->count; i++)
-		hash = (hash ^ side->allocs[i].key) *
-		    UINT64_C(0x9e3779b97f4a7c15);
+		hash =
+		    (hash ^ side->allocs[i].key) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash;
 }
 
@@ -245,8 +243,7 @@ find_far(const struct matcher *m, bool in_large, uint32_t at, uint32_t from)
 	     where->grams[gram].at < where->end && tries < GRAM_TRIES;
 	     gram++, tries++) {
 		uint32_t found = where->grams[gram].at;
-		unsigned ahead =
-		    found - from < 4 * AHEAD ? AHEAD : 4 * AHEAD;
+		unsigned ahead = found - from < 4 * AHEAD ? AHEAD : 4 * AHEAD;
 		double good = in_large ? score_of(m, found, at, ahead) :
 					 score_of(m, at, found, ahead);
 
@@ -265,8 +262,7 @@ skip_far(const struct matcher *m, uint32_t *i, uint32_t *k)
 
 	/* If loops are longer in the large recording, look there first. */
 	if (far_large != UINT32_MAX &&
-	    (far_large <= far_small ||
-		m->large.count > m->small.count * 1.2)) {
+	    (far_large <= far_small || m->large.count > m->small.count * 1.2)) {
 		*i += far_large + 1;
 		return true;
 	}
@@ -281,8 +277,8 @@ skip_far(const struct matcher *m, uint32_t *i, uint32_t *k)
 
 /* The best sums from a place of both parts on, behind a match and in a gap. */
 static void
-sum_places(struct matcher *m, uint32_t i, uint32_t k, uint32_t rows,
-    uint32_t columns)
+sum_places(
+    struct matcher *m, uint32_t i, uint32_t k, uint32_t rows, uint32_t columns)
 {
 	size_t width = (size_t)columns + 1;
 
@@ -298,9 +294,9 @@ sum_places(struct matcher *m, uint32_t i, uint32_t k, uint32_t rows,
 				continue;
 			}
 			if (r < rows && c < columns)
-				agrees = (int)agreement(m,
-				    &m->large.allocs[i + r],
-				    &m->small.allocs[k + c]);
+				agrees =
+				    (int)agreement(m, &m->large.allocs[i + r],
+					&m->small.allocs[k + c]);
 			if (agrees > 0)
 				match = sum[width + 1].match + agrees;
 			if (r < rows)
@@ -329,8 +325,8 @@ align_part(struct matcher *m, uint32_t *i, uint32_t *k, uint32_t rows,
 	sum_places(m, *i, *k, rows, columns);
 	while (a < rows && b < columns && a < most && b < most) {
 		const struct sum *sum = &m->sums[a * width + b];
-		int agrees = (int)agreement(m, &m->large.allocs[*i + a],
-		    &m->small.allocs[*k + b]);
+		int agrees = (int)agreement(
+		    m, &m->large.allocs[*i + a], &m->small.allocs[*k + b]);
 
 		if (agrees > 0 &&
 		    sum[width + 1].match + agrees ==
@@ -404,8 +400,7 @@ compare_anchors(const void *a, const void *b)
 	const struct anchor *first = a;
 	const struct anchor *second = b;
 
-	return first->large < second->large ? -1 :
-					      first->large > second->large;
+	return first->large < second->large ? -1 : first->large > second->large;
 }
 
 /* The place behind the grams of one hash. Grams here have one call site. */
@@ -414,8 +409,8 @@ gram_run(const struct side *side, uint32_t from)
 {
 	uint32_t at = from;
 
-	while (at < side->count &&
-	    side->grams[at].hash == side->grams[from].hash)
+	while (
+	    at < side->count && side->grams[at].hash == side->grams[from].hash)
 		at++;
 	return at;
 }
@@ -441,10 +436,8 @@ pair_sites(struct matcher *m)
 			    !large->allocs[large->grams[i].at].vague)
 				for (; i < i_end; i++, k++)
 					m->anchors[m->anchor_count++] =
-					    (struct anchor){
-						    large->grams[i].at,
-						    small->grams[k].at
-					    };
+					    (struct anchor){ large->grams[i].at,
+						    small->grams[k].at };
 			i = i_end;
 			k = k_end;
 		} else if (large->grams[i].hash < small->grams[k].hash) {
@@ -453,8 +446,8 @@ pair_sites(struct matcher *m)
 			k = k_end;
 		}
 	}
-	qsort(m->anchors, m->anchor_count, sizeof(*m->anchors),
-	    compare_anchors);
+	qsort(
+	    m->anchors, m->anchor_count, sizeof(*m->anchors), compare_anchors);
 }
 
 /* Keep the longest list of anchors that are in order in both recordings. False

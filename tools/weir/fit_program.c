@@ -42,14 +42,14 @@ compare_runs(struct fit_program *program)
 	if (!fit_loops_find(numbers, program->runs, program->pattern,
 		program->match, &program->loops))
 		return false;
-	program->sizes = fit_sizes_new(numbers, program->runs,
-	    program->pattern, program->match);
+	program->sizes = fit_sizes_new(
+	    numbers, program->runs, program->pattern, program->match);
 	return program->sizes != NULL;
 }
 
 bool
-fit_program_read(struct fit_program *program,
-    const struct fit_numbers *numbers, char *const *paths)
+fit_program_read(struct fit_program *program, const struct fit_numbers *numbers,
+    char *const *paths)
 {
 	*program = (struct fit_program){ .numbers = *numbers };
 	for (unsigned r = 0; r < numbers->runs; r++)
@@ -79,8 +79,8 @@ fit_program_drop(struct fit_program *program)
 }
 
 void
-fit_formula(const struct fit_program *program, uint32_t alloc,
-    struct fit_value *out)
+fit_formula(
+    const struct fit_program *program, uint32_t alloc, struct fit_value *out)
 {
 	fit_sizes_find(program->sizes, alloc, out);
 }
@@ -129,8 +129,7 @@ add_ending(struct forecaster *f, char action, uint32_t gap, uint32_t order,
 /* The size of a block in a loop whose sizes grow from round to round, as those
  * of a cache do that gets longer. False if they do not. */
 static bool
-grown_size(
-    const struct forecaster *f, struct fit_place place, double *bytes)
+grown_size(const struct forecaster *f, struct fit_place place, double *bytes)
 {
 	const struct fit_loop *loop;
 	struct fit_value first;
@@ -205,8 +204,8 @@ forecast_block(struct forecaster *f, uint32_t at)
 }
 
 static void
-forecast_row(struct recording *recording, char action, uint32_t index,
-    int64_t time_us)
+forecast_row(
+    struct recording *recording, char action, uint32_t index, int64_t time_us)
 {
 	recording->rows[recording->row_count++] =
 	    (struct recording_row){ action, index, time_us };
@@ -263,8 +262,8 @@ forecast_room(struct forecaster *f, uint32_t count)
 	size_t n = (size_t)count + 1;
 
 	out->recording.blocks = calloc(n, sizeof(*out->recording.blocks));
-	out->recording.rows = calloc(3 * n + f->pattern->emptied_count,
-	    sizeof(*out->recording.rows));
+	out->recording.rows = calloc(
+	    3 * n + f->pattern->emptied_count, sizeof(*out->recording.rows));
 	/* Rows that empty the cache name a segment that does not exist. */
 	out->recording.segments = calloc(1, sizeof(*out->recording.segments));
 	out->origin = calloc(n, sizeof(*out->origin));
@@ -291,8 +290,8 @@ fit_forecast_make(struct fit_program *program, struct fit_forecast *out)
 	out->recording.snapshot = f.pattern->snapshot;
 	out->recording.device = f.pattern->device;
 	if (count > FORECAST_MAX) {
-		complain("the forecast has more than %u allocations",
-		    FORECAST_MAX);
+		complain(
+		    "the forecast has more than %u allocations", FORECAST_MAX);
 		return false;
 	}
 	fit_sizes_ask(program->sizes, program->numbers.ask);

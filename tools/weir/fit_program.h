@@ -38,12 +38,11 @@ struct fit_forecast {
 
 /* Make the recording for what the program's numbers ask. False, and a
  * complaint, without memory. */
-bool fit_forecast_make(
-    struct fit_program *program, struct fit_forecast *out);
+bool fit_forecast_make(struct fit_program *program, struct fit_forecast *out);
 void fit_forecast_drop(struct fit_forecast *forecast);
 
 /* The formula of an allocation of the pattern. */
-void fit_formula(const struct fit_program *program, uint32_t alloc,
-    struct fit_value *out);
+void fit_formula(
+    const struct fit_program *program, uint32_t alloc, struct fit_value *out);
 
 #endif

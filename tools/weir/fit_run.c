@@ -18,7 +18,7 @@ struct numbering {
 struct lister {
 	struct fit_run *run;
 	struct recording recording;
-	uint64_t *keys;    /* of stacks; 0: not known yet */
+	uint64_t *keys;     /* of stacks; 0: not known yet */
 	uint32_t *alloc_of; /* by block of the recording */
 	struct numbering streams;
 	struct numbering pools;
@@ -73,8 +73,8 @@ key_of_stack(struct lister *lister, uint32_t stack)
 		return lister->keys[stack];
 	for (uint32_t i = 0; i < frames->count; i++) {
 		const struct snapshot_frame *frame =
-		    &snapshot->frames
-			 [snapshot->stack_frames[frames->first + i]];
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
 
 		const char *file = snapshot_text(snapshot, frame->file);
 
@@ -97,8 +97,8 @@ is_vague(const struct lister *lister, uint32_t stack)
 
 	for (uint32_t i = 0; i < frames->count && i < 4; i++) {
 		const struct snapshot_frame *frame =
-		    &snapshot->frames
-			 [snapshot->stack_frames[frames->first + i]];
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
 
 		if (is_generated(snapshot_text(snapshot, frame->file)))
 			return true;
@@ -123,8 +123,7 @@ list_alloc(struct lister *lister, uint32_t id, int64_t time_us, bool older)
 		.pool = number_of(&lister->pools, block->pool),
 		.older = older,
 	};
-	alloc->key = mix(mix(key_of_stack(lister, block->stack),
-			     alloc->stream),
+	alloc->key = mix(mix(key_of_stack(lister, block->stack), alloc->stream),
 	    alloc->pool);
 	alloc->vague = is_vague(lister, block->stack);
 	lister->alloc_of[id] = run->count++;

@@ -3,8 +3,8 @@
  * program can be compared.
  *
  * The frees between two allocations have no order that matters: a program that
- * drops a table frees in the order of its hashes. So a block ends in a gap, which
- * is the number of the last allocation before its free.
+ * drops a table frees in the order of its hashes. So a block ends in a gap,
+ * which is the number of the last allocation before its free.
  */
 #ifndef TOOLS_WEIR_FIT_RUN_H
 #define TOOLS_WEIR_FIT_RUN_H

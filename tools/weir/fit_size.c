@@ -68,8 +68,8 @@ add_term(struct finder *f, const int *power)
 		return;
 	term->cost = cost;
 	for (unsigned i = 0; i < f->count; i++)
-		term->was[i] = product(
-		    numbers->was[f->run[i]], power, numbers->names);
+		term->was[i] =
+		    product(numbers->was[f->run[i]], power, numbers->names);
 	term->ask = product(numbers->ask, power, numbers->names);
 	f->term_count++;
 }
@@ -92,9 +92,8 @@ make_terms(struct finder *f)
 			add_term(f, power);
 	}
 	for (unsigned i = 1; i < f->term_count; i++)
-		for (unsigned k = i; k > 0 &&
-		     f->terms[k].cost < f->terms[k - 1].cost;
-		     k--) {
+		for (unsigned k = i;
+		     k > 0 && f->terms[k].cost < f->terms[k - 1].cost; k--) {
 			struct term swapped = f->terms[k];
 
 			f->terms[k] = f->terms[k - 1];
@@ -123,8 +122,7 @@ write_term(const struct finder *f, const struct term *term, double factor,
 }
 
 static void
-answer_fit(
-    struct finder *f, double value, double error, enum fit_grade grade)
+answer_fit(struct finder *f, double value, double error, enum fit_grade grade)
 {
 	f->out->value = value < 0 ? 0 : value;
 	f->out->error = error;
@@ -195,7 +193,7 @@ try_linear(struct finder *f, double slack)
 			continue;
 		answer_fit(f, constant + factor * term->ask,
 		    slack * term->ask / term->was[last],
-		    f->count == 2 ? FIT_GUESSED :
+		    f->count == 2  ? FIT_GUESSED :
 			slack == 0 ? FIT_EXACT :
 				     FIT_ROUNDED);
 		write_term(f, term, factor, constant);
@@ -215,8 +213,8 @@ try_sum(struct finder *f, double slack)
 		for (unsigned b = a + 1; b < f->term_count; b++) {
 			const struct term *x = &f->terms[a];
 			const struct term *y = &f->terms[b];
-			double det = x->was[0] * y->was[last] -
-			    x->was[last] * y->was[0];
+			double det =
+			    x->was[0] * y->was[last] - x->was[last] * y->was[0];
 			double p = (f->seen[0] * y->was[last] -
 				       f->seen[last] * y->was[0]) /
 			    det;
@@ -340,8 +338,7 @@ is_rough(const struct finder *f, const struct term *term, double slack)
 	double most = 0;
 
 	for (unsigned i = 0; i < f->count; i++) {
-		double part =
-		    f->seen[i] / (term == NULL ? 1 : term->was[i]);
+		double part = f->seen[i] / (term == NULL ? 1 : term->was[i]);
 
 		least = fmin(least, part);
 		most = fmax(most, part);
@@ -377,8 +374,8 @@ fit_find_rough(const struct fit_numbers *numbers, const double *seen,
 		answer_fit(&finder,
 		    finder.seen[last] * term->ask / term->was[last],
 		    slack * finder.seen[last], FIT_GUESSED);
-		write_term(&finder, term, finder.seen[last] / term->was[last],
-		    0);
+		write_term(
+		    &finder, term, finder.seen[last] / term->was[last], 0);
 		return;
 	}
 	guess_power(&finder);

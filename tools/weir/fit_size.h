@@ -42,14 +42,14 @@ struct fit_value {
  *
  * @param seen    the quantity in each recording, at least 0
  * @param known   which recordings have it; at least one
- * @param grain   bytes that sizes are rounded to; 0 for counts, which may have a
- *                constant below 0
+ * @param grain   bytes that sizes are rounded to; 0 for counts, which may have
+ * a constant below 0
  */
 void fit_find(const struct fit_numbers *numbers, const double *seen,
     const bool *known, double grain, struct fit_value *out);
 
-/* Find a formula for means of quantities that depend on data: a constant or a product
- * that is right within a share of `slack`, or a power. */
+/* Find a formula for means of quantities that depend on data: a constant or a
+ * product that is right within a share of `slack`, or a power. */
 void fit_find_rough(const struct fit_numbers *numbers, const double *seen,
     const bool *known, double slack, struct fit_value *out);
 

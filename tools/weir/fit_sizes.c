@@ -70,8 +70,8 @@ by_size_order(const void *a, const void *b)
 /* The recordings that have an allocation of the pattern, as bits, and its
  * sizes. */
 static unsigned
-sizes_seen(const struct fit_sizes *sizes, uint32_t alloc,
-    uint64_t seen[FIT_RUNS])
+sizes_seen(
+    const struct fit_sizes *sizes, uint32_t alloc, uint64_t seen[FIT_RUNS])
 {
 	unsigned mask = 0;
 
@@ -104,9 +104,9 @@ list_known(struct fit_sizes *sizes)
 
 		if ((mask & (mask - 1)) == 0)
 			continue;
-		sizes->by_site[sizes->known_count++] = (struct known){
-			run->allocs[i].key, run->allocs[i].bytes, i
-		};
+		sizes->by_site[sizes->known_count++] =
+		    (struct known){ run->allocs[i].key, run->allocs[i].bytes,
+			    i };
 	}
 	memcpy(sizes->by_size, sizes->by_site,
 	    sizes->known_count * sizeof(*sizes->by_size));
@@ -163,8 +163,8 @@ fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
 }
 
 static void
-find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS],
-    unsigned mask, struct fit_value *out)
+find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
+    struct fit_value *out)
 {
 	uint64_t hash = mask;
 	double values[FIT_RUNS];
@@ -215,16 +215,16 @@ find_by_mean(
 	fit_find_rough(&sizes->numbers, means, known, MEAN_SLACK, out);
 	growth = out->value / means[sizes->pattern];
 	out->value = (double)run->allocs[alloc].bytes * growth;
-	out->error = (double)(own->most - own->least) / 2 * growth /
-	    sqrt(own->count);
+	out->error =
+	    (double)(own->most - own->least) / 2 * growth / sqrt(own->count);
 	out->grade = FIT_GUESSED;
 	return true;
 }
 
 /* The first of the sorted allocations that is not before a key. */
 static uint32_t
-known_from(const struct known *sorted, uint32_t count,
-    const struct known *key, int (*order)(const void *, const void *))
+known_from(const struct known *sorted, uint32_t count, const struct known *key,
+    int (*order)(const void *, const void *))
 {
 	uint32_t low = 0;
 	uint32_t high = count;
@@ -271,8 +271,7 @@ find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
 }
 
 void
-fit_sizes_find(
-    struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
 	uint64_t seen[FIT_RUNS];
 	unsigned mask = sizes_seen(sizes, alloc, seen);

@@ -39,8 +39,8 @@ compare_segments(const void *a, const void *b)
 /* The pool of an address in the snapshot's segments, which are sorted; 0 if
  * there is none. */
 static uint32_t
-pool_at(const struct recording_segment *segments, uint32_t count,
-    uint64_t address)
+pool_at(
+    const struct recording_segment *segments, uint32_t count, uint64_t address)
 {
 	uint32_t low = 0;
 	uint32_t high = count;
@@ -66,8 +66,8 @@ map_recorded_lives(struct maker *maker)
 {
 	uint32_t first = maker->trace.first;
 
-	memset(maker->life_of, 0xff,
-	    maker->trace.count * sizeof(*maker->life_of));
+	memset(
+	    maker->life_of, 0xff, maker->trace.count * sizeof(*maker->life_of));
 	for (uint32_t i = 0; i < maker->lives.count; i++) {
 		const struct life *life = &maker->lives.items[i];
 
@@ -147,8 +147,9 @@ add_recorded_blocks(struct maker *maker)
 }
 
 /* Fill in the pools of blocks whose events lack them. Events of blocks and
- * segments are followed backwards: a segment has the pool that the snapshot says
- * until its allocation. What had its addresses before is of the default pool. */
+ * segments are followed backwards: a segment has the pool that the snapshot
+ * says until its allocation. What had its addresses before is of the default
+ * pool. */
 static void
 find_pools(struct maker *maker)
 {
@@ -404,14 +405,13 @@ make_room(struct maker *maker)
 	out->blocks = calloc(lives + 1, sizeof(*out->blocks));
 	/* Each life has three rows, each event of a segment one. */
 	out->rows = calloc(3 * lives + events + 1, sizeof(*out->rows));
-	maker->final = calloc(maker->snapshot->segment_count + 1,
-	    sizeof(*maker->final));
-	out->segments =
-	    calloc(maker->snapshot->segment_count + 2 * events + 1,
-		sizeof(*out->segments));
+	maker->final =
+	    calloc(maker->snapshot->segment_count + 1, sizeof(*maker->final));
+	out->segments = calloc(maker->snapshot->segment_count + 2 * events + 1,
+	    sizeof(*out->segments));
 	return maker->final != NULL && maker->life_of != NULL &&
-	    maker->block_of != NULL &&
-	    out->blocks != NULL && out->rows != NULL && out->segments != NULL;
+	    maker->block_of != NULL && out->blocks != NULL &&
+	    out->rows != NULL && out->segments != NULL;
 }
 
 bool

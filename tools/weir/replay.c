@@ -25,8 +25,8 @@ struct choices {
 	bool fit;
 	bool simulated;
 	const char *as; /* "torch,KEY:VALUE", or NULL: weir */
-	int device;    /* of snapshots; -1: all devices that have a trace */
-	char **traces; /* paths; NULL ends the list */
+	int device;     /* of snapshots; -1: all devices that have a trace */
+	char **traces;  /* paths; NULL ends the list */
 };
 
 static const struct argp_option flags[] = {

@@ -15,8 +15,8 @@ new_torch_heap(
     struct torch_model *model, uint32_t pool, bool small, uint64_t stream)
 {
 	struct torch_heap *heap = calloc(1, sizeof(*heap));
-	void *moved = realloc(model->heaps,
-	    (model->heap_count + 1) * sizeof(*model->heaps));
+	void *moved = realloc(
+	    model->heaps, (model->heap_count + 1) * sizeof(*model->heaps));
 
 	if (moved != NULL)
 		model->heaps = moved;
@@ -28,8 +28,8 @@ new_torch_heap(
 	heap->stream = stream;
 	heap->pool = pool;
 	heap->small = small;
-	tree_init(&heap->free,
-	    TREE_KEY(struct torch_block, node, bytes, address));
+	tree_init(
+	    &heap->free, TREE_KEY(struct torch_block, node, bytes, address));
 	tree_init(&heap->unmapped,
 	    TREE_KEY(struct torch_block, node, address, address));
 	model->heaps[model->heap_count++] = heap;

@@ -105,8 +105,7 @@ torch_block_whole(const struct torch_block *block)
 struct torch_block *torch_segment_new(struct torch_model *model,
     struct torch_heap *heap, uint64_t address, uint64_t bytes);
 /* Free a segment whose one block is in no heap. */
-void torch_segment_free(
-    struct torch_model *model, struct torch_block *block);
+void torch_segment_free(struct torch_model *model, struct torch_block *block);
 
 /* ---- torch_expand.c -------------------------------------------------- */
 

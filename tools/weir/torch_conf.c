@@ -292,8 +292,9 @@ torch_conf_parse(
 		if (*reader.at == '\0')
 			break;
 		if (!conf_skip(&reader, ','))
-			return refuse_conf(&reader, "'%c' after the value of %s",
-			    *reader.at, reader.key);
+			return refuse_conf(&reader,
+			    "'%c' after the value of %s", *reader.at,
+			    reader.key);
 	}
 	return true;
 }

@@ -63,8 +63,7 @@ find_run(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 /* Map at least the first `bytes` of an unmapped block, in whole pages. The
  * result is in its heap, merged with its free neighbours. */
 static struct torch_block *
-map_block(
-    struct torch_model *model, struct torch_block *block, uint64_t bytes)
+map_block(struct torch_model *model, struct torch_block *block, uint64_t bytes)
 {
 	uint64_t page = block->segment->page;
 	uint64_t mapped = (bytes + page - 1) / page * page;
@@ -90,28 +89,27 @@ map_block(
 }
 
 struct torch_block *
-torch_expand(
-    struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
+torch_expand(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 {
 	struct torch_block *block = find_run(model, heap, bytes);
 
 	if (block != NULL && block->state == TORCH_UNMAPPED)
-		block = map_block(model, block,
-		    bytes < block->bytes ? bytes : block->bytes);
+		block = map_block(
+		    model, block, bytes < block->bytes ? bytes : block->bytes);
 	while (block != NULL && block->bytes < bytes) {
 		struct torch_block *next = block->next;
 		uint64_t missing = bytes - block->bytes;
 
-		block = map_block(model, next,
-		    missing < next->bytes ? missing : next->bytes);
+		block = map_block(
+		    model, next, missing < next->bytes ? missing : next->bytes);
 	}
 	if (block != NULL)
 		torch_heap_take(block);
 	return block;
 }
 
-/* The whole pages of a block; none if *start >= *end. Pages are counted from the
- * start of the range. */
+/* The whole pages of a block; none if *start >= *end. Pages are counted from
+ * the start of the range. */
 static void
 whole_pages(const struct torch_block *block, uint64_t *start, uint64_t *end)
 {
@@ -134,8 +132,8 @@ cut_to_pages(struct torch_model *model, struct torch_block **block)
 
 	whole_pages(*block, &start, &end);
 	if (start > (*block)->address) {
-		part = torch_block_cut(
-		    model, *block, start - (*block)->address);
+		part =
+		    torch_block_cut(model, *block, start - (*block)->address);
 		if (part == NULL)
 			return false;
 		torch_heap_put(model, part);

@@ -187,8 +187,8 @@ is_vacant(struct torch_model *model, uint64_t address, uint64_t bytes)
 {
 	struct torch_segment key = { .address = address };
 	struct tree_node *node = tree_lower_bound(&model->segments, &key.node);
-	struct tree_node *before = node == NULL ? tree_last(&model->segments) :
-						  tree_prev(node);
+	struct tree_node *before =
+	    node == NULL ? tree_last(&model->segments) : tree_prev(node);
 	const struct torch_segment *segment;
 
 	if (node != NULL) {
@@ -233,8 +233,8 @@ grow(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 		return torch_expand(model, heap, bytes);
 	if (held + size > model->device_bytes)
 		return NULL;
-	block = torch_segment_new(
-	    model, heap, choose_address(model, size), size);
+	block =
+	    torch_segment_new(model, heap, choose_address(model, size), size);
 	if (block == NULL)
 		return NULL;
 	torch_peak_add(&model->figures.reserved, size);
@@ -243,48 +243,71 @@ grow(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 	return block;
 }
 
-/* Free old blocks, until no more than the threshold is held. */
+/* The ages of the blocks of a heap that can be freed. */
+struct ages {
+	uint64_t sum;
+	uint64_t count;
+};
+
+static void
+sum_ages(const struct torch_model *model, const struct torch_heap *heap,
+    struct ages *ages)
+{
+	for (struct tree_node *node = tree_first(&heap->free); node != NULL;
+	     node = tree_next(node)) {
+		const struct torch_block *block =
+		    CONTAINER_OF(node, struct torch_block, node);
+
+		if (!is_releasable(block))
+			continue;
+		ages->sum += model->searches - block->age_base;
+		ages->count++;
+	}
+}
+
+/* Free the blocks that are at least as old as the mean. */
+static bool
+free_aged(struct torch_model *model, struct torch_heap *heap, struct ages ages)
+{
+	struct tree_node *node = tree_first(&heap->free);
+	bool freed = false;
+
+	while (node != NULL) {
+		struct torch_block *block =
+		    CONTAINER_OF(node, struct torch_block, node);
+
+		node = tree_next(node);
+		if (!is_releasable(block) ||
+		    (model->searches - block->age_base) * ages.count < ages.sum)
+			continue;
+		free_whole_block(model, block);
+		freed = true;
+	}
+	return freed;
+}
+
+/* Free old blocks of the default large pool, until no more than the threshold
+ * is held. */
 static void
 collect_old(struct torch_model *model)
 {
-	uint64_t most = (uint64_t)(model->conf.gc_threshold *
-	    (double)model->allowed_bytes);
+	uint64_t most =
+	    (uint64_t)(model->conf.gc_threshold * (double)model->allowed_bytes);
 	bool freed = true;
 
 	while (freed && model->figures.reserved.now > most) {
-		uint64_t ages = 0;
-		uint64_t count = 0;
+		struct ages ages = { 0, 0 };
 
-		for (int pass = 0; pass < 2; pass++) {
-			freed = false;
-			for (size_t i = 0; i < model->heap_count; i++) {
-				struct torch_heap *heap = model->heaps[i];
-				struct tree_node *node;
-				struct tree_node *next;
-
-				if (heap->small || heap->pool != 0)
-					continue;
-				for (node = tree_first(&heap->free);
-				     node != NULL; node = next) {
-					struct torch_block *block =
-					    CONTAINER_OF(node,
-						struct torch_block, node);
-					uint64_t age = model->searches -
-					    block->age_base;
-
-					next = tree_next(node);
-					if (!is_releasable(block))
-						continue;
-					if (pass == 0) {
-						ages += age;
-						count++;
-					} else if (age * count >= ages) {
-						free_whole_block(model, block);
-						freed = true;
-					}
-				}
-			}
-		}
+		freed = false;
+		for (size_t i = 0; i < model->heap_count; i++)
+			if (!model->heaps[i]->small &&
+			    model->heaps[i]->pool == 0)
+				sum_ages(model, model->heaps[i], &ages);
+		for (size_t i = 0; i < model->heap_count; i++)
+			if (!model->heaps[i]->small &&
+			    model->heaps[i]->pool == 0)
+				freed |=
+				    free_aged(model, model->heaps[i], ages);
 	}
 }
 
@@ -536,8 +559,8 @@ segment_around(const struct torch_model *model, uint64_t address)
 }
 
 struct torch_block *
-torch_model_add_block(struct torch_model *model, uint64_t address,
-    uint64_t bytes, uint64_t size)
+torch_model_add_block(
+    struct torch_model *model, uint64_t address, uint64_t bytes, uint64_t size)
 {
 	struct torch_segment *segment = segment_around(model, address);
 	struct torch_block *rest = segment == NULL ? NULL : segment->rest;
@@ -548,8 +571,8 @@ torch_model_add_block(struct torch_model *model, uint64_t address,
 		return NULL;
 	torch_heap_take(rest);
 	if (address > rest->address) {
-		struct torch_block *gap = torch_block_cut(
-		    model, rest, address - rest->address);
+		struct torch_block *gap =
+		    torch_block_cut(model, rest, address - rest->address);
 
 		if (gap != NULL)
 			torch_heap_put(model, gap);

@@ -78,12 +78,12 @@ void torch_model_expect(
 bool torch_model_free_segment(struct torch_model *model, uint64_t address);
 
 /* Add a segment that is older than the recording, and the blocks in use in it,
- * at rising addresses. `size` is that of the block, at least `bytes`, which were
- * requested. False or NULL if they do not fit. */
+ * at rising addresses. `size` is that of the block, at least `bytes`, which
+ * were requested. False or NULL if they do not fit. */
 bool torch_model_add_segment(struct torch_model *model, uint64_t address,
     uint64_t bytes, uint64_t stream, uint32_t pool, bool small);
-struct torch_block *torch_model_add_block(struct torch_model *model,
-    uint64_t address, uint64_t bytes, uint64_t size);
+struct torch_block *torch_model_add_block(
+    struct torch_model *model, uint64_t address, uint64_t bytes, uint64_t size);
 
 uint64_t torch_block_address(const struct torch_block *block);
 

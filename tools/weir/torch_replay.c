@@ -19,7 +19,7 @@ struct playing {
 	struct torch_model *model;
 	struct torch_block **blocks; /* of the model, by block; or NULL */
 	bool segments;               /* the rows of segments are PyTorch's */
-	bool freeing; /* the row before freed a segment, too */
+	bool freeing;                /* the row before freed a segment, too */
 	struct torch_played *out;
 };
 
@@ -231,8 +231,8 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 	progress_begin(&progress, PROGRESS_AFTER_MS);
 	for (uint32_t i = 0; good && i < recording->row_count; i++) {
 		if (i % PROGRESS_STEPS == 0)
-			progress_part(&progress, "playing rows", i,
-			    recording->row_count);
+			progress_part(
+			    &progress, "playing rows", i, recording->row_count);
 		play_row(&playing, i);
 	}
 	progress_end(&progress);

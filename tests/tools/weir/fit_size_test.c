@@ -32,8 +32,7 @@ found(const struct fit_numbers *numbers, const double *seen, double grain)
 TEST(an_equal_size_is_constant)
 {
 	struct fit_numbers numbers = batches(2, 64);
-	struct fit_value value =
-	    found(&numbers, (double[]){ 4096, 4096 }, 512);
+	struct fit_value value = found(&numbers, (double[]){ 4096, 4096 }, 512);
 
 	EXPECT_EQ(value.value, 4096.0);
 	EXPECT_EQ(value.grade, FIT_EXACT);
@@ -66,8 +65,7 @@ TEST(a_size_that_is_shared_out_is_a_quotient)
 {
 	struct fit_numbers numbers = batches(3, 16);
 
-	EXPECT_EQ(
-	    found(&numbers, (double[]){ 80000, 40000, 20000 }, 512).value,
+	EXPECT_EQ(found(&numbers, (double[]){ 80000, 40000, 20000 }, 512).value,
 	    10000.0);
 }
 
@@ -123,8 +121,8 @@ TEST(a_small_recording_of_another_kind_is_left_out)
 TEST(what_no_formula_matches_grows_as_a_power_and_says_so)
 {
 	struct fit_numbers numbers = batches(3, 32);
-	struct fit_value value = found(
-	    &numbers, (double[]){ 1000000, 8000000, 13000000 }, 512);
+	struct fit_value value =
+	    found(&numbers, (double[]){ 1000000, 8000000, 13000000 }, 512);
 
 	EXPECT_EQ(value.grade, FIT_UNKNOWN);
 	EXPECT_GT(value.value, 13000000.0);
@@ -155,10 +153,10 @@ TEST(a_mean_that_wavers_is_constant)
 	static const bool all[FIT_RUNS] = { true, true, true };
 	struct fit_value value;
 
-	fit_find_rough(&numbers, (double[]){ 1000, 1080, 960 }, all, 0.2,
-	    &value);
+	fit_find_rough(
+	    &numbers, (double[]){ 1000, 1080, 960 }, all, 0.2, &value);
 	EXPECT_EQ(value.value, 960.0);
-	fit_find_rough(&numbers, (double[]){ 1000, 2100, 3900 }, all, 0.2,
-	    &value);
+	fit_find_rough(
+	    &numbers, (double[]){ 1000, 2100, 3900 }, all, 0.2, &value);
 	EXPECT_EQ(value.value, 31200.0);
 }

@@ -35,14 +35,14 @@ random_below(struct program *p, uint64_t most)
 }
 
 static void
-put_program_event(struct program *p, const char *action, uint64_t block,
-    const char *site)
+put_program_event(
+    struct program *p, const char *action, uint64_t block, const char *site)
 {
 	fprintf(p->out,
 	    "%s{\"action\":\"%s\",\"addr\":%" PRIu64 ",\"size\":%" PRIu64
 	    ",\"stream\":0,\"time_us\":%" PRIu64 ",\"frames\":[",
-	    p->time_us == 0 ? "" : ",\n", action, block << 32,
-	    p->sizes[block], p->time_us);
+	    p->time_us == 0 ? "" : ",\n", action, block << 32, p->sizes[block],
+	    p->time_us);
 	p->time_us++;
 	if (site[0] != '\0')
 		fprintf(p->out,
@@ -284,8 +284,8 @@ parsed_output(struct command_result result)
 static struct forecast
 asked(const char *was, const char *ask, char *const paths[2])
 {
-	json_t *json = parsed_output(command_weir("fit", "--json", "--was",
-	    was, "--ask", ask, "--as", "torch", "--as",
+	json_t *json = parsed_output(command_weir("fit", "--json", "--was", was,
+	    "--ask", ask, "--as", "torch", "--as",
 	    "torch,expandable_segments:True", paths[0], paths[1], NULL));
 	const json_t *settings = json_object_get(json, "allocators");
 	const json_t *native = json_array_get(settings, 0);
@@ -293,8 +293,8 @@ asked(const char *was, const char *ask, char *const paths[2])
 	return (struct forecast){
 		.live = json_number(native, "peak_allocated_bytes"),
 		.held = json_number(native, "peak_held_bytes"),
-		.expandable = json_number(
-		    json_array_get(settings, 1), "peak_held_bytes"),
+		.expandable =
+		    json_number(json_array_get(settings, 1), "peak_held_bytes"),
 		.json = json,
 	};
 }

@@ -100,8 +100,8 @@ TEST(divisions_round_to_parts_of_a_power_of_two)
 /* The tables are those of PyTorch for the two examples of its documentation. */
 TEST(a_list_of_divisions_has_the_gaps_of_pytorch)
 {
-	static const uint64_t first[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8,
-		8, 8, 8, 8 };
+	static const uint64_t first[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8,
+		8, 8, 8 };
 	static const uint64_t second[] = { 8, 8, 8, 8, 8, 8, 8, 2, 2, 2, 1, 1,
 		1, 1, 1, 1 };
 	struct torch_conf conf =

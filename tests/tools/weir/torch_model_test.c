@@ -130,7 +130,8 @@ TEST(cached_memory_is_freed_before_a_request_fails)
 
 TEST(blocks_above_max_split_size_are_neither_split_nor_wasted)
 {
-	struct torch_model *model = model_of("max_split_size_mb:64", UINT64_MAX);
+	struct torch_model *model =
+	    model_of("max_split_size_mb:64", UINT64_MAX);
 
 	free_block(model, torch_model_alloc(model, 100 * MIB, 0, 0));
 	/* Too small a request for the block, and one that is near enough. */
@@ -221,14 +222,13 @@ TEST(a_recorded_segment_gets_its_address_and_its_blocks)
 	block = torch_model_add_block(
 	    model, 0x7f0000000000 + 4 * MIB, 8 * MIB, 8 * MIB);
 	EXPECT_NOT_NULL(block);
-	EXPECT_NULL(torch_model_add_block(
-	    model, 0x7f0000000000 + 5 * MIB, MIB, MIB));
+	EXPECT_NULL(
+	    torch_model_add_block(model, 0x7f0000000000 + 5 * MIB, MIB, MIB));
 	/* The best fit is the rest of 4 MiB before the block. */
 	EXPECT_EQ(torch_block_address(torch_model_alloc(model, 3 * MIB, 3, 0)),
 	    0x7f0000000000);
 	torch_model_expect(model, 0x7e0000000000, 30 * MIB);
-	EXPECT_EQ(torch_block_address(
-		      torch_model_alloc(model, 30 * MIB, 3, 0)),
+	EXPECT_EQ(torch_block_address(torch_model_alloc(model, 30 * MIB, 3, 0)),
 	    0x7e0000000000);
 	EXPECT(!torch_model_free_segment(model, 0x7e0000000000));
 	torch_model_free(model);

@@ -83,8 +83,8 @@ TEST(a_recorded_trace_holds_what_pytorch_held)
 TEST(expandable_segments_hold_less_in_a_recorded_trace)
 {
 	char *path = test_data("fsdp_prefetch.csv.xz");
-	uint64_t held = played_number("torch,expandable_segments:True", path,
-	    "peak_reserved_bytes");
+	uint64_t held = played_number(
+	    "torch,expandable_segments:True", path, "peak_reserved_bytes");
 
 	EXPECT_GE(held, UINT64_C(9550323712));
 	EXPECT_LT(held, UINT64_C(10100000000));
@@ -101,8 +101,8 @@ TEST(rows_are_played_in_their_order)
 	json_t *json = played_as("torch", path);
 
 	EXPECT_EQ(json_integer_value(json_object_get(json, "allocs")), 4);
-	EXPECT_EQ(json_integer_value(
-		      json_object_get(json, "peak_reserved_bytes")),
+	EXPECT_EQ(
+	    json_integer_value(json_object_get(json, "peak_reserved_bytes")),
 	    36 * MIB);
 	EXPECT_EQ(
 	    json_integer_value(json_object_get(json, "peak_segments")), 2);
@@ -121,8 +121,7 @@ TEST(a_block_with_a_use_waits_for_its_completion)
 
 	EXPECT_EQ(
 	    played_number("torch", path, "peak_reserved_bytes"), 40 * MIB);
-	EXPECT_EQ(
-	    played_number("torch", path, "peak_active_bytes"), 40 * MIB);
+	EXPECT_EQ(played_number("torch", path, "peak_active_bytes"), 40 * MIB);
 	free(path);
 }
 
@@ -133,8 +132,8 @@ TEST(a_limit_makes_retries_and_failures)
 			     "a,2000,41943040,0,3\n"
 			     "a,3000,41943040,0,4\n"
 			     "f,3000,41943040,0,5\n");
-	struct command_result result = command_weir("replay", "--json", "--as",
-	    "torch", "--limit", "48M", path, NULL);
+	struct command_result result = command_weir(
+	    "replay", "--json", "--as", "torch", "--limit", "48M", path, NULL);
 	json_t *json = json_loads(result.out, 0, NULL);
 
 	EXPECT_EQ(result.status, 0);
