@@ -52,9 +52,7 @@ static const struct argp_option flags[] = {
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
 	{ "as", 'a', "ALLOCATOR", 0,
-	    "play it through a model of another allocator: torch, or "
-	    "torch,KEY:VALUE... as in PYTORCH_CUDA_ALLOC_CONF",
-	    0 },
+	    "a model in place of weir: torch[,KEY:VALUE...]", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
 	    0 },
 	{ 0 },
@@ -203,11 +201,9 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_replay = { flags, parse_replay_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena.\v"
-	"A TRACE is a memory snapshot or CSV "
-	"(action,addr,size,stream,time_us), plain or compressed by xz or gzip; "
-	"- is stdin. Efficiency is peak live over peak held; late map calls "
-	"come after a tenth of the rows. Exit status: 0 done, 1 a check "
-	"failed, 2 trouble.",
+	"A TRACE is a memory snapshot or CSV, plain or compressed by xz or "
+	"gzip; - is stdin. Efficiency is peak live over peak held. Exit "
+	"status: 0 done, 1 a check failed, 2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
