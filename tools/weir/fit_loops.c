@@ -14,9 +14,10 @@
 #include <string.h>
 
 enum {
-	FEW = 3,          /* allocations that match by chance */
-	WINDOW = 6,       /* allocations that must repeat together, at least */
-	CANDIDATES = 4096 /* periods that are tried */
+	FEW = 3,           /* allocations that match by chance */
+	WINDOW = 6,        /* allocations that must repeat together, at least */
+	CANDIDATES = 4096, /* periods that are tried */
+	COMPARED = 2000    /* loops whose changes are compared */
 };
 
 /* ---- Finding --------------------------------------------------------- */
@@ -372,12 +373,12 @@ common_change(const struct fit_loops *loops)
 	int64_t common = 0;
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < loops->count; i++) {
+	for (uint32_t i = 0; i < loops->count && i < COMPARED; i++) {
 		int64_t change =
 		    (int64_t)loops->items[i].asked - loops->items[i].rounds;
 		uint64_t sum = 0;
 
-		for (uint32_t k = 0; k < loops->count; k++) {
+		for (uint32_t k = 0; k < loops->count && k < COMPARED; k++) {
 			const struct fit_loop *loop = &loops->items[k];
 
 			if ((int64_t)loop->asked - loop->rounds == change)
@@ -455,32 +456,63 @@ pattern_round(const struct fit_loop *loop, uint32_t round)
 	return head;
 }
 
+/* The number of loops that begin at or before a place of the forecast, or of
+ * the pattern. */
+static uint32_t
+loops_before(const struct fit_loops *loops, uint32_t at, bool forecast)
+{
+	uint32_t low = 0;
+	uint32_t high = loops->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct fit_loop *loop = &loops->items[middle];
+
+		if ((forecast ? loop->begin : loop->first) <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The allocations that a forecast has more than the pattern up to the end of
+ * the first `count` loops. */
+static int64_t
+shift_behind(const struct fit_loops *loops, uint32_t count)
+{
+	const struct fit_loop *loop;
+
+	if (count == 0)
+		return 0;
+	loop = &loops->items[count - 1];
+	return (int64_t)loop->begin - loop->first +
+	    ((int64_t)loop->asked - loop->rounds) * loop->period;
+}
+
 struct fit_place
 fit_loops_place(const struct fit_loops *loops, uint32_t at)
 {
-	int64_t shift = 0;
+	uint32_t count = loops_before(loops, at, true);
+	const struct fit_loop *loop;
+	uint32_t round;
 
-	for (uint32_t i = 0; i < loops->count; i++) {
-		const struct fit_loop *loop = &loops->items[i];
-		uint32_t length = loop->asked * loop->period;
-
-		if (at < loop->begin)
-			break;
-		if (at - loop->begin < length) {
-			uint32_t round = (at - loop->begin) / loop->period;
-
+	if (count > 0) {
+		loop = &loops->items[count - 1];
+		round = (at - loop->begin) / loop->period;
+		if (round < loop->asked)
 			return (struct fit_place){
 				.alloc = loop->first +
 				    pattern_round(loop, round) * loop->period +
 				    (at - loop->begin) % loop->period,
-				.loop = i,
+				.loop = count - 1,
 				.round = round,
 			};
-		}
-		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
 	}
-	return (struct fit_place){ .alloc = (uint32_t)(at - shift),
-		.loop = UINT32_MAX };
+	return (struct fit_place){
+		.alloc = (uint32_t)(at - shift_behind(loops, count)),
+		.loop = UINT32_MAX,
+	};
 }
 
 /* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap
@@ -489,29 +521,23 @@ fit_loops_place(const struct fit_loops *loops, uint32_t at)
 static uint32_t
 loop_of_gap(const struct fit_loops *loops, uint32_t gap)
 {
-	for (uint32_t i = 0; i < loops->count; i++) {
-		const struct fit_loop *loop = &loops->items[i];
+	uint32_t count = gap == 0 ? 0 : loops_before(loops, gap - 1, false);
+	const struct fit_loop *loop;
 
-		if (gap > loop->first &&
-		    gap <= loop->first + loop->rounds * loop->period)
-			return i;
-	}
-	return UINT32_MAX;
+	if (count == 0)
+		return UINT32_MAX;
+	loop = &loops->items[count - 1];
+	return gap <= loop->first + loop->rounds * loop->period ? count - 1 :
+								  UINT32_MAX;
 }
 
+/* A gap of the pattern that is in no loop, in the forecast. */
 static uint32_t
 shifted_gap(const struct fit_loops *loops, uint32_t gap)
 {
-	int64_t shift = 0;
+	uint32_t count = gap == 0 ? 0 : loops_before(loops, gap - 1, false);
 
-	for (uint32_t i = 0; i < loops->count; i++) {
-		const struct fit_loop *loop = &loops->items[i];
-
-		if (gap <= loop->first)
-			break;
-		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
-	}
-	return (uint32_t)(gap + shift);
+	return (uint32_t)(gap + shift_behind(loops, count));
 }
 
 /* A round of the pattern in the forecast, counted from the nearer end. */
