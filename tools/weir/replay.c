@@ -9,6 +9,7 @@
 
 #include "tools/weir/replay_table.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/torch_replay.h"
 #include "tools/weir/trial.h"
 #include "tools/weir/tuning.h"
 
@@ -21,8 +22,9 @@ struct choices {
 	bool json;
 	bool fit;
 	bool simulated;
-	int device;    /* of snapshots; -1: all devices that have a trace */
-	char **traces; /* paths; NULL ends the list */
+	const char *as; /* "torch,KEY:VALUE", or NULL: weir */
+	int device;     /* of snapshots; -1: all devices that have a trace */
+	char **traces;  /* paths; NULL ends the list */
 };
 
 static const struct argp_option flags[] = {
@@ -47,6 +49,8 @@ static const struct argp_option flags[] = {
 	    "print how requests were served, N costliest too", 0 },
 	{ "fit", 'f', NULL, 0,
 	    "find the smallest limit at which no request fails", 0 },
+	{ "as", 'a', "ALLOCATOR", 0,
+	    "a model in place of weir: torch[,KEY:VALUE...]", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
 	    0 },
 	{ 0 },
@@ -137,6 +141,17 @@ parse_play_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
+/* Refuse an allocator that is not modelled. */
+static void
+parse_as(const struct argp_state *state, const char *value)
+{
+	char why[TORCH_CONF_WHY];
+	struct torch_conf conf;
+
+	if (!torch_as_parse(value, &conf, why))
+		argp_error(state, "%s", why);
+}
+
 static error_t
 parse_replay_flag(int key, char *value, struct argp_state *state)
 {
@@ -155,6 +170,10 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 	case 'f':
 		choices->fit = true;
 		return 0;
+	case 'a':
+		parse_as(state, value);
+		choices->as = value;
+		return 0;
 	case 's':
 		choices->simulated = true;
 		return 0;
@@ -169,6 +188,8 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 		    choices->trial.play.limit_bytes != UINT64_MAX)
 			argp_error(
 			    state, "--fit finds a limit; do not set --limit");
+		if (choices->fit && choices->as != NULL)
+			argp_error(state, "--fit goes without --as");
 		return 0;
 	default:
 		return parse_play_flag(key, value, state);
@@ -178,11 +199,9 @@ parse_replay_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_replay = { flags, parse_replay_flag, "TRACE...",
 	"Play recorded allocations through weir, each trace from an empty "
 	"arena.\v"
-	"A TRACE is a memory snapshot or CSV "
-	"(action,addr,size,stream,time_us), plain or compressed by xz or gzip; "
-	"- is stdin. Efficiency is peak live over peak held; late map calls "
-	"come after a tenth of the rows. Exit status: 0 done, 1 a check "
-	"failed, 2 trouble.",
+	"A TRACE is a memory snapshot or CSV, plain or compressed by xz or "
+	"gzip; - is stdin. Efficiency is peak live over peak held. Exit "
+	"status: 0 done, 1 a check failed, 2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
@@ -245,6 +264,17 @@ replay_file(const char *path, struct choices *choices)
 	int status;
 	int next;
 
+	if (choices->as != NULL) {
+		const struct torch_request request = {
+			.path = path,
+			.as = choices->as,
+			.limit_bytes = choices->trial.play.limit_bytes,
+			.device = choices->device,
+			.json = choices->json,
+		};
+
+		return torch_replay_file(&request);
+	}
 	choices->trial.device = choices->device;
 	status = replay_one(path, choices, &next);
 	while (next >= 0 && choices->device < 0 && status == TOOL_DONE) {
@@ -270,8 +300,10 @@ cmd_replay(int argc, char **argv)
 	int result = TOOL_DONE;
 
 	argp_parse(&argp_replay, argc, argv, 0, NULL, &choices);
-	if (!use_simulated_if(choices.simulated) ||
-	    !trial_conf_accepted(choices.trial.conf))
+	/* A model needs no device. */
+	if (choices.as == NULL &&
+	    (!use_simulated_if(choices.simulated) ||
+		!trial_conf_accepted(choices.trial.conf)))
 		return TOOL_FAILED;
 	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {
@@ -280,7 +312,7 @@ cmd_replay(int argc, char **argv)
 		if (status > result)
 			result = status;
 	}
-	if (!choices.json && !replay_print(all_figures)) {
+	if (!choices.json && choices.as == NULL && !replay_print(all_figures)) {
 		complain("cannot print: out of memory");
 		result = TOOL_FAILED;
 	}

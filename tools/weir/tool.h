@@ -87,6 +87,8 @@ int cmd_version(int argc, char **argv);
 	    "write it for Perfetto, flame graphs, or as JSON or CSV")          \
 	X(view, "SNAPSHOT", "a page that shows a snapshot in a browser")       \
 	X(replay, "TRACE...", "play recorded allocations through weir")        \
+	X(fit, "RECORDING...",                                                 \
+	    "forecast the memory of a program at another size")                \
 	X(generate, "KIND",                                                    \
 	    "write a trace of a program with several streams")                 \
 	X(options, "", "every option: value, source, default, range")          \

@@ -104,7 +104,9 @@ put_row(struct writer *w, const struct line *line, const struct trace_row *row)
 		break;
 	case 'f':
 		put_csv_event(w, "free_requested", line);
-		if (!w->completes[row->block])
+		/* Other streams use a block with 'r' rows to the end. */
+		if (!w->completes[row->block] &&
+		    !w->trace->blocks[row->block].recorded)
 			put_completed(w, line);
 		break;
 	case 'c':

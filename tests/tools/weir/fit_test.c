@@ -1,0 +1,483 @@
+/*
+ * weir fit on programs that are written here at small sizes, and asked at a
+ * size four times larger, at which they are written too. Live and held bytes of
+ * the forecast are compared with those.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+enum { STEPS = 4, LAYERS = 6, BLOCKS = 4096 };
+
+/* A snapshot that is being written: events of one device, with call sites. */
+struct program {
+	FILE *out;
+	char *text;
+	size_t length;
+	uint64_t next; /* address */
+	uint64_t time_us;
+	uint64_t sizes[BLOCKS * 16]; /* by block */
+	uint64_t random;
+};
+
+static uint64_t
+random_below(struct program *p, uint64_t most)
+{
+	p->random = p->random * UINT64_C(6364136223846793005) + 1442695041;
+	return (p->random >> 33) % most;
+}
+
+static void
+put_program_event(
+    struct program *p, const char *action, uint64_t block, const char *site)
+{
+	fprintf(p->out,
+	    "%s{\"action\":\"%s\",\"addr\":%" PRIu64 ",\"size\":%" PRIu64
+	    ",\"stream\":0,\"time_us\":%" PRIu64 ",\"frames\":[",
+	    p->time_us == 0 ? "" : ",\n", action, block << 32, p->sizes[block],
+	    p->time_us);
+	p->time_us++;
+	if (site[0] != '\0')
+		fprintf(p->out,
+		    "{\"name\":\"%s\",\"filename\":\"train.py\",\"line\":1}",
+		    site);
+	fputs("]}", p->out);
+}
+
+/* Allocate at a call site; "" is no stack. */
+static uint64_t
+take(struct program *p, const char *site, uint64_t bytes)
+{
+	uint64_t block = ++p->next;
+
+	EXPECT_LT(block, BLOCKS * 16);
+	p->sizes[block] = bytes;
+	put_program_event(p, "alloc", block, site);
+	return block;
+}
+
+static void
+drop(struct program *p, uint64_t block)
+{
+	put_program_event(p, "free_requested", block, "");
+	put_program_event(p, "free_completed", block, "");
+}
+
+typedef void write_program(struct program *p, uint64_t n);
+
+/* Write a program of a size to a file. The caller frees its path. */
+static char *
+recorded(write_program *write, uint64_t n)
+{
+	struct program *p = calloc(1, sizeof(*p));
+	char name[64];
+	char *path;
+
+	EXPECT_NOT_NULL(p);
+	p->random = 7;
+	p->out = open_memstream(&p->text, &p->length);
+	fputs("{\"segments\":[],\"device_traces\":[[", p->out);
+	write(p, n);
+	fputs("]]}\n", p->out);
+	fclose(p->out);
+	snprintf(name, sizeof(name), "run-%" PRIu64 ".json", n);
+	path = test_file(name, p->text, p->length);
+	free(p->text);
+	free(p);
+	return path;
+}
+
+/* ---- Programs -------------------------------------------------------- */
+
+/* Forward and backward passes of layers, whose backward pass has no stacks; and
+ * an optimiser, whose state comes in the first step. */
+static void
+train_layers(struct program *p, uint64_t batch, unsigned layers, bool again)
+{
+	uint64_t weights[64];
+	uint64_t kept[64];
+	uint64_t grads[64];
+	uint64_t inner;
+	uint64_t grad;
+	uint64_t next;
+
+	for (unsigned i = 0; i < layers; i++)
+		weights[i] = take(p, "to", 5 << 20);
+	for (unsigned step = 0; step < STEPS; step++) {
+		uint64_t words = take(p, "words", 8 * batch * 128);
+
+		for (unsigned i = 0; i < layers; i++) {
+			inner = take(p, "wide", batch * 3 << 19);
+			kept[i] = take(p, "narrow", batch * 700000);
+			drop(p, inner);
+		}
+		grad = take(p, "", batch * 700000);
+		for (unsigned i = layers; i-- > 0;) {
+			if (again)
+				inner = take(p, "wide", batch * 3 << 19);
+			grads[i] = take(p, "", 5 << 20);
+			next = take(p, "", batch * 700000);
+			drop(p, grad);
+			grad = next;
+			if (again)
+				drop(p, inner);
+			drop(p, kept[i]);
+		}
+		drop(p, grad);
+		drop(p, words);
+		for (unsigned i = 0; i < layers && step == 0; i++) {
+			take(p, "Optimizer.step", 5 << 20);
+			take(p, "Optimizer.step", 5 << 20);
+		}
+		inner = take(p, "Optimizer.foreach", 5 << 20);
+		drop(p, inner);
+		/* In an order that differs from run to run. */
+		for (unsigned i = 0; i < layers; i++)
+			drop(p, grads[(i + batch) % layers]);
+	}
+	for (unsigned i = 0; i < layers; i++)
+		drop(p, weights[i]);
+}
+
+static void
+write_dense(struct program *p, uint64_t batch)
+{
+	train_layers(p, batch, LAYERS, false);
+}
+
+static void
+write_checkpointed(struct program *p, uint64_t batch)
+{
+	train_layers(p, batch, LAYERS, true);
+}
+
+static void
+write_deep(struct program *p, uint64_t layers)
+{
+	train_layers(p, 4, (unsigned)layers, false);
+}
+
+/* A cache that grows by a word in each round, by copying. */
+static void
+write_server(struct program *p, uint64_t answer)
+{
+	enum { ROW = 40960 };
+	uint64_t cache[LAYERS];
+
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "load", 3 << 20);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < LAYERS; i++)
+			cache[i] = take(p, "prompt", 32 * ROW);
+		for (uint64_t word = 1; word < answer; word++) {
+			uint64_t hidden = take(p, "embed", ROW);
+
+			for (unsigned i = 0; i < LAYERS; i++) {
+				uint64_t longer =
+				    take(p, "cat", (32 + word) * ROW);
+
+				drop(p, cache[i]);
+				cache[i] = longer;
+			}
+			drop(p, hidden);
+		}
+		for (unsigned i = 0; i < LAYERS; i++)
+			drop(p, cache[i]);
+	}
+}
+
+/* A frozen base, and adapters whose rank is asked. */
+static void
+write_adapters(struct program *p, uint64_t rank)
+{
+	uint64_t kept[LAYERS];
+
+	for (unsigned i = 0; i < LAYERS; i++) {
+		take(p, "base", 7 << 20);
+		take(p, "adapter", rank * 65536);
+	}
+	for (unsigned step = 0; step < STEPS; step++) {
+		for (unsigned i = 0; i < LAYERS; i++)
+			kept[i] = take(p, "forward", 3000000 + rank * 30000);
+		for (unsigned i = LAYERS; i-- > 0;) {
+			uint64_t grad = take(p, "", rank * 65536);
+
+			drop(p, kept[i]);
+			drop(p, grad);
+		}
+	}
+}
+
+/* A round for each picture, with as many boxes as the data has. */
+static void
+write_pictures(struct program *p, uint64_t batch)
+{
+	uint64_t crops[64];
+
+	take(p, "load", 30 << 20);
+	for (unsigned step = 0; step < STEPS; step++) {
+		uint64_t features = take(p, "body", batch * 2500000);
+		uint64_t grad;
+
+		for (uint64_t i = 0; i < batch; i++) {
+			uint64_t boxes = 20 + random_below(p, 10);
+			uint64_t ratio = take(p, "overlap", boxes * 65536);
+			uint64_t best = take(p, "best", 147456);
+
+			crops[i] = take(p, "crop", boxes * 100000);
+			drop(p, ratio);
+			drop(p, best);
+		}
+		grad = take(p, "", batch * 2500000);
+		for (uint64_t i = batch; i-- > 0;) {
+			uint64_t part = take(p, "", p->sizes[crops[i]]);
+			uint64_t whole = take(p, "", 2500000);
+
+			drop(p, part);
+			drop(p, crops[i]);
+			drop(p, whole);
+		}
+		drop(p, grad);
+		drop(p, features);
+	}
+}
+
+/* ---- Forecasts ------------------------------------------------------- */
+
+struct forecast {
+	uint64_t live;
+	uint64_t held;       /* by PyTorch's allocator */
+	uint64_t expandable; /* with expandable segments */
+	json_t *json;
+};
+
+static uint64_t
+json_number(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	if (!json_is_integer(value))
+		FAIL("no number '%s'", key);
+	return (uint64_t)json_integer_value(value);
+}
+
+static json_t *
+parsed_output(struct command_result result)
+{
+	json_t *json;
+
+	if (result.status != 0)
+		FAIL("exit status %d: %s", result.status, result.err);
+	json = json_loads(result.out, 0, NULL);
+	EXPECT_NOT_NULL(json);
+	command_free(&result);
+	return json;
+}
+
+static struct forecast
+asked(const char *was, const char *ask, char *const paths[2])
+{
+	json_t *json = parsed_output(command_weir("fit", "--json", "--was", was,
+	    "--ask", ask, "--as", "torch", "--as",
+	    "torch,expandable_segments:True", paths[0], paths[1], NULL));
+	const json_t *settings = json_object_get(json, "allocators");
+	const json_t *native = json_array_get(settings, 0);
+
+	return (struct forecast){
+		.live = json_number(native, "peak_allocated_bytes"),
+		.held = json_number(native, "peak_held_bytes"),
+		.expandable =
+		    json_number(json_array_get(settings, 1), "peak_held_bytes"),
+		.json = json,
+	};
+}
+
+static uint64_t
+true_peak(const char *path, const char *as, const char *key)
+{
+	json_t *json = parsed_output(
+	    command_weir("replay", "--json", "--as", as, path, NULL));
+	uint64_t number = json_number(json, key);
+
+	json_decref(json);
+	return number;
+}
+
+static void
+expect_within(const char *of, uint64_t forecast, uint64_t truth, double share)
+{
+	if (fabs((double)forecast - (double)truth) > share * (double)truth)
+		FAIL("%s: %" PRIu64 " is forecast for %" PRIu64, of, forecast,
+		    truth);
+}
+
+/* Record a program at two sizes, ask a third, and compare with that. */
+static void
+expect_forecast(write_program *write, uint64_t small, uint64_t large,
+    uint64_t ask, double share)
+{
+	const char *expandable = "torch,expandable_segments:True";
+	char *paths[2] = { recorded(write, small), recorded(write, large) };
+	char *truth = recorded(write, ask);
+	struct forecast forecast;
+	char was[64];
+	char asks[64];
+
+	snprintf(was, sizeof(was), "n=%" PRIu64 ",%" PRIu64, small, large);
+	snprintf(asks, sizeof(asks), "n=%" PRIu64, ask);
+	forecast = asked(was, asks, paths);
+	expect_within("live", forecast.live,
+	    true_peak(truth, "torch", "peak_allocated_bytes"), share);
+	expect_within("held", forecast.held,
+	    true_peak(truth, "torch", "peak_reserved_bytes"), 2 * share);
+	expect_within("held, expandable", forecast.expandable,
+	    true_peak(truth, expandable, "peak_reserved_bytes"), 2 * share);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+	free(truth);
+}
+
+TEST(training_is_forecast_exactly)
+{
+	expect_forecast(write_dense, 2, 4, 16, 0);
+}
+
+TEST(checkpointed_training_is_forecast_exactly)
+{
+	expect_forecast(write_checkpointed, 3, 5, 20, 0);
+}
+
+TEST(adapters_of_another_rank_are_forecast_exactly)
+{
+	expect_forecast(write_adapters, 8, 16, 64, 0);
+}
+
+TEST(more_layers_are_forecast_exactly)
+{
+	expect_forecast(write_deep, 4, 8, 32, 0);
+}
+
+TEST(a_cache_that_grows_for_longer_is_forecast_exactly)
+{
+	expect_forecast(write_server, 8, 16, 64, 0);
+}
+
+TEST(pictures_with_boxes_by_chance_are_forecast_nearly)
+{
+	expect_forecast(write_pictures, 4, 8, 32, 0.04);
+}
+
+TEST(a_forecast_names_the_kinds_at_its_peak)
+{
+	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
+	struct forecast forecast = asked("batch=2,4", "batch=16", paths);
+	const json_t *kinds = json_object_get(forecast.json, "by_kind");
+
+	EXPECT_EQ(json_number(kinds, "parameters"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "optimiser"), 2 * LAYERS * (5u << 20));
+	EXPECT_GT(json_number(kinds, "activations"), 0);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+TEST(the_largest_value_fits_and_the_next_does_not)
+{
+	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
+	json_t *json = parsed_output(command_weir("fit", "--json", "--was",
+	    "batch=2,4", "--limit", "600M", "--largest", "batch", "--as",
+	    "torch", paths[0], paths[1], NULL));
+	uint64_t largest = json_number(
+	    json_array_get(json_object_get(json, "allocators"), 0), "largest");
+	char *fits = recorded(write_dense, largest);
+	char *more = recorded(write_dense, largest + 1);
+	const char *const paths_of[2] = { fits, more };
+
+	EXPECT_GT(largest, 16);
+	for (unsigned i = 0; i < 2; i++) {
+		json_t *played = parsed_output(command_weir("replay", "--json",
+		    "--as", "torch", "--limit", "600M", paths_of[i], NULL));
+
+		EXPECT_EQ(json_number(played, "ooms") > 0, i == 1);
+		json_decref(played);
+	}
+	json_decref(json);
+	free(fits);
+	free(more);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+TEST(a_forecast_can_be_kept_and_replayed)
+{
+	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
+	char *kept = test_file("forecast.csv", "", 0);
+	json_t *json = parsed_output(command_weir("fit", "--json", "--was",
+	    "batch=2,4", "--ask", "batch=16", "--as", "torch", "-o", kept,
+	    paths[0], paths[1], NULL));
+	const json_t *torch =
+	    json_array_get(json_object_get(json, "allocators"), 0);
+
+	EXPECT_EQ(true_peak(kept, "torch", "peak_reserved_bytes"),
+	    json_number(torch, "peak_held_bytes"));
+	json_decref(json);
+	free(kept);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+TEST(the_answer_in_text_says_whether_it_fits)
+{
+	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", "--limit", "100M", paths[0], paths[1], NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "batch=16, from 2 recordings");
+	EXPECT_STR_HAS(result.out, "fits 100.00 MiB");
+	EXPECT_STR_HAS(result.out, "no");
+	EXPECT_STR_HAS(result.out, "weir");
+	command_free(&result);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+static void
+expect_fit_usage(const char *was, const char *ask, const char *named)
+{
+	struct command_result result = command_weir(
+	    "fit", "--was", was, "--ask", ask, "a.json", "b.json", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, named);
+	command_free(&result);
+}
+
+TEST(wrong_numbers_are_usage_errors_that_name_them)
+{
+	expect_fit_usage("batch=2", "batch=3", "batch has 1 value");
+	expect_fit_usage("batch=2,4", "length=3", "length");
+	expect_fit_usage("batch=2,none", "batch=3", "none");
+	expect_fit_usage("batch", "batch=3", "NAME=N");
+	expect_fit_usage("batch=2,4", "batch=0", "'0'");
+}
+
+TEST(a_recording_that_cannot_be_read_is_named)
+{
+	char *good = recorded(write_dense, 2);
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", good, "absent.json", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "absent.json");
+	command_free(&result);
+	free(good);
+}
