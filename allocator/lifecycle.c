@@ -36,6 +36,7 @@ ask_traits(int device, struct traits *out)
 	CUresult code = driver_peek()->cuDeviceGetAttribute(&supported,
 	    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
 
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	if (code != CUDA_SUCCESS)
 		return driver_status(
 		    code, "cuDeviceGetAttribute(device %d)", device);
@@ -47,6 +48,7 @@ static enum weir_status
 arena_new(int device, const struct options *options, struct arena **out)
     HOLDS(lock)
 {
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
 		return status_set(
@@ -122,6 +124,7 @@ arena_get(int device, struct arena **out)
 static void
 forget_arena(struct arena *arena)
 {
+	ASSERT(!arena->memory.forgotten);
 	lock_enter(&arena->lock);
 	if (arena == arena->main) {
 		/* A thread that is still in this arena must not begin another
@@ -144,6 +147,7 @@ forget_arena(struct arena *arena)
 static void
 forget_arenas(int device, struct arena *arena)
 {
+	ASSERT(arena == arena->main);
 	lock_enter(&lock);
 	arena_publish(device, NULL);
 	arena->lifecycle.next_forgotten = forgotten;

@@ -304,6 +304,7 @@ add_stats(struct weir_stats *to, const struct weir_stats *from)
 	uint64_t a[NUMBERS];
 	uint64_t b[NUMBERS];
 
+	ASSERT(to != from);
 	memcpy(a, to, sizeof(a));
 	memcpy(b, from, sizeof(b));
 	for (size_t i = 1; i < NUMBERS; i++)

@@ -92,6 +92,7 @@ allocate_in(
 {
 	struct cache *cache = tcache_find_host(arena);
 
+	ASSERT(arena->traits.is_page_locked);
 	*out = cache != NULL ? tcache_malloc_in(cache, size) : NULL;
 	if (*out != NULL)
 		return WEIR_OK;
@@ -178,6 +179,7 @@ remember_host_cache(struct arena *arena)
 	CUcontext context = NULL;
 	struct cache *cache = tcache_find_host(arena);
 
+	ASSERT(arena->traits.is_page_locked);
 	if (t == &tcache_nobody || t->latest_host.cache == cache)
 		return;
 	t->latest_host = (struct latest){ .cache = &t->none };
@@ -439,6 +441,7 @@ trim_host(int device, size_t *keep)
 {
 	size_t sum = 0;
 
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	for (unsigned kind = 0; device < DEVICES_MAX && kind < HOST_KINDS;
 	     kind++) {
 		struct arena *arena = host_arena_peek(device, kind);

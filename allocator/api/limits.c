@@ -18,6 +18,7 @@ trim_one(int device, size_t keep)
 	struct arena *main = arena_peek(device);
 	size_t sum = main != NULL ? route_tidy(main) : 0;
 
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	if (main != NULL)
 		guard_look_at_all(main, NULL);
 

@@ -126,6 +126,7 @@ static __attribute__((noinline)) enum weir_status
 allocate_device_scope(struct stream_heap *heap, struct cache *cache,
     const struct options *options, size_t size, bool idle, struct block **out)
 {
+	ASSERT(heap == heap->arena->memory.any_heap && size > 0);
 	struct waiting *waiting = &heap->arena->waiting;
 	struct pending uses = { 0 };
 	enum weir_status status = use_add(waiting, &uses, heap->stream);
@@ -169,6 +170,7 @@ serve_stream(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, bool idle, void **out)
     HOLDS(arena->lock)
 {
+	ASSERT(stream->device == arena->device);
 	struct stream_heap *heap;
 	enum weir_status status = heap_get(arena, stream, &heap);
 	if (status != WEIR_OK)
@@ -223,6 +225,7 @@ allocate_from(struct arena *arena, struct stream *stream,
 {
 	enum weir_status status;
 
+	ASSERT(stream->device == arena->device);
 	if (arena_is_counted(arena) && arena != arena->main)
 		tcache_enter_elsewhere(arena->main);
 	enter_arena(arena);
@@ -290,6 +293,7 @@ allocate_hard(struct arena *arena, struct stream *stream,
 {
 	size_t rounded = round_up(size, WEIR_GRANULE);
 
+	ASSERT(size > 0);
 	if (status == WEIR_ENOMEM)
 		status =
 		    allocate_from_helpers(arena, stream, options, size, out);
@@ -311,6 +315,7 @@ static enum weir_status
 allocate_routed(struct arena *main, struct stream *stream,
     const struct options *options, size_t size, void **out)
 {
+	ASSERT(main == main->main);
 	struct arena *arena;
 	enum weir_status status = route_find(main, stream, &arena);
 	if (status != WEIR_OK)
@@ -376,6 +381,7 @@ allocate_known(struct cache *cache, const struct options *options, size_t size,
 	struct stream *refused = NULL;
 	struct arena *arena = cache->arena;
 
+	ASSERT(size > 0);
 	enter_for(arena, cache, options, size);
 	struct stream_heap *heap = cache->heap;
 	bool alive = tcache_is_alive(cache) && !capture_possible(heap->stream);

@@ -105,6 +105,7 @@ add_stat(struct weir_stat *to, const struct weir_stat *from)
 static void
 add_all(struct weir_stats *to, const struct weir_stats *from)
 {
+	ASSERT(to != from);
 	for (int i = 0; i < STAT3S; i++) {
 		struct weir_stat3 *stat = stats_at(to, (enum stat3)i);
 		const struct weir_stat3 *part =

@@ -108,6 +108,7 @@ share_budget(const struct arena *arena, struct cache *used, unsigned others)
 		budget.bytes / 2 / others, budget.requested / 2 / others };
 	struct list *awake = &tcache_own->awake;
 
+	ASSERT(others > 0);
 	for (struct list *l = awake->next; l != awake; l = l->next) {
 		if (!counts_own(awake_of(l), arena) || awake_of(l) == used)
 			continue;
@@ -248,6 +249,7 @@ counts_report_all(struct arena *arena)
 {
 	bool any = false;
 
+	ASSERT(arena->cache.keeping == 0 || !list_empty(&arena->cache.all));
 	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {

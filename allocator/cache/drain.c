@@ -93,7 +93,6 @@ bool
 depot_empty_some(struct stream_heap *heap, size_t *most)
 {
 	lock_assert_held(&heap->arena->lock);
-	ASSERT(most != NULL);
 	return empty_depot(heap, DRAIN_ALL, most);
 }
 
@@ -196,6 +195,7 @@ look_is_due(struct arena *arena)
 {
 	uint64_t wait = 0;
 
+	ASSERT(arena->cache.looked <= arena->cache.served);
 	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next)
 		if (cache_of(l)->owner != tcache_own && cache_of(l)->keeps)

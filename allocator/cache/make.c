@@ -82,6 +82,7 @@ tcache_end(struct stream_heap *heap)
 void
 tcache_begin(struct arena *arena)
 {
+	ASSERT(arena->cache.keeping == 0);
 	list_init(&arena->cache.all);
 	arena->cache.served = 0;
 }
@@ -229,6 +230,7 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	    (!traits->has_idle_limit ||
 		options->pinned_idle == OPTION_UNLIMITED);
 
+	ASSERT(heap->arena->device == heap->stream->device);
 	atomic_init(&cache->handle, tcache_key(heap));
 	cache->device = stream->device;
 	cache->granule = heap->arena->memory.granule;
@@ -295,6 +297,7 @@ make_cache(struct tcache *t, struct stream_heap *heap,
 	struct cache **by_handle = &t->by_handle[way_of_handle];
 	struct cache **by_heap = &t->by_heap[way];
 
+	ASSERT(!heap->ended);
 	/* A cache for WEIR_STREAM_ANY, which keeps no freed blocks, must not
 	 * replace another. */
 	if (by_stream && heap->stream->handle == WEIR_STREAM_ANY &&

@@ -48,6 +48,7 @@ tcache_account_alloc_slow(struct cache *cache, const struct block *block)
 	const struct list *awake = &tcache_own->awake;
 	bool alone = awake->next == awake->prev;
 
+	ASSERT(block_state(block) == BLOCK_ACTIVE);
 	lock_assert_held(&block->arena->lock);
 	if (cache != NULL)
 		change_budget(cache, block, -1);

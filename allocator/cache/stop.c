@@ -23,6 +23,7 @@ caches_stop(struct arena *arena, const struct stream_heap *heap)
 {
 	bool others = false;
 
+	ASSERT(heap == NULL || heap->arena == arena);
 	lock_assert_held(&arena->lock);
 	for (struct list *l = arena->cache.all.next; l != &arena->cache.all;
 	     l = l->next) {

@@ -107,6 +107,7 @@ count_peak(struct cache *cache, const struct block *block)
 static inline QUICK bool
 activate_cached(struct cache *cache, struct block *block, size_t size)
 {
+	ASSERT(block_state(block) == BLOCK_CACHED);
 	block->requested = size;
 	block_set_state(block, BLOCK_ACTIVE);
 	if (block->size > cache->small_max) {
@@ -150,6 +151,7 @@ bin_fill(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	for (;;) {
 		if (bin_empty(bin))
 			bin_swap(bin);
@@ -249,6 +251,7 @@ malloc_traced(struct cache *cache, size_t size)
 	struct arena *arena = cache->arena;
 	struct block *block = NULL;
 
+	ASSERT(cache->traced && size > 0);
 	if (size - 1 >= WEIR_SIZE_MAX)
 		return NULL;
 	size_t rounded = rounded_in(cache, size);
@@ -328,6 +331,7 @@ bin_make_room(struct cache *cache, size_t n)
 {
 	struct bin *bin = &cache->bins[n];
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	if (!bin_make(bin, n))
 		return false;
 	cache_note_bin(cache, n);
@@ -346,6 +350,7 @@ free_binned(struct cache *cache, size_t n, struct block *block)
 {
 	struct bin *bin = &cache->bins[n];
 
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	/* A bin without magazines is full. */
 	if (bin_full(bin) && !bin_make_room(cache, n))
 		return false;

@@ -292,6 +292,7 @@ fences_ask_all(struct arena *arena)
 {
 	struct questions questions = { .context = NULL };
 
+	ASSERT(arena->memory.any_heap->completed_at == UINT64_MAX);
 	lock_assert_held(&arena->lock);
 	status_mute();
 	for (struct list *l = arena->memory.heaps.next;
@@ -391,6 +392,7 @@ wait_for(struct stream_heap *mine, const struct stream_heap *other,
 	struct stream *stream = mine->stream;
 	struct capture_guard guard;
 
+	ASSERT(mine != other && fence->event != NULL);
 	if (capture_enter(stream->context, &guard) != WEIR_OK)
 		return false;
 	CUevent before = delay_begin(stream);
@@ -413,6 +415,7 @@ join_captured(const struct view *view, const struct stream_heap *other)
 {
 	struct stream_heap *mine = view->mine;
 
+	ASSERT(view->capture != 0);
 	if (!heap_order_covers(other, view->capture))
 		return false;
 	uint64_t tick =
@@ -475,6 +478,7 @@ fences_see_busy(struct view *view)
 	const struct use *use =
 	    use_first_open(&mine->arena->waiting, mine->stream);
 
+	ASSERT(mine->fences.count <= FENCES);
 	lock_assert_held(&view->mine->arena->lock);
 	view->busy_since = mine->fences.count > 0 ? mine->fences.ring[0].at : 0;
 	if (use != NULL &&
@@ -522,6 +526,7 @@ fence_from(
 	unsigned from = 0;
 	unsigned to = fences_of(other, view);
 
+	ASSERT(other->fences.count <= FENCES);
 	while (from < to) {
 		unsigned middle = (from + to) / 2;
 		if (other->fences.ring[middle].at >= tick)

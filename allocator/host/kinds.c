@@ -5,9 +5,12 @@
 
 #include <weir/host.h>
 
+#include "base/assert.h"
+
 unsigned
 host_kind(enum weir_host_source source, unsigned flags, bool coarse)
 {
+	ASSERT(source <= WEIR_HOST_FROM_DRIVER);
 	if ((flags & WEIR_HOST_WRITE_COMBINED) != 0)
 		source = WEIR_HOST_FROM_DRIVER;
 	else if ((flags & WEIR_HOST_MAPPED) != 0 &&
@@ -28,6 +31,7 @@ host_kind_facts(unsigned kind)
 	unsigned source =
 	    n / step < WEIR_HOST_FROM_DRIVER ? n / step : WEIR_HOST_FROM_DRIVER;
 
+	ASSERT(kind < HOST_KINDS);
 	facts.source = (enum weir_host_source)source;
 	facts.flags = n - source * step;
 	return facts;

@@ -26,6 +26,7 @@ host_source_known(const struct arena *main, const struct options *options,
 	enum answer answer = atomic_load_explicit(
 	    &has_handles[main->device], memory_order_relaxed);
 
+	ASSERT(main == main->main);
 	if (options->pinned_source != WEIR_HOST_FROM_HANDLES) {
 		*out = (enum weir_host_source)options->pinned_source;
 		return true;
@@ -38,6 +39,7 @@ host_source_known(const struct arena *main, const struct options *options,
 bool
 host_handles_refused(const struct arena *arena, enum weir_status status)
 {
+	ASSERT(arena->traits.is_page_locked);
 	_Atomic(enum answer) *known = &has_handles[arena->device];
 	enum answer answer = atomic_load_explicit(known, memory_order_relaxed);
 	bool short_of_memory = status == WEIR_ENOMEM || status == WEIR_EHOSTMEM;
@@ -63,6 +65,8 @@ node_of(int device)
 struct arena *
 host_arena_peek(int device, unsigned kind)
 {
+	ASSERT(device >= 0 && device < DEVICES_MAX);
+	ASSERT(kind < HOST_KINDS);
 	return atomic_load_explicit(
 	    &arenas[device][kind], memory_order_acquire);
 }
@@ -73,6 +77,7 @@ host_arena_get(struct arena *main, unsigned kind, struct arena **out)
 	int device = main->device;
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(main == main->main);
 	lock_enter(&lock);
 	struct arena *arena = host_arena_peek(device, kind);
 	if (arena == NULL) {
@@ -105,6 +110,7 @@ host_set_reserve(struct arena *arena, size_t bytes)
 void
 host_forget_device(int device)
 {
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	lock_enter(&lock);
 	for (unsigned kind = 0; kind < HOST_KINDS; kind++) {
 		struct arena *arena = host_arena_peek(device, kind);

@@ -45,6 +45,7 @@ host_node(const char *root, const char *bus_id)
 	size_t n = 0;
 	int node = -1;
 
+	ASSERT(root != NULL && bus_id != NULL);
 	for (; bus_id[n] != '\0' && n + 1 < sizeof(name); n++)
 		name[n] = (char)tolower((unsigned char)bus_id[n]);
 	name[n] = '\0';
@@ -79,6 +80,7 @@ place_on_node(void *memory, size_t size, int device)
 	unsigned long nodes[NODES_MAX / BITS] = { 0 };
 	int node = host_numa_node(device);
 
+	ASSERT(memory != NULL && size > 0);
 	if (node < 0)
 		return;
 	nodes[node / BITS] = 1ul << node % BITS;
@@ -153,6 +155,7 @@ touch_all(char *memory, size_t size, unsigned threads)
 	bool ok = true;
 	unsigned n = 0;
 
+	ASSERT(threads > 0 && threads <= TOUCHERS_MAX);
 	for (size_t at = 0; at < size; at += step, n++)
 		parts[n] = (struct touch){ .at = memory + at,
 			.size = size - at < step ? size - at : step };
@@ -177,6 +180,7 @@ map_aligned(size_t size)
 	size_t extra = size >= HUGE_PAGE ? HUGE_PAGE : 0;
 	char *memory = meta_map(size + extra);
 
+	ASSERT(size > 0);
 	if (memory == NULL || extra == 0)
 		return memory;
 	size_t before = -(uintptr_t)memory % HUGE_PAGE;
@@ -191,6 +195,7 @@ map_aligned(size_t size)
 static enum weir_status
 allocate_registered(int device, size_t size, CUdeviceptr *out)
 {
+	ASSERT(size > 0);
 	const struct options *options;
 	enum weir_status status = options_get(&options);
 	if (status != WEIR_OK)
@@ -223,6 +228,7 @@ free_registered(CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
+	ASSERT(addr != 0 && size > 0);
 	if (driver_peek()->cuMemHostUnregister(memory) != CUDA_SUCCESS)
 		return false;
 	meta_unmap(memory, size);
@@ -242,6 +248,7 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 {
 	void *memory;
 
+	ASSERT(kind < HOST_KINDS && size > 0);
 	if (is_registered(kind))
 		return allocate_registered(device, size, out);
 	unsigned flags = host_kind_facts(kind).flags;
@@ -255,6 +262,7 @@ pages_allocate(unsigned kind, int device, size_t size, CUdeviceptr *out)
 static bool
 pages_free(unsigned kind, CUdeviceptr addr, size_t size)
 {
+	ASSERT(kind < HOST_KINDS && addr != 0);
 	if (is_registered(kind))
 		return free_registered(addr, size);
 	return driver_peek()->cuMemFreeHost((void *)(uintptr_t)addr) ==
@@ -268,6 +276,7 @@ pages_forget(unsigned kind, CUdeviceptr addr, size_t size)
 {
 	void *memory = (void *)(uintptr_t)addr;
 
+	ASSERT(kind < HOST_KINDS && addr != 0);
 	if (!is_registered(kind))
 		return;
 	driver_peek()->cuMemHostUnregister(memory);
@@ -329,6 +338,7 @@ make_sources(void)
 const struct source *
 host_source(unsigned kind)
 {
+	ASSERT(kind < HOST_KINDS);
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, make_sources);

@@ -60,6 +60,7 @@ grow_reserve(struct arena *arena, const struct options *options)
 	struct pool *pool = &arena->memory.any_heap->pool[POOL_LARGE];
 	size_t held = arena->memory.stats.reserved_bytes.all.current;
 
+	ASSERT(arena->traits.is_page_locked);
 	if (held >= arena->host.reserve_bytes || arena->memory.forgotten)
 		return false;
 	size_t missing = round_up(
@@ -89,6 +90,7 @@ static void
 reap_arena(
     struct arena *arena, const struct options *options, struct found *found)
 {
+	ASSERT(arena->traits.is_page_locked);
 	lock_enter(&arena->lock);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	do
@@ -131,6 +133,7 @@ time_in(uint64_t ns)
 {
 	struct timespec until;
 
+	ASSERT(ns != for_ever);
 	clock_gettime(CLOCK_REALTIME, &until);
 	ns += (uint64_t)until.tv_nsec;
 	until.tv_sec += (time_t)(ns / 1000000000);

@@ -12,6 +12,7 @@
 static size_t
 magazine_size(size_t n)
 {
+	ASSERT(n > 0 && n <= TCACHE_CLASSES);
 	return sizeof(struct magazine) +
 	    magazine_max(n) * sizeof(struct block *);
 }
@@ -55,6 +56,7 @@ bin_make(struct bin *bin, size_t n)
 void
 bin_delete(struct bin *bin)
 {
+	ASSERT(bin_empty(bin));
 	if (bin->bottom == NULL)
 		return;
 	magazine_delete(bin_first(bin));
@@ -77,6 +79,7 @@ depot_new(void)
 void
 depot_delete(struct depot *depot)
 {
+	ASSERT(depot == NULL || depot->bytes == 0);
 	if (depot == NULL)
 		return;
 	for (size_t n = 1; n <= TCACHE_CLASSES; n++) {
@@ -108,6 +111,7 @@ remove_full(struct depot *depot, size_t n) HOLDS(depot->lock)
 	struct shelf *shelf = &depot->shelves[n];
 	struct magazine *magazine = shelf->full;
 
+	ASSERT(magazine != NULL && shelf->count > 0);
 	ASSERT(n > 0);
 	shelf->full = magazine->next;
 	if (--shelf->count < shelf->idle)
@@ -154,6 +158,7 @@ depot_put(
 	size_t bytes = magazine_max(full->n) * class_bytes(full->n);
 	bool put = false;
 
+	ASSERT(bin_full(bin));
 	depot_enter(depot, user);
 	struct magazine *empty = shelf->empty;
 	if (depot->bytes + bytes > max || shelf->count == TCACHE_DEPOT)
@@ -201,6 +206,7 @@ depot_take_many(struct depot *depot, enum drain which, size_t *most)
 bool
 depot_is_own(struct depot *depot, const struct cache *user, bool look)
 {
+	ASSERT(user != NULL);
 	lock_enter(&depot->lock);
 	bool own = !depot->shared && depot->user == user;
 	if (look)

@@ -41,6 +41,7 @@ arena_peek(int device)
 void
 arena_publish(int device, struct arena *arena)
 {
+	ASSERT(device >= 0 && device < DEVICES_MAX);
 	atomic_store(&arenas[device], arena);
 }
 
@@ -66,6 +67,7 @@ void
 arena_enter_from_driver(struct arena *arena)
 {
 	lock_enter(&arena->lock);
+	ASSERT(arena->memory.jobs > 0);
 }
 
 /* ---- Stream heaps ------------------------------------------------------ */
@@ -86,6 +88,8 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	struct stream_heap *heap = meta_alloc(sizeof(*heap));
 	char name[STREAM_PHRASE];
 
+	ASSERT(heap_peek(arena, stream) == NULL);
+	ASSERT(stream->device == arena->device);
 	lock_assert_held(&arena->lock);
 	if (heap == NULL)
 		return status_set(WEIR_EHOSTMEM,
@@ -168,6 +172,7 @@ ask_granularity(struct arena *arena)
 	    &arena->memory.granularity, &prop,
 	    CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
+	ASSERT(arena->traits.can_map);
 	return driver_status(
 	    code, "cuMemGetAllocationGranularity(device %d)", arena->device);
 }
@@ -253,6 +258,7 @@ memory_end_use(struct arena *arena)
 	struct arena_memory *memory = &arena->memory;
 	struct totals *totals = memory->totals;
 
+	ASSERT(memory->promised == 0);
 	lock_assert_held(&arena->lock);
 	ASSERT(arena != arena->main && list_empty(&memory->segments));
 	if (totals != NULL) {
@@ -269,6 +275,7 @@ memory_end_use(struct arena *arena)
 void
 memory_set_host(struct arena *arena, int node, uint64_t index)
 {
+	ASSERT(node >= 0);
 	ASSERT(arena->traits.is_page_locked);
 	arena->memory.node = node;
 	arena->memory.any_heap->index = index;

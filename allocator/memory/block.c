@@ -125,6 +125,7 @@ block_prepare(struct arena *arena, CUdeviceptr addr)
 	struct block *block;
 	enum weir_status status = block_new(arena, addr, &block);
 
+	ASSERT(addr != 0);
 	lock_assert_held(&arena->lock);
 	if (status == WEIR_OK) {
 		lock_assert_held(&block->arena->lock);
@@ -188,6 +189,7 @@ inactive_around(const struct block *block)
 {
 	struct inactive sum = { 0 };
 
+	ASSERT(block->segment != NULL);
 	add_inactive_block(&sum, block);
 	for (const struct block *b = block->next; block_is_in_run(b);
 	     b = b->next)
@@ -501,6 +503,7 @@ put_beside(struct block *block)
 {
 	struct putting p = { .block = block };
 
+	ASSERT(block_state(block) != BLOCK_ACTIVE);
 	block->run = 0;
 	while (mergeable(p.block->next, p.block)) {
 		lock_assert_held(&p.block->arena->lock);

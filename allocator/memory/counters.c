@@ -18,6 +18,10 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
 	    offsetof(struct weir_stats, allocation) ==
 	STAT3_requested_bytes * sizeof(struct weir_stat3),
     "stats_at() counts from the first to the last");
+_Static_assert(offsetof(struct weir_stats, served_reclaimed_bytes) -
+	    offsetof(struct weir_stats, num_alloc_retries) ==
+	(COUNTERS - 1) * sizeof(uint64_t),
+    "counter_at() counts from the first to the last");
 _Static_assert(offsetof(struct weir_stat3, large_pool) -
 	    offsetof(struct weir_stat3, small_pool) ==
 	sizeof(struct weir_stat),
@@ -46,6 +50,7 @@ stats_count_in_totals(const struct pool *pool, uint64_t size,
 {
 	struct totals *totals = pool->owner->arena->memory.totals;
 
+	ASSERT(totals != NULL && size >= requested);
 	lock_enter(&totals->lock);
 	totals->changes++;
 	tally_in(&totals->tally, pool, size, requested, count);
@@ -82,6 +87,7 @@ static void
 count_flow(
     struct tally_part *part, const struct sums *out, const struct sums *in)
 {
+	ASSERT(out->count >= 0 && out->bytes >= 0 && out->requested >= 0);
 #define TALLIED_FLOW(name, sum)                                                \
 	part->headroom[TALLIED_##name] += in->sum - out->sum;
 	TALLIED_STATS(TALLIED_FLOW)
@@ -105,6 +111,7 @@ stats_flow(struct pool *pool, const struct sums *out, const struct sums *in)
 	struct arena *arena = pool->owner->arena;
 	struct totals *totals = arena->memory.totals;
 
+	ASSERT(pool->kind < POOL_KINDS);
 	lock_assert_held(&pool->owner->arena->lock);
 	flow_in(&arena->memory.tally, pool, out, in);
 	flow_in(&pool->owner->tally, pool, out, in);
@@ -323,6 +330,7 @@ stats_reset(struct arena *arena, enum reset what)
 void
 totals_reset(struct totals *totals, enum reset what)
 {
+	ASSERT(what == RESET_PEAKS || what == RESET_SUMS);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);

@@ -42,6 +42,7 @@ forget_segment(struct segment *segment)
 {
 	struct block *next;
 
+	ASSERT(segment->arena->memory.forgotten);
 	for (struct block *b = segment->first; b != NULL; b = next) {
 		next = b->next;
 		if (block_is_held(b))
@@ -71,6 +72,7 @@ forget_segment(struct segment *segment)
 static void
 forget_contents(struct arena *arena) HOLDS(arena->lock)
 {
+	ASSERT(arena->memory.forgotten && arena->memory.jobs == 0);
 	lock_assert_held(&arena->lock);
 	waiting_forget(&arena->waiting);
 	pins_forget(arena);
@@ -103,6 +105,7 @@ forget_contents(struct arena *arena) HOLDS(arena->lock)
 void
 memory_forget(struct arena *arena)
 {
+	ASSERT(!arena->memory.forgotten);
 	lock_assert_held(&arena->lock);
 	arena->memory.forgotten = true;
 	if (arena->memory.jobs == 0)

@@ -358,6 +358,7 @@ open_host(CUdeviceptr addr, size_t size)
 	CUresult code = CUDA_SUCCESS;
 	size_t n;
 
+	ASSERT(addr != 0 && size > 0);
 	for (int next = 0;
 	     code == CUDA_SUCCESS && (n = list_host_access(&next, access)) > 0;)
 		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
@@ -374,6 +375,7 @@ open_mapped(
 	CUresult code = CUDA_SUCCESS;
 	size_t n;
 
+	ASSERT(addr != 0 && size > 0);
 	for (int next = 0; code == CUDA_SUCCESS &&
 	     (n = list_access(device, arena, &next, access)) > 0;)
 		code = driver_peek()->cuMemSetAccess(addr, size, access, n);
@@ -424,6 +426,7 @@ set_arena_peer(struct arena *arena, int peer, bool allow)
 {
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(peer >= 0 && peer < DEVICES_MAX);
 	lock_enter(&arena->lock);
 	/* Jobs that are mapping now may have read the old list. */
 	while (arena->memory.jobs > 0) {
@@ -461,6 +464,7 @@ set_peer(int device, int peer, bool allow)
 	uint64_t bit = (uint64_t)1 << peer % 64;
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(device != peer);
 	if (allow)
 		atomic_fetch_or(&peers[device][peer / 64], bit);
 	else

@@ -13,6 +13,7 @@ heap_get_rare(
 	struct stream_heap *heap = heap_peek(arena, stream);
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(stream->device == arena->device);
 	lock_assert_held(&arena->lock);
 	if (heap == NULL) {
 		status = heap_make(arena, stream, &heap);

@@ -19,6 +19,7 @@ find_place(const struct block *block)
 {
 	struct segment *segment = block->segment;
 
+	ASSERT(block->size > 0);
 	if (!segment->expandable)
 		return segment->pins == 0 && block->size == segment->size ?
 		    &segment->idle :
@@ -127,6 +128,8 @@ idle_unpin(const struct segment *segment, CUdeviceptr addr, size_t size)
 {
 	CUdeviceptr end = addr + size;
 
+	ASSERT(size > 0 && addr >= segment->addr);
+	ASSERT(end <= segment->addr + segment->size);
 	lock_assert_held(&segment->arena->lock);
 	for (struct block *b = lookup_floor(addr);
 	     b != NULL && b->segment == segment && b->addr < end; b = b->next)
@@ -168,6 +171,7 @@ idle_first(struct stream_heap *heap)
 void
 idle_forget(struct stream_heap *heap)
 {
+	ASSERT(heap->arena->memory.forgotten);
 	lock_assert_held(&heap->arena->lock);
 	heap->idle.tree.root = NULL;
 	heap->idle.tree.count = 0;

@@ -32,6 +32,7 @@ record_keeps(struct arena *arena)
 {
 	struct driver_guard guard;
 
+	ASSERT(arena->memory.keep_event == NULL);
 	status_mute();
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
 		/* If it cannot be recorded now, a poll tries again. */
@@ -66,6 +67,7 @@ arena_unkeep_later(struct arena *arena)
 static void
 remove_ended_keeps(struct arena *arena)
 {
+	ASSERT(arena->memory.keeps_ending <= arena->memory.kept);
 	drop_keep_event(arena);
 	arena->memory.kept -= arena->memory.keeps_ending;
 	arena->memory.keeps_ending = 0;
@@ -77,6 +79,7 @@ arena_poll_keeps(struct arena *arena)
 {
 	struct driver_guard guard;
 
+	ASSERT(arena->memory.keeps_ending <= arena->memory.kept);
 	lock_assert_held(&arena->lock);
 	if (arena->memory.keeps_ending == 0)
 		return;
@@ -98,6 +101,7 @@ arena_wait_keeps(struct arena *arena)
 	uint64_t ended = arena->memory.keeps_ended;
 	unsigned ending = arena->memory.keeps_ending;
 
+	ASSERT(ending <= arena->memory.kept);
 	lock_assert_held(&arena->lock);
 	if (ending == 0)
 		return;

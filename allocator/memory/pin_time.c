@@ -29,6 +29,7 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 void
 pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 {
+	ASSERT(held >= bytes);
 	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked || bytes == 0)
 		return;

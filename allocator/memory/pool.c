@@ -32,6 +32,7 @@ first_of(const struct tree *tree, size_t rounded)
 	struct tree_node *node = tree->root;
 	struct tree_node *found = NULL;
 
+	ASSERT(rounded > 0);
 	while (node != NULL) {
 		bool enough = block_of_node(node)->run >= rounded;
 
@@ -46,6 +47,7 @@ static inline QUICK bool
 serves(const struct block *block, const struct options *options, size_t rounded,
     bool plain)
 {
+	ASSERT(rounded > 0);
 	if (block->segment->expandable)
 		return !plain;
 	if (!plain &&
@@ -65,6 +67,7 @@ best_fit(struct pool *pool, const struct options *options, size_t rounded,
 {
 	struct block *best = NULL;
 
+	ASSERT(rounded > 0);
 	for (struct tree_node *n = first_of(&pool->free, rounded); n != NULL;
 	     n = tree_next(n)) {
 		struct block *block = block_of_node(n);
@@ -244,6 +247,7 @@ cut_run(struct block **block, const struct options *options, size_t rounded)
 {
 	struct block *head = *block;
 
+	ASSERT((*block)->run >= rounded);
 	if (head->run != head->size &&
 	    (head->size < rounded || block_is_in_run(head->prev) ||
 		!splits(head, head->run, options, rounded))) {

@@ -150,6 +150,7 @@ promote_portion(struct arena *arena, size_t left) HOLDS(arena->lock)
 	bool promotes = arena_promotes(arena);
 	struct stream_heap *next;
 
+	ASSERT(left > 0);
 	for (struct stream_heap *p = heap_first_freed(arena); p != NULL;
 	     p = next) {
 		next = heap_next_freed(p);

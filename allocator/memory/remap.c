@@ -419,6 +419,7 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 		.rounded = rounded };
 	struct remap_plan bare = plan;
 
+	ASSERT(rounded > 0 && view->mine->arena == pool->owner->arena);
 	lock_assert_held(&pool->owner->arena->lock);
 	*need = round_up(rounded, pool->owner->arena->memory.granularity);
 	if (rounded > pool->owner->arena->memory.total_bytes)
@@ -451,6 +452,7 @@ map_new(struct view *view, struct pool *pool, const struct options *options,
 		.rounded = size,
 		.bare = true };
 
+	ASSERT(size > 0);
 	lock_assert_held(&pool->owner->arena->lock);
 	lock_assert_held(&plan.pool->owner->arena->lock);
 	return map_somewhere(&plan, GROW_NEW, need);

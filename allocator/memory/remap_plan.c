@@ -91,6 +91,7 @@ consider_largest(struct remap_plan *plan, const struct pool *pool)
 {
 	struct tree_node *n = tree_last(&pool->free);
 
+	ASSERT(pool->kind == plan->pool->kind);
 	for (unsigned i = 0; i < RUNS_ASKED && n != NULL; i++) {
 		struct span run = block_run(block_of_node(n));
 		consider_row(plan, run.first->prev);
@@ -114,6 +115,7 @@ find_run(struct remap_plan *plan)
 	const struct block least = { .size = plan->rounded };
 	struct tree_node *n = tree_first(unmapped);
 
+	ASSERT(plan->rounded > 0);
 	plan->start = NULL;
 	plan->missing = SIZE_MAX;
 	if (unmapped->count <= ROWS_ASKED) {
@@ -183,6 +185,7 @@ make_room(struct remap_plan *plan)
 	    bytes > 0 ? 2 * bytes : RUNS_ASKED * sizeof(*plan->donors);
 	struct donor *donors = meta_alloc(more);
 
+	ASSERT(plan->donor_count * sizeof(*plan->donors) == bytes);
 	if (donors == NULL)
 		return false;
 	if (bytes > 0) {
@@ -204,6 +207,7 @@ add_donor(struct span_search *search, const struct span *span)
 	size_t size = handles_within(donor.segment, span->first->addr,
 	    end - span->first->addr, &donor.low);
 
+	ASSERT(span->first->segment == span->last->segment);
 	if (size == 0 || plan->has_failed)
 		return;
 	if (plan->donor_count * sizeof(donor) == plan->donors_bytes &&
@@ -225,6 +229,7 @@ may_give(void *about, const struct block *block)
 {
 	struct remap_plan *plan = about;
 
+	ASSERT(block->arena == plan->pool->owner->arena);
 	return block_is_usable(plan->view, block) && !is_of_run(plan, block);
 }
 
@@ -263,6 +268,7 @@ compare_donors(const void *a, const void *b)
 static enum weir_status
 find_donors(struct remap_plan *plan, enum grow_how how)
 {
+	ASSERT(plan->start != NULL);
 	add_all_donors(plan, how);
 	if (plan->has_failed)
 		return status_set(WEIR_EHOSTMEM,
@@ -279,6 +285,7 @@ find_donors(struct remap_plan *plan, enum grow_how how)
 static struct part *
 part_for(struct remap_plan *plan, size_t size)
 {
+	ASSERT(size > 0);
 	for (size_t i = 0; i < plan->part_count; i++)
 		if (plan->parts[i].size - plan->parts[i].filled >= size)
 			return &plan->parts[i];
@@ -310,6 +317,7 @@ place_handle(struct remap_plan *plan, struct part *part, struct handle *handle,
 static struct handle *
 next_of(const struct donor *donor)
 {
+	ASSERT(donor->low <= donor->from && donor->from <= donor->high);
 	if (donor->from == donor->low)
 		return NULL;
 	struct handle *handle = handle_floor(donor->segment, donor->from - 1);
@@ -320,6 +328,7 @@ static void
 move_handle(struct remap_plan *plan, struct part *part, struct donor *donor,
     struct handle *handle)
 {
+	ASSERT(handle->addr >= donor->low && handle->addr < donor->from);
 	place_handle(plan, part, handle, &plan->moved);
 	donor->from = handle->addr;
 }

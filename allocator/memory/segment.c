@@ -316,6 +316,7 @@ segment_grow_driver(struct pool *pool, const struct options *options,
 	enum weir_status status =
 	    grow_by_segment(pool, options, rounded, size, need);
 
+	ASSERT(rounded > 0 && pool->kind < POOL_KINDS);
 	lock_assert_held(&pool->owner->arena->lock);
 	if (status != WEIR_ENOMEM || !exact || least >= size ||
 	    !arena->traits.has_rounding ||
@@ -491,6 +492,7 @@ settle_handles(struct segment *segment, struct handle *handles, bool released)
 {
 	struct handle *next;
 
+	ASSERT(segment->expandable);
 	for (; handles != NULL; handles = next) {
 		next = handles->next;
 		if (released) {
@@ -577,6 +579,7 @@ unmap_vacated(struct arena *arena, struct list *unmapping) HOLDS(arena->lock)
 	struct list refused;
 	struct list done;
 
+	ASSERT(arena->memory.jobs > 0);
 	list_init(&refused);
 	list_init(&done);
 	arena_leave_for_driver(arena);
@@ -615,6 +618,7 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 	struct driver_guard guard;
 	struct list unmapping;
 
+	ASSERT(max > 0);
 	lock_assert_held(&arena->lock);
 	list_init(&unmapping);
 	for (size_t n = 0; n < max && !list_empty(&arena->memory.vacated);

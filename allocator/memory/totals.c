@@ -17,6 +17,7 @@ totals_new(const struct arena *main)
 {
 	struct totals *totals = meta_zalloc(sizeof(*totals));
 
+	ASSERT(main == main->main);
 	if (totals == NULL)
 		status_set(WEIR_EHOSTMEM,
 		    "no host memory for the statistics of device %d",
@@ -29,6 +30,7 @@ totals_new(const struct arena *main)
 enum weir_status
 totals_begin_host(struct arena *main)
 {
+	ASSERT(main == main->main);
 	if (main->memory.host_totals == NULL)
 		main->memory.host_totals = totals_new(main);
 	return main->memory.host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
@@ -37,6 +39,7 @@ totals_begin_host(struct arena *main)
 enum weir_status
 totals_begin(struct arena *main)
 {
+	ASSERT(main == main->main);
 	if (main->memory.totals != NULL)
 		return WEIR_OK;
 	struct totals *totals = totals_new(main);
@@ -76,6 +79,7 @@ totals_set_uncounted(struct arena *arena, bool uncounted)
 {
 	struct totals *totals = arena->memory.totals;
 
+	ASSERT(arena != arena->main || !uncounted);
 	if (arena->memory.uncounted == uncounted)
 		return;
 	arena->memory.uncounted = uncounted;

@@ -188,6 +188,7 @@ check_idle(struct check *check, const struct block *b)
 	const struct segment *s = b->segment;
 	const struct idle *idle = b->idle;
 
+	ASSERT(b->segment != NULL);
 	CHECK(check, "I-17", idle != NULL || !is_idle(b), b->addr);
 	if (idle == NULL)
 		return;
@@ -241,6 +242,7 @@ check_block(struct check *check, struct block *b)
 static void
 count_block(struct counted *t, const struct block *b)
 {
+	ASSERT(b->pool->kind < POOL_KINDS);
 	switch (block_state(b)) {
 	case BLOCK_UNMAPPED:
 	case BLOCK_MAPPING:
@@ -464,6 +466,7 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 	size_t idle = 0;
 	uint64_t since_sum = 0;
 
+	ASSERT(heap->arena == arena);
 	for (struct list *l = arena->memory.segments.next;
 	     l != &arena->memory.segments; l = l->next) {
 		struct segment *s = CONTAINER_OF(l, struct segment, link);
@@ -579,6 +582,7 @@ check_device(struct arena *main, struct check *check)
 	struct weir_stats sums = { 0 };
 	struct weir_stats host_sums = { 0 };
 
+	ASSERT(main == main->main);
 	guard_look_at_all(main, check);
 	report_all_caches(main);
 	lock_enter(&main->lock);

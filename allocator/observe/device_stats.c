@@ -36,6 +36,7 @@ begin_stats(struct arena *main, bool host, struct weir_stats *out)
 void
 device_stats(struct arena *main, struct weir_stats *out)
 {
+	ASSERT(main == main->main);
 	lock_enter(&main->lock);
 	tcache_report(main);
 	begin_stats(main, false, out);
@@ -87,6 +88,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 {
 	struct weir_stats counters = { 0 };
 
+	ASSERT(main == main->main);
 	lock_enter(&main->lock);
 	struct totals *totals = main->memory.host_totals;
 	lock_leave(&main->lock);

@@ -297,6 +297,7 @@ look_at_bytes(const struct zones *z, int64_t from, size_t size,
 	uint8_t *bytes = meta_alloc(PIECE);
 	bool done = bytes != NULL;
 
+	ASSERT(size > 0);
 	*damage = (struct damage){ 0 };
 	for (size_t n = 0; done && size > 0; size -= n, from += (int64_t)n) {
 		n = size < PIECE ? size : PIECE;

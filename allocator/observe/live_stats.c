@@ -144,6 +144,7 @@ gather_device(struct watch_device *device, struct arena *main)
 {
 	struct weir_stats stats = { 0 };
 
+	ASSERT(main == main->main);
 	memset(device, 0, sizeof(*device));
 	device->device = (uint32_t)main->device;
 	device->total_bytes = main->memory.total_bytes;

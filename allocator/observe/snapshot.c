@@ -433,6 +433,7 @@ limit_source(const struct arena *main, const struct options *options)
 {
 	size_t limit = device_limit(main);
 
+	ASSERT(main == main->main);
 	if (limit == options->memory_limit)
 		return "memory_limit_mb";
 	if (limit ==

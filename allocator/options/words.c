@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "allocator/options.h"
+#include "base/assert.h"
 #include "base/os.h"
 
 bool
@@ -28,6 +29,7 @@ word_squeeze(struct word word, char *text, size_t size, struct word *out)
 {
 	size_t used = 0;
 
+	ASSERT(size > 0);
 	for (size_t i = 0; i < word.length; i++) {
 		if (word_blank(word.at[i]))
 			continue;

@@ -6,6 +6,7 @@
 #include <float.h>
 
 #include "allocator/policy/tuning.h"
+#include "base/assert.h"
 
 enum wait_cost
 policy_wait_cost(const struct wait_facts *facts)
@@ -25,6 +26,7 @@ policy_wait_cost(const struct wait_facts *facts)
 static double
 share_of(double delay_percent)
 {
+	ASSERT(delay_percent >= 0);
 	return delay_percent / 100 / 2;
 }
 
@@ -83,6 +85,7 @@ policy_budgets_spent(const struct request_facts *facts)
 	double earned = earned_of(facts);
 	double most = most_late_us(facts);
 
+	ASSERT(facts->delay_percent >= 0);
 	if (late + lost == 0)
 		return 0;
 	if (earned == 0)
@@ -100,6 +103,7 @@ policy_has_pressure(const struct request_facts *facts)
 	    live / policy.pressure_share, (double)policy.pressure_least);
 	double overspent = policy_budgets_spent(facts) - 1;
 
+	ASSERT(facts->delay_percent >= 0);
 	if (facts->sees_waits && overspent > 0)
 		spare *= 1 + policy.overspent_shares * overspent;
 	return (double)facts->held_bytes > live + spare;
@@ -108,6 +112,7 @@ policy_has_pressure(const struct request_facts *facts)
 enum waits
 policy_waits(const struct request_facts *facts)
 {
+	ASSERT(facts->delay_percent >= 0);
 	if (facts->prefer == PREFER_MEMORY)
 		return WAITS_ANY;
 	if (facts->is_captured)
@@ -228,6 +233,7 @@ policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 {
 	uint64_t longest = as_ns(policy.latency_us);
 
+	ASSERT(latency_ns <= INT64_MAX);
 	if (longest < latency_ns)
 		longest = latency_ns;
 	if (longest < oldest_ns)
@@ -272,6 +278,7 @@ policy_may_pin(
 	double unpaid = unpaid_of(facts);
 	double earned = earned_of(facts);
 
+	ASSERT(beyond == 0 || facts->spare_bytes > 0);
 	if (facts->prefer == PREFER_MEMORY)
 		return policy_may_move(facts, MOVES_ENOUGH);
 	if (beyond == 0)
@@ -309,6 +316,7 @@ policy_pay(
 	double share = share_of(delay_percent);
 	uint64_t earlier = (uint64_t)(policy.recent_us * 1e3);
 
+	ASSERT(delay_percent >= 0);
 	if (share == 0)
 		return paid_ns;
 	if (now_ns > earlier && paid_ns < now_ns - earlier)

@@ -3,9 +3,12 @@
 
 #include <stdint.h>
 
+#include "base/assert.h"
+
 static unsigned
 log2_floor(size_t n)
 {
+	ASSERT(n > 0);
 	return 63 - (unsigned)__builtin_clzll((unsigned long long)n);
 }
 
@@ -18,12 +21,14 @@ divisions(const struct options *options, size_t n)
 	unsigned log = log2_floor(n);
 	unsigned i = log < 20 ? 0 : log - 20;
 
+	ASSERT(n > 0);
 	return options->roundup[i < ROUNDUP_CLASSES ? i : ROUNDUP_CLASSES - 1];
 }
 
 size_t
 size_class_divided(const struct options *options, size_t n)
 {
+	ASSERT(n > 0);
 	if (n <= WEIR_GRANULE)
 		return WEIR_GRANULE;
 	uint32_t parts = divisions(options, n);
@@ -38,6 +43,7 @@ size_class_divided(const struct options *options, size_t n)
 size_t
 size_segment_most(const struct options *options, size_t rounded)
 {
+	ASSERT(rounded > 0);
 	if (rounded <= SMALL_MAX)
 		return SMALL_SEGMENT;
 	if (rounded < LARGE_EXACT)
@@ -52,6 +58,7 @@ size_segment(const struct options *options, size_t rounded)
 	size_t best = most / rounded;
 	size_t best_waste = most;
 
+	ASSERT(rounded > 0);
 	if (rounded <= SMALL_MAX || rounded >= LARGE_EXACT)
 		return most;
 	for (size_t n = best; 2 * n * rounded > most; n--) {
@@ -68,6 +75,7 @@ size_segment(const struct options *options, size_t rounded)
 bool
 size_serves(const struct options *options, size_t block, size_t rounded)
 {
+	ASSERT(block >= rounded);
 	/* A segment that was made for a request must serve it, even if rounding
 	 * has made the segment oversize and the request is not. */
 	if (block <= size_segment_most(options, rounded))
@@ -82,6 +90,7 @@ size_host_segment(enum pool_kind kind, size_t rounded, size_t held)
 {
 	size_t size = HOST_SEGMENT_LEAST;
 
+	ASSERT(rounded > 0 && kind < POOL_KINDS);
 	if (kind == POOL_LARGE) {
 		while ((size < HOST_SEGMENT_MOST ||
 			   size < HOST_SEGMENT_REQUESTS * rounded) &&

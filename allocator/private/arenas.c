@@ -38,6 +38,7 @@
 static struct arena *
 reuse_arena(struct arena *main, const struct traits *traits)
 {
+	ASSERT(main == main->main);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		bool idle =
@@ -77,6 +78,7 @@ static enum weir_status
 make_other_arena(
     struct arena *main, const struct traits *traits, struct arena **out)
 {
+	ASSERT(main == main->main);
 	struct arena *arena = meta_zalloc(sizeof(*arena));
 	if (arena == NULL)
 		return status_set(WEIR_EHOSTMEM,
@@ -103,6 +105,7 @@ enum weir_status
 arena_make(struct arena *main, const struct source *source, unsigned flags,
     struct arena **out)
 {
+	ASSERT(main == main->main);
 	struct totals *totals = NULL;
 	enum weir_status status = WEIR_OK;
 	const struct traits *traits =
@@ -184,6 +187,7 @@ retire_arena(struct arena *arena)
 {
 	struct list *next;
 
+	ASSERT(arena->private.in_use);
 	ASSERT(arena->private.owners == 0 && arena != arena->main);
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = next) {
@@ -267,6 +271,7 @@ shed_waiting(struct arena *arena, size_t want)
 {
 	size_t bytes = 0;
 
+	ASSERT(want > 0);
 	lock_enter(&arena->lock);
 	if (arena_keeps_end(arena))
 		arena_wait_keeps(arena);

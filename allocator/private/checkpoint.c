@@ -9,7 +9,6 @@
  * lists, and makes a stream wait where memory passes to it from another stream.
  */
 #include "allocator/private/checkpoint.h"
-#include "allocator/private/suspension.h"
 
 #include <stdlib.h>
 
@@ -21,6 +20,7 @@
 #include "allocator/memory/emit.h"
 #include "allocator/memory/heap.h"
 #include "allocator/memory/lookup.h"
+#include "allocator/private/suspension.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/release.h"
 #include "base/meta.h"
@@ -114,6 +114,7 @@ compare_was(const void *a, const void *b)
 static void
 note_blocks(struct checkpoint *checkpoint, const struct arena *arena)
 {
+	ASSERT(checkpoint->n == 0 && checkpoint->blocks != NULL);
 	for (struct list *l = arena->memory.segments.next;
 	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
@@ -141,6 +142,7 @@ copy_runs(struct arena *arena, struct checkpoint *checkpoint) HOLDS(arena->lock)
 	size_t n;
 	enum weir_status status;
 
+	ASSERT(checkpoint->blocks == NULL);
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	status = check_calm(arena);
 	if (status == WEIR_OK)
@@ -161,6 +163,7 @@ copy_runs(struct arena *arena, struct checkpoint *checkpoint) HOLDS(arena->lock)
 enum weir_status
 checkpoint_take(struct arena *arena, struct checkpoint **out)
 {
+	ASSERT(arena != arena->main);
 	struct checkpoint *checkpoint = meta_zalloc(sizeof(*checkpoint));
 	if (checkpoint == NULL)
 		return status_set(
@@ -224,6 +227,7 @@ order_after_owner(const struct was *was, struct block *now)
 	char b[STREAM_PHRASE];
 	struct view view;
 
+	ASSERT(was->heap != NULL && is_kept(now));
 	if (owner == was->heap || owner == arena->memory.any_heap ||
 	    (block_state(now) == BLOCK_FREE &&
 		now->freed_at <= owner->completed_at))
@@ -252,6 +256,7 @@ check_memory(struct arena *arena, const struct was *was)
 	const struct segment *segment = NULL;
 	CUdeviceptr at = was->addr;
 
+	ASSERT(was->size > 0 && was->heap != NULL);
 	while (at < was->addr + was->size) {
 		struct block *now = block_over(arena, at);
 		if (now == NULL || !is_kept(now) ||
@@ -310,6 +315,7 @@ prepare_lists(struct job *job)
 {
 	struct restored *r = &job->restored;
 
+	ASSERT(job->restored.live == NULL);
 	r->n_live = 0;
 	for (size_t i = 0; i < job->n; i++)
 		r->n_live += job->blocks[i].live;
@@ -327,6 +333,7 @@ begins_run(const struct job *job, size_t i)
 {
 	const struct was *was = &job->blocks[i];
 
+	ASSERT(i < job->n);
 	return i == 0 || was[-1].addr + was[-1].size != was->addr ||
 	    block_over(job->arena, was->addr)->segment !=
 	    block_over(job->arena, was[-1].addr)->segment;
@@ -338,6 +345,7 @@ begins_run(const struct job *job, size_t i)
 static enum weir_status
 prepare_blocks(struct job *job) HOLDS(job->arena->lock)
 {
+	ASSERT(job->after == NULL);
 	for (size_t i = 0; i < job->n; i++)
 		job->blocks[i].begins = begins_run(job, i);
 	for (size_t i = 0; i < job->n; i++) {
@@ -433,6 +441,7 @@ free_live(struct job *job)
 	struct arena *arena = job->arena;
 	size_t n = 0;
 
+	ASSERT(job->restored.freed != NULL);
 	for (struct list *l = arena->memory.segments.next;
 	     l != &arena->memory.segments; l = l->next) {
 		struct segment *segment = CONTAINER_OF(l, struct segment, link);
@@ -515,6 +524,7 @@ cut_one(struct job *job, struct was *was, struct block *block)
 static void
 restore_free(struct job *job, size_t first, size_t last)
 {
+	ASSERT(first <= last && last < job->n);
 	for (size_t i = first; i <= last; i++)
 		if (!job->blocks[i].live) {
 			struct block *block = lookup_exact(job->blocks[i].addr);

@@ -66,6 +66,7 @@ stream_key(const struct stream *stream)
 static uint64_t
 match_key(const struct route_match *match)
 {
+	ASSERT(match->kind <= ROUTE_FILTER);
 	switch (match->kind) {
 	case ROUTE_CAPTURE:
 		return match->capture;
@@ -100,6 +101,7 @@ latest_before(enum route_kind kind, uint64_t key, uint64_t id)
 	struct tree *tree = &trees[kind];
 	struct tree_node *node;
 
+	ASSERT(kind <= ROUTE_FILTER);
 	if (tree->count == 0)
 		return NULL;
 	node = tree_lower_bound(tree, &wanted.node);
@@ -139,6 +141,8 @@ enum weir_status
 route_begin(
     struct arena *arena, const struct route_match *match, struct route **out)
 {
+	ASSERT(match->kind != ROUTE_STREAM || match->stream != NULL);
+	ASSERT(match->kind != ROUTE_FILTER || match->filter != NULL);
 	struct route *route = meta_zalloc(sizeof(*route));
 	if (route == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a route");
@@ -163,6 +167,7 @@ route_begin(
 void
 route_set_capture(struct route *route, uint64_t capture)
 {
+	ASSERT(route->match.kind == ROUTE_CAPTURE);
 	lock_enter(&lock);
 	tree_remove(&trees[ROUTE_CAPTURE], &route->node);
 	route->key = capture;
@@ -173,6 +178,7 @@ route_set_capture(struct route *route, uint64_t capture)
 static void
 route_put(struct route *route)
 {
+	ASSERT(route->refs > 0);
 	lock_enter(&lock);
 	bool last = --route->refs == 0;
 	lock_leave(&lock);
@@ -187,6 +193,7 @@ route_put(struct route *route)
 void
 route_end(struct route *route)
 {
+	ASSERT(route->refs > 0 && route->stray == NULL);
 	lock_enter(&lock);
 	tree_remove(&trees[route->match.kind], &route->node);
 	atomic_fetch_sub(&count, 1);
@@ -210,6 +217,7 @@ find_plain_route(
 {
 	struct route *found;
 
+	ASSERT(main == main->main);
 	lock_enter(&lock);
 	found = latest_of_device(
 	    main, ROUTE_STREAM, stream_key(stream), UINT64_MAX);
@@ -231,6 +239,7 @@ filter_before(const struct arena *main, uint64_t id)
 {
 	struct route *found;
 
+	ASSERT(main == main->main);
 	lock_enter(&lock);
 	found = latest_of_device(main, ROUTE_FILTER, 0, id);
 	if (found != NULL)
@@ -285,6 +294,8 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 void
 route_return_stray(struct route *route, struct stream *stream)
 {
+	ASSERT(route->match.kind == ROUTE_CAPTURE);
+	ASSERT(route->stray == NULL && stream != NULL);
 	lock_enter(&lock);
 	route->stray = stream_ref(stream);
 	list_push_front(&strays, &route->link);
@@ -297,6 +308,7 @@ static enum weir_status
 adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
     struct arena **out)
 {
+	ASSERT(main == main->main && capture != 0);
 	struct route_match match = { .kind = ROUTE_CAPTURE,
 		.capture = capture };
 	struct route *route;
@@ -325,6 +337,7 @@ has_ended(const struct route *route)
 	const struct stream *stream = route->stray;
 	uint64_t id;
 
+	ASSERT(route->stray != NULL);
 	if (stream->thread != 0 && stream->thread != os_thread_id())
 		return atomic_load(&stream->ended);
 	status_mute();
@@ -341,6 +354,7 @@ claim_stray(const struct arena *main, uint64_t capture)
 	struct stream *stream = NULL;
 	struct route *route = NULL;
 
+	ASSERT(main == main->main);
 	lock_enter(&lock);
 	for (struct list *l = strays.next; l != &strays && route == NULL;
 	     l = l->next) {
@@ -384,6 +398,7 @@ bool
 route_claim_stray(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena)
 {
+	ASSERT(capture != 0);
 	struct route *found = claim_stray(main, capture);
 	if (found == NULL)
 		return false;
@@ -397,6 +412,7 @@ route_claim_stray(const struct arena *main, uint64_t capture,
 enum weir_status
 route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
+	ASSERT(main == main->main);
 	*out = NULL;
 	if (atomic_load_explicit(&stray_count, memory_order_relaxed) > 0)
 		route_tidy(main);
@@ -417,6 +433,7 @@ kind_has_device(enum route_kind kind, int device)
 {
 	struct tree_node *node = NULL;
 
+	ASSERT(kind <= ROUTE_FILTER);
 	if (trees[kind].count > 0)
 		node = tree_first(&trees[kind]);
 	while (node != NULL && route_of(node)->arena->device != device)

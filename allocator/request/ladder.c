@@ -174,6 +174,7 @@ note_live(const struct request *r)
 	size_t live =
 	    tally_now(tally, PART_ALL, TALLIED_allocated_bytes) + r->rounded;
 
+	ASSERT(r->rounded > 0);
 	if (arena->traits.is_bounded) {
 		lock_assert_held(&arena->lock);
 		return reclaim_note_live(arena, r->rounded);
@@ -188,6 +189,7 @@ facts_of(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
 
+	ASSERT(r->rounded > 0);
 	return (struct request_facts){ .prefer = r->options->prefer,
 		.is_small = r->kind != POOL_LARGE,
 		.is_captured = r->view.capture != 0,
@@ -365,6 +367,7 @@ drain(const struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 	bool widely = r->has_pressure || r->kind == POOL_SMALL;
 
+	ASSERT(r->got == NULL);
 	lock_assert_held(&r->heap->pool[r->kind].owner->arena->lock);
 	lock_assert_held(&arena->lock);
 	return r->options->prefer == PREFER_MEMORY ||
@@ -431,6 +434,7 @@ insist_on_place(struct request *r) HOLDS(r->heap->arena->lock)
 static enum weir_status
 search_runs(struct request *r) HOLDS(r->heap->arena->lock)
 {
+	ASSERT(r->got == NULL);
 	search_begin(r);
 	served_begin();
 	lock_assert_held(&r->view.mine->arena->lock);
@@ -523,6 +527,7 @@ grow_ahead(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 
+	ASSERT(r->rounded > 0);
 	if (arena->traits.is_bounded)
 		swap_within_bound(r);
 	else {

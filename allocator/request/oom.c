@@ -248,6 +248,7 @@ report_host(struct arena *arena, size_t requested)
 {
 	char sizes[5][32];
 
+	ASSERT(requested > 0);
 	lock_enter(&arena->lock);
 	tcache_report(arena);
 	counter_add(arena, COUNTER_num_ooms, 1);
@@ -271,6 +272,7 @@ enum weir_status
 oom_report(struct arena *arena, struct stream *stream, size_t requested,
     size_t rounded)
 {
+	ASSERT(requested > 0 && rounded >= requested);
 	if (arena->traits.account == ACCOUNT_HOST)
 		return report_host(arena, requested);
 

@@ -139,6 +139,7 @@ places_note(struct places *places, uint64_t key, uint64_t unseen)
 void
 places_fill(struct places *places, struct place place, CUdeviceptr got)
 {
+	ASSERT(got != 0);
 	if (places == NULL || place.index == 0 ||
 	    places->count - place.index >= PLACE_NOTES)
 		return;

@@ -93,6 +93,7 @@ empty_completed(struct arena *arena, size_t left)
 {
 	bool any = false;
 
+	ASSERT(left > 0);
 	while (!list_empty(&arena->memory.emptied) && left > 0) {
 		struct stream_heap *heap = CONTAINER_OF(
 		    arena->memory.emptied.next, struct stream_heap, ended_link);
@@ -170,6 +171,7 @@ end_has_completed(struct stream_heap *heap)
 static bool
 poll_ended(struct arena *arena, unsigned unmet)
 {
+	ASSERT(arena->memory.ending > 0 || list_empty(&arena->memory.ended));
 	while (!list_empty(&arena->memory.ended) && unmet > 0) {
 		struct list *l = arena->memory.ended.next;
 		struct stream_heap *heap =
@@ -408,6 +410,7 @@ oldest_block(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 {
 	struct block *block = oldest_idle(arena, latest);
 
+	ASSERT(latest > 0);
 	if (block != NULL || !has_pieces(arena))
 		return block;
 	block = oldest_in_pieces(arena, latest);
@@ -452,6 +455,7 @@ shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 	struct block *block;
 	size_t freed = 0;
 
+	ASSERT(amount->pieces > 0);
 	if (arena_is_kept(arena))
 		return 0;
 	/* Moved memory goes back only after its old addresses are unmapped. */
@@ -483,6 +487,7 @@ average_tick(const struct arena *arena)
 	uint64_t sum = 0;
 	size_t count = 0;
 
+	ASSERT(!list_empty(&arena->memory.heaps));
 	for (const struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {
 		const struct stream_heap *heap =
@@ -595,6 +600,7 @@ wait_pending(struct arena *arena, bool addresses) HOLDS(arena->lock)
 {
 	struct use *use = NULL;
 
+	ASSERT(arena->waiting.count > 0 || list_empty(&arena->waiting.pending));
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending && use == NULL; l = l->next)
 		if (addresses ||

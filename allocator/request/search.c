@@ -126,6 +126,7 @@ search_any(struct request *r)
 	struct stream_heap *any = r->heap->arena->memory.any_heap;
 	struct pool *pool = &any->pool[r->kind];
 
+	ASSERT(r->got == NULL);
 	if (r->heap == any)
 		return WEIR_OK;
 	lock_assert_held(&pool->owner->arena->lock);
@@ -195,6 +196,7 @@ keep_best(struct span_search *search, const struct span *span)
 	struct found *best = search->to;
 	struct found found = { .span = *span };
 
+	ASSERT(span->first->segment == span->last->segment);
 	for (const struct block *b = span->first;; b = b->next) {
 		found.size += b->size;
 		found.waits += waits_for(r, b);
@@ -221,6 +223,7 @@ search_find_span(struct request *r,
 		.to = &best,
 		.most = SIZE_MAX };
 
+	ASSERT(r->got == NULL);
 	/* Rows lie in expandable segments. */
 	if (!heap_is_device_scope(r->heap))
 		spans_find(&search);
@@ -306,6 +309,7 @@ search_find_place(struct request *r,
 	CUdeviceptr end = r->place + r->rounded;
 	struct block *b = r->place != 0 ? lookup_floor(r->place) : NULL;
 
+	ASSERT(r->got == NULL);
 	if (b == NULL || b->arena != r->heap->arena || !is_good(r, b) ||
 	    heap_is_device_scope(r->heap) || !b->segment->expandable ||
 	    b->pool->kind != r->kind || b->addr + b->size <= r->place)

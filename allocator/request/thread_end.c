@@ -34,6 +34,7 @@ thread_ended(uint32_t thread)
 	struct stream *streams[16];
 	size_t n;
 
+	ASSERT(thread != 0);
 	if (os_forked())
 		return;
 	tcache_thread_ends();

@@ -107,6 +107,7 @@ claim_one(struct request *r, bool only_mine, enum waits waits)
 	enum weir_status status = WEIR_OK;
 	struct list *next;
 
+	ASSERT(r->got == NULL);
 	for (struct list *l = pending->next;
 	     l != pending && left > 0 && status == WEIR_OK && r->got == NULL;
 	     l = next, left--) {
@@ -134,6 +135,7 @@ claim_pending(struct request *r, bool only_mine, enum waits waits)
 	struct list *next;
 	size_t got = 0;
 
+	ASSERT(r->got == NULL);
 	for (struct list *l = arena->waiting.pending.next;
 	     l != &arena->waiting.pending && left > 0 && status == WEIR_OK &&
 	     r->got == NULL;
@@ -162,6 +164,7 @@ follow_others(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(r->got == NULL);
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps && status == WEIR_OK && r->got == NULL;
 	     l = l->next) {
@@ -205,6 +208,7 @@ freed_in(const struct span *span, const struct stream_heap *heap)
 	const struct block *b = span->first;
 	uint64_t tick = 0;
 
+	ASSERT(span->first->arena == heap->arena);
 	for (;; b = b->next) {
 		if (b->pool->owner == heap && b->freed_at > tick)
 			tick = b->freed_at;
@@ -263,6 +267,7 @@ looks_everywhere(struct request *r) HOLDS(r->heap->arena->lock)
 	struct stream_heap *mine = r->heap;
 	struct arena *arena = mine->arena;
 
+	ASSERT(r->rounded > 0);
 	lock_assert_held(&r->view.mine->arena->lock);
 	if (r->kind != POOL_LARGE || arena->memory.streams < 2 ||
 	    mine == arena->memory.any_heap || !view_can_wait(&r->view) ||
@@ -286,6 +291,7 @@ wait_for_best(struct request *r)
 {
 	struct span span;
 
+	ASSERT(r->got == NULL);
 	lock_assert_held(&r->heap->arena->lock);
 	for (unsigned n = 0; n < REQUEST_TRIES && wait_find_best(r, &span);
 	     n++) {
@@ -304,6 +310,7 @@ wait_for_place(struct request *r)
 {
 	struct span span;
 
+	ASSERT(r->got == NULL);
 	lock_assert_held(&r->heap->arena->lock);
 	for (unsigned n = 0; n < REQUEST_TRIES; n++) {
 		view_renew(&r->view);
@@ -352,6 +359,7 @@ wait_for_row(struct request *r, enum waits waits) HOLDS(r->heap->arena->lock)
 {
 	enum weir_status status = WEIR_OK;
 
+	ASSERT(r->got == NULL);
 	if (waits == WAITS_ANY)
 		return wait_for_best(r);
 	for (int allowed = WAITS_FREE;
@@ -416,6 +424,7 @@ claim_some(struct request *r, bool only_mine, size_t want)
 	struct list *next;
 	size_t got = 0;
 
+	ASSERT(want > 0);
 	for (struct list *l = pending->next; l != pending && got < want;
 	     l = next) {
 		struct block *block = block_of_pending(l);
@@ -447,6 +456,7 @@ wait_for_some(struct request *r)
 	struct arena *arena = r->heap->arena;
 	size_t got = claim_some(r, true, r->need);
 
+	ASSERT(r->got == NULL);
 	lock_assert_held(&r->heap->arena->lock);
 	if (got < r->need)
 		got += claim_some(r, false, r->need - got);
