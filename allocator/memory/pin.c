@@ -82,7 +82,6 @@ pin_drop(struct arena *arena, CUdeviceptr addr)
 {
 	struct pin *pin = find_pin(arena, addr);
 
-	ASSERT(addr != 0);
 	lock_assert_held(&arena->lock);
 	if (pin != NULL && --pin->times == 0) {
 		count_pin(pin, -1);
