@@ -186,7 +186,10 @@ send_questions(struct helper *helper)
 static void
 copy_name(char to[NAME_TEXT], const char *from)
 {
-	snprintf(to, NAME_TEXT, "%s", from);
+	size_t n = strnlen(from, NAME_TEXT - 1);
+
+	memcpy(to, from, n);
+	to[n] = '\0';
 }
 
 /* Take a line of an answer; false if it is none. */

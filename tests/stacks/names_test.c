@@ -396,6 +396,13 @@ load_copy(void)
 	return copy;
 }
 
+static void
+drop_copy(const struct copy *copy)
+{
+	close(copy->fd);
+	free(copy->path);
+}
+
 /* Whatever the helper made of the file, the function has its name. */
 static void
 expect_name(const struct copy *copy)
@@ -446,6 +453,7 @@ TEST(debug_information_of_random_bytes_does_the_program_no_harm)
 		}
 		expect_name(&copy);
 	}
+	drop_copy(&copy);
 }
 
 TEST(a_file_that_was_cut_has_the_names_of_exported_functions)
@@ -454,6 +462,7 @@ TEST(a_file_that_was_cut_has_the_names_of_exported_functions)
 
 	EXPECT_EQ(ftruncate(copy.fd, end_of_segments(&copy)), 0);
 	expect_name(&copy);
+	drop_copy(&copy);
 }
 
 TEST(a_file_that_another_has_replaced_is_not_read)
@@ -473,5 +482,6 @@ TEST(a_file_that_another_has_replaced_is_not_read)
 	EXPECT(!named.asked);
 	EXPECT_STR_EQ(named.places[0].function, "cuMemAlloc_v2");
 	unlink(copy.path);
+	drop_copy(&copy);
 	free(other);
 }

@@ -160,7 +160,11 @@ ignore_fault(void *user, const char *text, int number)
 static void
 copy_field(char to[NAME_TEXT], const char *from)
 {
-	snprintf(to, NAME_TEXT, "%s", from == NULL ? "" : from);
+	size_t n = from == NULL ? 0 : strnlen(from, NAME_TEXT - 1);
+
+	if (n > 0)
+		memcpy(to, from, n);
+	to[n] = '\0';
 	for (; (to = strpbrk(to, "\t\n")) != NULL; to++)
 		*to = ' ';
 }
