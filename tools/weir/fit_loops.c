@@ -494,25 +494,24 @@ struct fit_place
 fit_loops_place(const struct fit_loops *loops, uint32_t at)
 {
 	uint32_t count = loops_before(loops, at, true);
-	const struct fit_loop *loop;
-	uint32_t round;
-
-	if (count > 0) {
-		loop = &loops->items[count - 1];
-		round = (at - loop->begin) / loop->period;
-		if (round < loop->asked)
-			return (struct fit_place){
-				.alloc = loop->first +
-				    pattern_round(loop, round) * loop->period +
-				    (at - loop->begin) % loop->period,
-				.loop = count - 1,
-				.round = round,
-			};
-	}
-	return (struct fit_place){
+	struct fit_place place = {
 		.alloc = (uint32_t)(at - shift_behind(loops, count)),
 		.loop = UINT32_MAX,
 	};
+
+	if (count > 0) {
+		const struct fit_loop *in = &loops->items[count - 1];
+		uint32_t round = (at - in->begin) / in->period;
+
+		if (round < in->asked) {
+			place.alloc = in->first +
+			    pattern_round(in, round) * in->period +
+			    (at - in->begin) % in->period;
+			place.loop = count - 1;
+			place.round = round;
+		}
+	}
+	return place;
 }
 
 /* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap
