@@ -146,7 +146,7 @@ first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 libs := $(glibc_link) -ldl -lm
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
 # What names functions, and nothing in the program that runs (docs/adr/0014):
-# tools/weir/name_frames.c says why the call is wrapped.
+# tools/weir/reading/name_frames.c says why the call is wrapped.
 name_libs := -l:libbacktrace.a -l:libsupc++.a -Wl,--wrap=dl_iterate_phdr
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
 	$(call first_archive,libsubunit.a) -lrt $(tool_libs)
@@ -196,7 +196,7 @@ cudart_src := $(wildcard simcuda/cudart/*.c)
 nvml_src := $(wildcard simcuda/nvml/*.c)
 report_src := $(wildcard tools/report/*.c)
 preload_src := $(wildcard preload/*.c preload/*/*.c)
-tool_src := $(wildcard tools/weir/*.c)
+tool_src := $(wildcard tools/weir/*.c tools/weir/*/*.c)
 bench_src := $(wildcard tools/bench/*.c)
 instructions_src := tools/bench/instructions.c tools/bench/latency.c
 growth_src := tools/bench/growth.c
@@ -245,7 +245,7 @@ sim_obj := $(call obj,$(sim_src))
 page_obj := $(B)/obj/viewer/page.o
 # A tool's parts without its main(), its helper and its gate of allocations, for
 # its tests. A sanitizer has a gate of its own.
-tool_main := $(call obj,tools/weir/main.c tools/weir/name_frames.c)
+tool_main := $(call obj,tools/weir/main.c tools/weir/reading/name_frames.c)
 tool_part := $(filter-out $(tool_main) %/memory_gate.o,$(call obj,$(tool_src) \
 	$(report_src))) $(page_obj)
 tool_gate := $(if $(SAN),,$(call obj,tools/weir/memory_gate.c))
@@ -478,7 +478,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-$(B)/obj/tools/weir/name_frames.o: | $(backtrace_ready)
+$(B)/obj/tools/weir/reading/name_frames.o: | $(backtrace_ready)
 # What all is linked with, made before anything that can be linked.
 ifneq ($(glibc_stub),)
 $(glibc_stub)/made: scripts/glibc-stub base/glibc/stat.c base/glibc/start.c

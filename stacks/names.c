@@ -1,5 +1,6 @@
 /*
- * The client of the helper, `weir name-frames` (tools/weir/name_frames.c).
+ * The client of the helper, `weir name-frames`
+ * (tools/weir/reading/name_frames.c).
  *
  * Both ends of a socket carry lines. A question is "module TAB build ID TAB
  * offset", the offset in hexadecimal digits. Its answer has a line "function

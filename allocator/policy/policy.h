@@ -57,8 +57,8 @@
  * *For the same place.* If a program repeats itself, a large request that could
  * have the place of the round before, but for a wait, makes that wait whatever
  * memory is worth, as long as the forecast is within the budget, or the recent
- * waits were harmless. Such a wait usually makes up for a chance delay: the round
- * before needed none there, or a short one.
+ * waits were harmless. Such a wait usually makes up for a chance delay: the
+ * round before needed none there, or a short one.
  *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be

@@ -7,7 +7,7 @@
 
 #include "base/meta.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/reading/snapshot_file.h"
 
 struct input {
 	const uint8_t *at;

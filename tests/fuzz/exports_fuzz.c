@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/snapshot_file.h"
-#include "tools/weir/snapshot_out.h"
-#include "tools/weir/trace_file.h"
+#include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/reading/snapshot_out.h"
+#include "tools/weir/reading/trace_file.h"
 
 struct text {
 	char *at;

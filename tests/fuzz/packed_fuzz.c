@@ -7,8 +7,8 @@
 
 #include "base/meta.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/file_text.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/reading/file_text.h"
+#include "tools/weir/reading/snapshot_file.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

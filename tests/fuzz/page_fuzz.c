@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/page_data.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/export/page_data.h"
+#include "tools/weir/reading/snapshot_file.h"
 
 static void
 expect_base64(const char *text, size_t length)

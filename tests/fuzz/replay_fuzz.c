@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/player.h"
+#include "tools/weir/replay/player.h"
 
 /* The process that replays must not have used weir before. */
 static void

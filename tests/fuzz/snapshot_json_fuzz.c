@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/weir/snapshot_file.h"
-#include "tools/weir/snapshot_holders.h"
-#include "tools/weir/snapshot_out.h"
-#include "tools/weir/snapshot_view.h"
+#include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/reading/snapshot_holders.h"
+#include "tools/weir/reading/snapshot_out.h"
+#include "tools/weir/reading/snapshot_view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/snapshot_out.h"
+#include "tools/weir/reading/snapshot_out.h"
 #include "tools/weir/tool.h"
 
 static bool

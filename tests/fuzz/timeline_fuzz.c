@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/nsys.h"
-#include "tools/weir/sqlite_read.h"
-#include "tools/weir/timeline.h"
+#include "tools/weir/export/nsys.h"
+#include "tools/weir/reading/sqlite_read.h"
+#include "tools/weir/reading/timeline.h"
 
 static void
 convert(const uint8_t *data, size_t size)

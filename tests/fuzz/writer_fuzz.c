@@ -12,7 +12,7 @@
 
 #include "allocator/observe/snapshot.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/weir/snapshot_file.h"
+#include "tools/weir/reading/snapshot_file.h"
 
 static struct snapshot *
 written(enum weir_snapshot_format format)

@@ -116,12 +116,12 @@ TEST(an_include_of_a_higher_room_of_the_allocator_is_a_fault)
 TEST(the_command_knows_only_the_public_headers)
 {
 	enter_tree();
-	write_file("tools/weir/show.c",
+	write_file("tools/weir/verbs/show.c",
 	    "#include <weir/weir.h>\n"
 	    "#include \"tools/weir/tool.h\"\n"
 	    "#include \"allocator/arena.h\"\n");
-	expect_fault(lint("lint-layers", "includes", "tools/weir/show.c"),
-	    "tools/weir/show.c:3: ");
+	expect_fault(lint("lint-layers", "includes", "tools/weir/verbs/show.c"),
+	    "tools/weir/verbs/show.c:3: ");
 }
 
 /* Compile obj/NAME.o from a text, which is C without includes. */

@@ -10,8 +10,8 @@
 #include <weir/weir.h>
 
 #include "tools/weir/guess.h"
+#include "tools/weir/replay/workload.h"
 #include "tools/weir/tool.h"
-#include "tools/weir/workload.h"
 
 struct choices {
 	const char *shell;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/weir/name_frames.h"
 #include "tools/weir/progress.h"
+#include "tools/weir/reading/name_frames.h"
 #include "tools/weir/tool.h"
 
 /* A standard stream that is closed gives its number to the next file that is

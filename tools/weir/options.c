@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#include "tools/weir/snapshot_view.h"
+#include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/tool.h"
 
 struct choices {

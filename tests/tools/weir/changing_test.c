@@ -15,10 +15,10 @@
 #include "tests/support/changing.h"
 #include "tests/support/command.h"
 #include "tests/support/test.h"
-#include "tools/weir/file_text.h"
-#include "tools/weir/nsys.h"
-#include "tools/weir/snapshot_file.h"
-#include "tools/weir/trace_file.h"
+#include "tools/weir/export/nsys.h"
+#include "tools/weir/reading/file_text.h"
+#include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/reading/trace_file.h"
 
 static struct content
 new_content(void)

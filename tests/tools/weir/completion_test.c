@@ -8,8 +8,8 @@
 
 #include "tests/support/command.h"
 #include "tests/support/test.h"
+#include "tools/weir/replay/workload.h"
 #include "tools/weir/tool.h"
-#include "tools/weir/workload.h"
 
 static struct command_result
 completion(const char *shell)

@@ -1,6 +1,6 @@
 /*
- * Reading the output of tools/weir/packer.c, for its tests and those of its
- * callers.
+ * Reading the output of tools/weir/export/packer.c, for its tests and those of
+ * its callers.
  */
 #ifndef TESTS_TOOLS_WEIR_PACKED_H
 #define TESTS_TOOLS_WEIR_PACKED_H

@@ -1,7 +1,7 @@
 /*
  * The site of an allocation: the innermost frame of the program itself, and the
  * callers that tell stacks with one site apart. The weir command has graded the
- * frames (tools/weir/snapshot_sites.h) and found the callers
+ * frames (tools/weir/reading/snapshot_sites.h) and found the callers
  * (snapshot_callers.h), so that the page and `weir top` give the same names.
  */
 const NOISE = 0, FRAMEWORK = 2;

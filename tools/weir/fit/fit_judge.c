@@ -1,0 +1,278 @@
+#include "tools/weir/fit/fit_judge.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/weir/fit/fit_sizes.h"
+#include "tools/weir/reading/snapshot_view.h"
+#include "tools/weir/replay/trial.h"
+#include "tools/weir/tool.h"
+
+/* Shorter lives than this are those of workspaces, in allocations. */
+enum { SHORT_LIFE = 3 };
+
+const char *
+fit_kind_name(enum fit_kind kind)
+{
+	static const char *const names[] = {
+#define FIT_KIND(name, text) [name] = (text),
+		FIT_KINDS(FIT_KIND)
+#undef FIT_KIND
+	};
+
+	return names[kind];
+}
+
+/* ---- Kinds ----------------------------------------------------------- */
+
+static bool
+stack_mentions(
+    const struct snapshot *snapshot, uint32_t stack, const char *const *words)
+{
+	const struct snapshot_stack *frames = &snapshot->stacks[stack];
+
+	for (uint32_t i = 0; i < frames->count; i++) {
+		const struct snapshot_frame *frame =
+		    &snapshot
+			 ->frames[snapshot->stack_frames[frames->first + i]];
+
+		for (const char *const *word = words; *word != NULL; word++)
+			if (strstr(snapshot_text(snapshot, frame->file),
+				*word) != NULL ||
+			    strstr(snapshot_text(snapshot, frame->name),
+				*word) != NULL)
+				return true;
+	}
+	return false;
+}
+
+static int
+compare_sizes(const void *a, const void *b)
+{
+	uint64_t first = *(const uint64_t *)a;
+	uint64_t second = *(const uint64_t *)b;
+
+	return first < second ? -1 : first > second;
+}
+
+struct sorter {
+	const struct fit_run *pattern;
+	uint64_t *parameters; /* sizes of lasting blocks, sorted */
+	uint32_t parameter_count;
+};
+
+/* True for a block that lives to the end, or for most of the recording. */
+static bool
+is_lasting(const struct fit_run *pattern, uint32_t id)
+{
+	uint32_t end = pattern->allocs[id].end;
+
+	return end == FIT_NEVER || end >= pattern->count ||
+	    end - id > pattern->count / 2;
+}
+
+/* The kind of an allocation of the pattern, by its life and its stack. */
+static enum fit_kind
+kind_of(const struct sorter *sorter, uint32_t id)
+{
+	static const char *const optimisers[] = { "optim", "Optimizer", NULL };
+	static const char *const backwards[] = { "Engine::", "backward", NULL };
+	const struct fit_run *pattern = sorter->pattern;
+	const struct fit_alloc *alloc = &pattern->allocs[id];
+	bool lasts = is_lasting(pattern, id);
+
+	if (alloc->pool != 0)
+		return FIT_GRAPHS;
+	if (stack_mentions(pattern->snapshot, alloc->stack, optimisers))
+		return lasts ? FIT_OPTIMISER : FIT_WORKSPACES;
+	if (lasts)
+		return FIT_PARAMETERS;
+	if (alloc->end - id <= SHORT_LIFE)
+		return FIT_WORKSPACES;
+	if ((alloc->stack == 0 ||
+		stack_mentions(pattern->snapshot, alloc->stack, backwards)) &&
+	    bsearch(&alloc->bytes, sorter->parameters, sorter->parameter_count,
+		sizeof(uint64_t), compare_sizes) != NULL)
+		return FIT_GRADIENTS;
+	return FIT_ACTIVATIONS;
+}
+
+static bool
+sorter_make(struct sorter *sorter, const struct fit_run *pattern)
+{
+	*sorter = (struct sorter){ .pattern = pattern };
+	sorter->parameters =
+	    calloc((size_t)pattern->count + 1, sizeof(uint64_t));
+	if (sorter->parameters == NULL)
+		return false;
+	for (uint32_t i = 0; i < pattern->count; i++)
+		if (is_lasting(pattern, i))
+			sorter->parameters[sorter->parameter_count++] =
+			    pattern->allocs[i].bytes;
+	qsort(sorter->parameters, sorter->parameter_count, sizeof(uint64_t),
+	    compare_sizes);
+	return true;
+}
+
+/* ---- The peak -------------------------------------------------------- */
+
+/* The row at which most bytes are live. */
+static uint32_t
+find_peak(const struct fit_forecast *forecast, uint64_t *peak)
+{
+	const struct recording *recording = &forecast->recording;
+	uint64_t live = 0;
+	uint32_t at = 0;
+
+	*peak = 0;
+	for (uint32_t i = 0; i < recording->row_count; i++) {
+		const struct recording_row *row = &recording->rows[i];
+
+		if (row->action == 'a')
+			live += recording->blocks[row->index].bytes;
+		else if (row->action == 'f')
+			live -= recording->blocks[row->index].bytes;
+		if (live > *peak) {
+			*peak = live;
+			at = i;
+		}
+	}
+	return at;
+}
+
+bool
+fit_judge(const struct fit_program *program,
+    const struct fit_forecast *forecast, struct fit_judgement *out)
+{
+	const struct fit_run *pattern = &program->runs[program->pattern];
+	const struct recording *recording = &forecast->recording;
+	uint32_t peak = find_peak(forecast, &out->live);
+	struct sorter sorter;
+	double error = 0;
+
+	if (!sorter_make(&sorter, pattern)) {
+		complain("out of memory");
+		return false;
+	}
+	memset(out->by_kind, 0, sizeof(out->by_kind));
+	out->peak_block =
+	    recording->row_count == 0 ? 0 : recording->rows[peak].index;
+	out->unsure = 0;
+	out->unsure_bytes = 0;
+	for (uint32_t i = 0; i < recording->block_count; i++) {
+		const struct recording_block *block = &recording->blocks[i];
+		struct fit_value value;
+
+		fit_formula(program, forecast->origin[i], &value);
+		out->unsure += value.grade == FIT_UNKNOWN;
+		if (block->begin > peak ||
+		    (block->freed != RECORDING_NONE && block->freed <= peak))
+			continue;
+		out->by_kind[kind_of(&sorter, forecast->origin[i])] +=
+		    block->bytes;
+		error += forecast->error[i];
+		if (value.grade == FIT_UNKNOWN)
+			out->unsure_bytes += block->bytes;
+	}
+	out->low = (double)out->live > error ? out->live - (uint64_t)error : 0;
+	out->high = out->live + (uint64_t)error;
+	free(sorter.parameters);
+	return true;
+}
+
+/* ---- Allocators ------------------------------------------------------ */
+
+/* Streams of a trace that are also told apart by their pools. */
+static unsigned
+csv_stream(const struct recording_block *block)
+{
+	return (unsigned)((block->stream * 7 + block->pool * 61) %
+	    TRACE_STREAMS_MAX);
+}
+
+void
+fit_forecast_csv(
+    const struct fit_forecast *forecast, const char *name, FILE *out)
+{
+	const struct recording *recording = &forecast->recording;
+
+	fputs("# {\"name\": ", out);
+	json_escaped(name, strlen(name), out);
+	fputs("}\naction,addr,size,stream,time_us\n", out);
+	for (uint32_t i = 0; i < recording->row_count; i++) {
+		const struct recording_row *row = &recording->rows[i];
+		const struct recording_block *block;
+		int64_t time = row->time_us - recording->rows[0].time_us;
+
+		if (row->action == 's')
+			continue;
+		block = &recording->blocks[row->index];
+		/* Another stream uses a block that waits. */
+		if (row->action == 'f' && block->done != i + 1)
+			fprintf(out, "r,%" PRIx64 ",0,%u,%" PRId64 "\n",
+			    block->address, csv_stream(block) == 0 ? 7 : 0,
+			    time);
+		fprintf(out, "%c,%" PRIx64 ",%" PRIu64 ",%u,%" PRId64 "\n",
+		    row->action, block->address, block->bytes,
+		    csv_stream(block), time);
+	}
+}
+
+static bool
+judge_weir(const struct fit_forecast *forecast, uint64_t limit,
+    struct fit_setting *setting)
+{
+	struct trial_choices choices = {
+		.play = { .limit_bytes = limit, .speed = 1, .seed = 1 },
+		.device = -1
+	};
+	char path[] = "/tmp/weir-fit-XXXXXX";
+	int fd = mkstemp(path);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	json_t *figures = NULL;
+	bool good;
+
+	if (file == NULL) {
+		complain("cannot write a file in /tmp");
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	fit_forecast_csv(forecast, "forecast", file);
+	good = fclose(file) == 0 &&
+	    trial_run(path, &choices, &figures) == TOOL_DONE;
+	unlink(path);
+	if (good) {
+		setting->held = (uint64_t)json_integer_value(
+		    json_object_get(figures, "peak_held_bytes"));
+		setting->ooms = (uint64_t)json_integer_value(
+		    json_object_get(figures, "ooms"));
+	}
+	json_decref(figures);
+	return good;
+}
+
+bool
+fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
+    struct fit_setting *setting)
+{
+	struct torch_played played;
+	struct torch_conf conf;
+	char why[TORCH_CONF_WHY];
+
+	if (strcmp(setting->name, "weir") == 0)
+		return judge_weir(forecast, limit, setting);
+	if (!torch_as_parse(setting->name, &conf, why)) {
+		complain("%s", why);
+		return false;
+	}
+	if (!torch_replay(&forecast->recording, &conf, limit, &played))
+		return false;
+	setting->held = played.figures.reserved.peak;
+	setting->allocated = played.figures.allocated.peak;
+	setting->retries = played.figures.retries;
+	setting->ooms = played.figures.ooms;
+	return true;
+}

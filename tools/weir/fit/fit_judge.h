@@ -1,0 +1,69 @@
+/*
+ * What a forecast needs: the peak of live bytes and where it is, and what each
+ * allocator would hold.
+ */
+#ifndef TOOLS_WEIR_FIT_FIT_JUDGE_H
+#define TOOLS_WEIR_FIT_FIT_JUDGE_H
+
+#include <stdio.h>
+
+#include "tools/weir/fit/fit_program.h"
+#include "tools/weir/torch/torch_replay.h"
+
+/* X(NAME, text): the kinds of blocks at the peak. */
+#define FIT_KINDS(X)                                                           \
+	X(FIT_PARAMETERS, "parameters")                                        \
+	X(FIT_GRADIENTS, "gradients")                                          \
+	X(FIT_OPTIMISER, "optimiser")                                          \
+	X(FIT_ACTIVATIONS, "activations")                                      \
+	X(FIT_WORKSPACES, "workspaces")                                        \
+	X(FIT_GRAPHS, "graphs")
+
+enum fit_kind {
+#define FIT_KIND(name, text) name,
+	FIT_KINDS(FIT_KIND)
+#undef FIT_KIND
+	    FIT_KIND_COUNT,
+};
+
+const char *fit_kind_name(enum fit_kind kind);
+
+enum { FIT_SETTINGS = 16 }; /* allocators, at most */
+
+/* An allocator: weir, or a model of PyTorch's. */
+struct fit_setting {
+	const char *name;   /* "weir", "torch", "torch,KEY:VALUE" */
+	uint64_t held;      /* the peak, in bytes; 0: not known */
+	uint64_t allocated; /* the peak of rounded live bytes; 0 for weir */
+	uint64_t retries;
+	uint64_t ooms;
+	uint64_t
+	    largest; /* value of a number that fits; 0: none, or not asked */
+};
+
+struct fit_judgement {
+	uint64_t live; /* the peak of requested live bytes */
+	uint64_t low;  /* a range for it */
+	uint64_t high;
+	uint32_t peak_block; /* whose allocation reaches the peak */
+	uint64_t by_kind[FIT_KIND_COUNT]; /* at the peak */
+	uint32_t unsure;                  /* allocations without a formula */
+	uint64_t unsure_bytes;            /* of them at the peak */
+	struct fit_setting settings[FIT_SETTINGS];
+	unsigned setting_count;
+};
+
+/* Find the peak of a forecast. False, and a complaint, without memory. */
+bool fit_judge(const struct fit_program *program,
+    const struct fit_forecast *forecast, struct fit_judgement *out);
+
+/* Play the forecast through the allocator of a setting, on a device of `limit`
+ * bytes (UINT64_MAX: none). False, and a complaint, on failure. */
+bool fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
+    struct fit_setting *setting);
+
+/* Write a forecast as a trace that `weir replay` plays. */
+void fit_forecast_csv(
+    const struct fit_forecast *forecast, const char *name, FILE *out);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * Formulas are kept by the sizes that they were found from, because thousands
+ * of allocations have equal ones.
+ */
+#include "tools/weir/fit/fit_sizes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/weir/fit/fit_groups.h"
+
+enum {
+	KEPT = 8192,
+	TWINS = 16,      /* allocations of one size that are asked */
+	GROUP_LEAST = 3, /* allocations that show a spread */
+};
+
+/* The share by which means of data may differ. */
+#define MEAN_SLACK 0.2
+
+struct known {
+	uint64_t key;
+	uint64_t bytes;
+	uint32_t alloc;
+};
+
+struct kept {
+	uint64_t seen[FIT_RUNS];
+	unsigned mask; /* recordings that have it; 0: not in use */
+	struct fit_value value;
+};
+
+struct fit_sizes {
+	struct fit_numbers numbers;
+	const struct fit_run *runs;
+	unsigned pattern;
+	uint32_t *const *match;
+	struct known *by_site; /* matched allocations, by site and size */
+	struct known *by_size; /* by size */
+	uint32_t known_count;
+	struct kept *kept;
+	struct fit_groups groups[FIT_RUNS];
+};
+
+static int
+by_site_order(const void *a, const void *b)
+{
+	const struct known *first = a;
+	const struct known *second = b;
+
+	if (first->key != second->key)
+		return first->key < second->key ? -1 : 1;
+	if (first->bytes != second->bytes)
+		return first->bytes < second->bytes ? -1 : 1;
+	return 0;
+}
+
+static int
+by_size_order(const void *a, const void *b)
+{
+	const struct known *first = a;
+	const struct known *second = b;
+
+	if (first->bytes != second->bytes)
+		return first->bytes < second->bytes ? -1 : 1;
+	return 0;
+}
+
+/* The recordings that have an allocation of the pattern, as bits, and its
+ * sizes. */
+static unsigned
+sizes_seen(
+    const struct fit_sizes *sizes, uint32_t alloc, uint64_t seen[FIT_RUNS])
+{
+	unsigned mask = 0;
+
+	memset(seen, 0, FIT_RUNS * sizeof(*seen));
+	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
+		uint32_t at = alloc;
+
+		if (r != sizes->pattern)
+			at = sizes->match[r][alloc];
+		if (at == FIT_UNMATCHED)
+			continue;
+		seen[r] = sizes->runs[r].allocs[at].bytes;
+		mask |= 1u << r;
+	}
+	return mask;
+}
+
+static bool
+list_known(struct fit_sizes *sizes)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	uint64_t seen[FIT_RUNS];
+
+	sizes->by_site = calloc(run->count + 1, sizeof(*sizes->by_site));
+	sizes->by_size = calloc(run->count + 1, sizeof(*sizes->by_size));
+	if (sizes->by_site == NULL || sizes->by_size == NULL)
+		return false;
+	for (uint32_t i = 0; i < run->count; i++) {
+		unsigned mask = sizes_seen(sizes, i, seen);
+
+		if ((mask & (mask - 1)) == 0)
+			continue;
+		sizes->by_site[sizes->known_count++] =
+		    (struct known){ run->allocs[i].key, run->allocs[i].bytes,
+			    i };
+	}
+	memcpy(sizes->by_size, sizes->by_site,
+	    sizes->known_count * sizeof(*sizes->by_size));
+	qsort(sizes->by_site, sizes->known_count, sizeof(*sizes->by_site),
+	    by_site_order);
+	qsort(sizes->by_size, sizes->known_count, sizeof(*sizes->by_size),
+	    by_size_order);
+	return true;
+}
+
+struct fit_sizes *
+fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
+    unsigned pattern, uint32_t *const *match)
+{
+	struct fit_sizes *sizes = calloc(1, sizeof(*sizes));
+
+	if (sizes == NULL)
+		return NULL;
+	sizes->numbers = *numbers;
+	sizes->runs = runs;
+	sizes->pattern = pattern;
+	sizes->match = match;
+	sizes->kept = calloc(KEPT, sizeof(*sizes->kept));
+	for (unsigned r = 0; r < numbers->runs; r++)
+		if (!fit_groups_make(&runs[r], &sizes->groups[r])) {
+			fit_sizes_free(sizes);
+			return NULL;
+		}
+	if (sizes->kept == NULL || !list_known(sizes)) {
+		fit_sizes_free(sizes);
+		return NULL;
+	}
+	return sizes;
+}
+
+void
+fit_sizes_free(struct fit_sizes *sizes)
+{
+	if (sizes == NULL)
+		return;
+	for (unsigned r = 0; r < FIT_RUNS; r++)
+		fit_groups_drop(&sizes->groups[r]);
+	free(sizes->by_site);
+	free(sizes->by_size);
+	free(sizes->kept);
+	free(sizes);
+}
+
+void
+fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
+{
+	memcpy(sizes->numbers.ask, ask, sizeof(sizes->numbers.ask));
+	memset(sizes->kept, 0, KEPT * sizeof(*sizes->kept));
+}
+
+static void
+find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
+    struct fit_value *out)
+{
+	uint64_t hash = mask;
+	double values[FIT_RUNS];
+	bool known[FIT_RUNS];
+	struct kept *kept;
+
+	for (unsigned r = 0; r < FIT_RUNS; r++) {
+		hash = (hash ^ seen[r]) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 29;
+		values[r] = (double)seen[r];
+		known[r] = (mask >> r & 1) != 0;
+	}
+	kept = &sizes->kept[hash % KEPT];
+	if (kept->mask != mask ||
+	    memcmp(kept->seen, seen, sizeof(kept->seen)) != 0) {
+		kept->mask = mask;
+		memcpy(kept->seen, seen, sizeof(kept->seen));
+		fit_find(&sizes->numbers, values, known, 512, &kept->value);
+	}
+	*out = kept->value;
+}
+
+/* If the sizes of an allocation's group differ, it grows as their mean does.
+ * False if they do not. */
+static bool
+find_by_mean(
+    const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	uint64_t place = fit_place_of(run, alloc);
+	const struct fit_group *own =
+	    fit_groups_find(&sizes->groups[sizes->pattern], place);
+	double means[FIT_RUNS] = { 0 };
+	bool known[FIT_RUNS] = { false };
+	double growth;
+
+	if (own == NULL || own->count < GROUP_LEAST || own->least == own->most)
+		return false;
+	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
+		const struct fit_group *group =
+		    fit_groups_find(&sizes->groups[r], place);
+
+		if (group == NULL)
+			continue;
+		known[r] = true;
+		means[r] = group->sum / group->count;
+	}
+	fit_find_rough(&sizes->numbers, means, known, MEAN_SLACK, out);
+	growth = out->value / means[sizes->pattern];
+	out->value = (double)run->allocs[alloc].bytes * growth;
+	out->error =
+	    (double)(own->most - own->least) / 2 * growth / sqrt(own->count);
+	out->grade = FIT_GUESSED;
+	return true;
+}
+
+/* The first of the sorted allocations that is not before a key. */
+static uint32_t
+known_from(const struct known *sorted, uint32_t count, const struct known *key,
+    int (*order)(const void *, const void *))
+{
+	uint32_t low = 0;
+	uint32_t high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (order(&sorted[middle], key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Find the formula of another allocation of the same size, of the same site if
+ * `site`, that is better known than `grade`. */
+static bool
+find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
+    enum fit_grade grade, struct fit_value *out)
+{
+	const struct fit_alloc *like =
+	    &sizes->runs[sizes->pattern].allocs[alloc];
+	const struct known *sorted = site ? sizes->by_site : sizes->by_size;
+	int (*order)(const void *, const void *) =
+	    site ? by_site_order : by_size_order;
+	struct known key = { like->key, like->bytes, 0 };
+	uint32_t at = known_from(sorted, sizes->known_count, &key, order);
+
+	for (unsigned tries = 0; tries < TWINS && at < sizes->known_count &&
+	     order(&sorted[at], &key) == 0;
+	     tries++, at++) {
+		uint64_t seen[FIT_RUNS];
+		unsigned mask = sizes_seen(sizes, sorted[at].alloc, seen);
+		struct fit_value value;
+
+		find_kept(sizes, seen, mask, &value);
+		if (value.grade >= grade)
+			continue;
+		*out = value;
+		return true;
+	}
+	return false;
+}
+
+void
+fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	uint64_t seen[FIT_RUNS];
+	unsigned mask = sizes_seen(sizes, alloc, seen);
+	bool matched = (mask & (mask - 1)) != 0;
+
+	find_kept(sizes, seen, mask, out);
+	if (matched && out->grade < FIT_GUESSED)
+		return;
+	if (!matched)
+		out->error = out->value / 2;
+	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
+	    !find_by_mean(sizes, alloc, out) && !matched &&
+	    !find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
+	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
+		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
+	if (out->grade < FIT_GUESSED)
+		out->grade = FIT_GUESSED;
+}

@@ -1,0 +1,456 @@
+/*
+ * weir run: start a program with its GPU memory under weir.
+ *
+ * The program is not changed: the dynamic linker loads libweir_preload.so
+ * before its libraries, and the options reach it through the environment. The
+ * options are checked here first, because the program cannot report a wrong
+ * option at its first allocation.
+ *
+ * With a report, the program is a child, and this process waits for its end. A
+ * program that a signal ends cannot write its report, so that this process
+ * writes it from the ledger (tools/report/ledger.h). With --quiet this process
+ * becomes the program.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/guess.h"
+#include "tools/weir/live/program.h"
+#include "tools/weir/tool.h"
+
+struct choices {
+	const char *report;
+	bool quiet;
+	bool leaks;
+	const char *sites; /* number of stacks; NULL for none */
+	const char *conf;
+	const char *history;  /* the level; NULL for none */
+	const char *snapshot; /* the file's name; NULL for none */
+	bool watch;
+	bool check_streams;
+	bool torch;
+	bool simulated;
+	char **program; /* its argv; NULL if none was named */
+};
+
+static const struct argp_option flags[] = {
+	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
+	{ "quiet", 'q', NULL, 0, "print no report", 0 },
+	{ "leaks", 'l', NULL, 0, "report blocks not freed, with their stacks",
+	    0 },
+	{ "sites", 'n', "N", OPTION_ARG_OPTIONAL,
+	    "report the N stacks that held most (default: 10)", 0 },
+	{ "conf", 'c', "CONF", 0,
+	    "options, \"key:value,...\"; replaces WEIR_CONF", 0 },
+	{ "history", 'H', "LEVEL", OPTION_ARG_OPTIONAL,
+	    "keep the history, with stacks: none, state, alloc or "
+	    "all (default)",
+	    0 },
+	{ "snapshot", 'S', "FILE", 0,
+	    "snapshot at the end, and when memory runs out", 0 },
+	{ "watch", 'w', NULL, 0,
+	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
+	{ "check-streams", 'C', NULL, 0,
+	    "report blocks that streams race on, or use after their free "
+	    "(docs/faults.md)",
+	    0 },
+	{ "torch", 't', NULL, 0,
+	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
+	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
+	    0 },
+	{ 0 },
+};
+
+/* A whole number above 0. */
+static bool
+is_count(const char *text)
+{
+	return *text != '0' && *text != '\0' && strlen(text) < 10 &&
+	    strspn(text, "0123456789") == strlen(text);
+}
+
+static const char *
+parse_history_level(const char *value, const struct argp_state *state)
+{
+	static const char *const levels[] = { "none", "state", "alloc", "all",
+		NULL };
+	char nearest[GUESS_TEXT];
+
+	if (value == NULL)
+		return "all";
+	for (size_t i = 0; levels[i] != NULL; i++)
+		if (strcmp(value, levels[i]) == 0)
+			return value;
+	argp_error(state, "--history is none, state, alloc or all, not '%s'%s",
+	    value, guess_of(value, levels, nearest));
+	return value;
+}
+
+static error_t
+parse_run_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case 'r':
+		choices->report = value;
+		return 0;
+	case 'q':
+		choices->quiet = true;
+		return 0;
+	case 'l':
+		choices->leaks = true;
+		return 0;
+	case 'n':
+		choices->sites = value != NULL ? value : "10";
+		if (!is_count(choices->sites))
+			argp_error(state, "--sites=%s: not a number from 1",
+			    choices->sites);
+		return 0;
+	case 'c':
+		choices->conf = value;
+		return 0;
+	case 'H':
+		choices->history = parse_history_level(value, state);
+		return 0;
+	case 'S':
+		choices->snapshot = value;
+		return 0;
+	case 'w':
+		choices->watch = true;
+		return 0;
+	case 'C':
+		choices->check_streams = true;
+		return 0;
+	case 't':
+		choices->torch = true;
+		return 0;
+	case 's':
+		choices->simulated = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The rest belongs to the program. */
+		choices->program = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no PROGRAM");
+		return 0;
+	case ARGP_KEY_END:
+		if (choices->quiet &&
+		    (choices->report != NULL || choices->leaks ||
+			choices->sites != NULL))
+			argp_error(state, "--quiet prints no report");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_run = { flags, parse_run_flag,
+	"[--] PROGRAM [ARGUMENT...]",
+	"Run PROGRAM with its GPU memory under weir.\v"
+	"Without --report the report goes to stderr, as text. In FILE, %p "
+	"stands for the process id; in FILE of --snapshot, %w stands for exit, "
+	"oom or signal. Exit status: the program's; 127 if there is no such "
+	"program, 126 if it cannot be run, 2 trouble of weir.",
+	NULL, NULL, NULL };
+
+static bool
+set_variable(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) == 0)
+		return true;
+	complain("cannot set %s: %s", name, strerror(errno));
+	return false;
+}
+
+/* The absolute path of a file. The program may change its folder before it
+ * writes the file. The caller frees the path. NULL, and a complaint, if the
+ * current folder is unknown. */
+static char *
+absolute(const char *file)
+{
+	char folder[TOOL_PATH] = "";
+	char *path;
+
+	if ((file[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) ||
+	    asprintf(&path, "%s%s%s", folder, file[0] != '/' ? "/" : "", file) <
+		0) {
+		complain(
+		    "cannot find the folder of %s: %s", file, strerror(errno));
+		return NULL;
+	}
+	return path;
+}
+
+static bool
+set_destination(const char *file)
+{
+	char *path;
+	bool done;
+
+	if (file[0] == '\0' || strcmp(file, "-") == 0)
+		return set_variable("WEIR_REPORT", file);
+	path = absolute(file);
+	done = path != NULL && set_variable("WEIR_REPORT", path);
+	free(path);
+	return done;
+}
+
+/* Set WEIR_CONF: the options that the user gives, then those of the flags. */
+static bool
+set_conf(const struct choices *choices)
+{
+	const char *given = choices->conf;
+	char *file = NULL;
+	char *all = NULL;
+	bool done = false;
+
+	if (given == NULL)
+		given = getenv("WEIR_CONF");
+	if (choices->snapshot != NULL) {
+		file = absolute(choices->snapshot);
+		if (file == NULL)
+			return false;
+		if (strchr(file, ',') != NULL) {
+			complain("--snapshot=%s: a comma in the name cannot "
+				 "be passed to the program",
+			    file);
+			goto drop;
+		}
+	}
+	if (asprintf(&all, "%s%s%s%s%s%s", given != NULL ? given : "",
+		choices->history != NULL ? ",history:" : "",
+		choices->history != NULL ? choices->history : "",
+		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
+		choices->watch ? ",watch:True" : "") < 0) {
+		complain("out of memory");
+		all = NULL;
+		goto drop;
+	}
+	done = (choices->conf == NULL && *all == '\0') ||
+	    set_variable("WEIR_CONF", all);
+
+drop:
+	free(all);
+	free(file);
+	return done;
+}
+
+/* Set the variables of the report. Without a flag for the destination,
+ * WEIR_REPORT of the environment decides. */
+static bool
+set_report(const struct choices *choices)
+{
+	const char *given = getenv("WEIR_REPORT");
+	const char *file = choices->report;
+
+	if (choices->quiet)
+		file = "";
+	if (file == NULL && (given == NULL || *given == '\0'))
+		file = "-";
+	if (file != NULL && !set_destination(file))
+		return false;
+	if (choices->leaks && !set_variable("WEIR_REPORT_LEAKS", "1"))
+		return false;
+	if (choices->sites != NULL &&
+	    !set_variable("WEIR_REPORT_SITES", choices->sites))
+		return false;
+	return !choices->check_streams ||
+	    set_variable("WEIR_CHECK_STREAMS", "1");
+}
+
+/* Set a variable to two parts with a colon between them. A part may be NULL or
+ * empty. */
+static bool
+set_joined(const char *name, const char *first, const char *last)
+{
+	bool both =
+	    first != NULL && *first != '\0' && last != NULL && *last != '\0';
+	char *all;
+	bool done;
+
+	if (asprintf(&all, "%s%s%s", first != NULL ? first : "",
+		both ? ":" : "", last != NULL ? last : "") < 0) {
+		complain("out of memory");
+		return false;
+	}
+	done = set_variable(name, all);
+	free(all);
+	return done;
+}
+
+/* Send NVTX ranges into the history, unless the environment names a
+ * profiler. */
+static bool
+set_nvtx(const struct choices *choices, const char *library)
+{
+	static const char name[] = "NVTX_INJECTION64_PATH";
+	const char *given = getenv(name);
+
+	if ((choices->history == NULL && !choices->watch) ||
+	    (given != NULL && *given != '\0'))
+		return true;
+	return set_variable(name, library);
+}
+
+/* Add an option to a sanitizer's variable, unless the user has set it. */
+static bool
+set_sanitizer(const char *name, const char *option, const char *value)
+{
+	const char *given = getenv(name);
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s=%s", option, value);
+	return (given != NULL && strstr(given, option) != NULL) ||
+	    set_joined(name, given, text);
+}
+
+/* AddressSanitizer ends a program in which another library comes before its
+ * runtime, because that library might replace malloc(); weir's does not.
+ * ThreadSanitizer's search for deadlocks ends a program that holds more than 64
+ * locks; weir's malloc, which no program calls, holds more during a fork. The
+ * variables reach also the programs that this one starts, and programs without
+ * a sanitizer do not read them. */
+static bool
+set_sanitizers(void)
+{
+	return set_sanitizer("ASAN_OPTIONS", "verify_asan_link_order", "0") &&
+	    set_sanitizer("TSAN_OPTIONS", "detect_deadlocks", "0");
+}
+
+/* Names of functions are found by this command, unless the user names another
+ * one (stacks/command.h). */
+static bool
+set_command(void)
+{
+	char command[TOOL_PATH];
+
+	return getenv("WEIR_COMMAND") != NULL || !locate_self(command) ||
+	    set_variable("WEIR_COMMAND", command);
+}
+
+/* The loader splits LD_PRELOAD at spaces and colons. A library whose path has a
+ * space is named without its folder, which the loader finds in LD_LIBRARY_PATH:
+ * it splits that at colons and semicolons only. */
+static bool
+join_preload(const char *library)
+{
+	const char *given = getenv("LD_PRELOAD");
+	char folder[TOOL_PATH];
+	char *slash;
+
+	if (strpbrk(library, " \t\n:;") == NULL)
+		return set_joined("LD_PRELOAD", given, library);
+	if (strpbrk(library, ":;") != NULL) {
+		complain("%s: the loader can preload nothing from a folder "
+			 "with ':' or ';' in its name; move weir elsewhere",
+		    library);
+		return false;
+	}
+	strcpy(folder, library);
+	slash = strrchr(folder, '/');
+	*slash = '\0';
+	if (prepend_library_path(folder))
+		return set_joined("LD_PRELOAD", given, slash + 1);
+	complain("cannot set the environment: %s", strerror(errno));
+	return false;
+}
+
+/* Libraries that the user preloads come first: they may have to, and what they
+ * replace, they replace in front of weir as in front of the driver. */
+static bool
+set_preload(const struct choices *choices)
+{
+	char library[TOOL_PATH];
+
+	return locate("libweir_preload.so", library) &&
+	    set_nvtx(choices, library) && join_preload(library) &&
+	    set_command() && set_sanitizers();
+}
+
+/* Put the package's site folder before Python's path. Python runs its
+ * sitecustomize at start, which waits for the import of torch. The package is
+ * where `make install` puts it, or where the build puts it; or the command is
+ * in the package, as pip installs it. */
+static bool
+set_torch(const struct choices *choices)
+{
+	const char *given = getenv("WEIR_TORCH");
+	char folder[TOOL_PATH];
+
+	if (!choices->torch)
+		return true;
+	if (!locate_quietly("../python/weir/site", folder) &&
+	    !locate_quietly("../../weir/site", folder) &&
+	    !locate("python/weir/site", folder))
+		return false;
+	if (!set_joined("PYTHONPATH", folder, getenv("PYTHONPATH")))
+		return false;
+	return (given != NULL && *given != '\0' && strcmp(given, "0") != 0) ||
+	    set_variable("WEIR_TORCH", "1");
+}
+
+/* Check the options as the program will find them. */
+static bool
+conf_accepted(const struct choices *choices)
+{
+	struct weir_option option;
+
+	if (weir_option_at(0, &option) == WEIR_OK)
+		return true;
+	if (choices->conf != NULL)
+		complain_conf("WEIR_CONF");
+	else
+		complain("%s", weir_last_error());
+	return false;
+}
+
+static bool
+report_is_asked_for(void)
+{
+	const char *destination = getenv("WEIR_REPORT");
+
+	return destination != NULL && *destination != '\0';
+}
+
+/* Set the time of the start. A process of this run does not replace a snapshot
+ * that is newer: another process of the run has written it. */
+static bool
+set_start(void)
+{
+	struct timespec now;
+	char text[32];
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	snprintf(text, sizeof(text), "%lld%09ld", (long long)now.tv_sec,
+	    now.tv_nsec);
+	return set_variable("WEIR_RUN_START", text);
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+
+	argp_parse(&argp_run, argc, argv, ARGP_IN_ORDER, NULL, &choices);
+	if (!set_conf(&choices) || !set_start())
+		return TOOL_FAILED;
+	if (!conf_accepted(&choices))
+		return TOOL_USAGE;
+	if (!set_report(&choices))
+		return TOOL_FAILED;
+	if (!use_simulated_if(choices.simulated) || !set_preload(&choices) ||
+	    !set_torch(&choices))
+		return TOOL_FAILED;
+	return report_is_asked_for() ? program_wait(choices.program) :
+				       program_become(choices.program);
+}

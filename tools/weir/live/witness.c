@@ -1,0 +1,247 @@
+/*
+ * A witness of signals (witness.h). It is a fork of `weir run` and not a
+ * program of its own, because an exec would show in its command line.
+ */
+#include "tools/weir/live/witness.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/weir/tuning.h"
+
+struct question {
+	uint32_t number;
+	pid_t stopped; /* see witness_watch_stopped(); -1: as before */
+};
+
+/* ---- The witness -------------------------------------------------------- */
+
+/* The bytes of this process's command line. False if they are unknown. */
+static bool
+find_arguments(char **start, char **end)
+{
+	enum { ARG_START = 48 }; /* its number in proc(5) */
+	char line[1024];
+	uintptr_t from;
+	uintptr_t to;
+	FILE *file = fopen("/proc/self/stat", "re");
+	const char *at = NULL;
+
+	if (file != NULL) {
+		if (fgets(line, sizeof(line), file) != NULL)
+			at = strrchr(line, ')');
+		fclose(file);
+	}
+	/* The name is the second value. */
+	for (int i = 2; at != NULL && i < ARG_START; i++)
+		at = strchr(at + 1, ' ');
+	if (at == NULL ||
+	    sscanf(at, " %" SCNuPTR " %" SCNuPTR, &from, &to) != 2)
+		return false;
+	*start = (char *)from;
+	*end = (char *)to;
+	return from != 0 && from < to;
+}
+
+/* Take the name and the command line that the program will have: the end of
+ * this process's command line. */
+static void
+look_like(char **program)
+{
+	const char *slash = strrchr(program[0], '/');
+	char *start;
+	char *end;
+
+	prctl(PR_SET_NAME, slash != NULL ? slash + 1 : program[0]);
+	if (!find_arguments(&start, &end) || program[0] < start ||
+	    program[0] >= end)
+		return;
+	size_t length = (size_t)(end - program[0]);
+
+	memmove(start, program[0], length);
+	memset(start + length, 0, (size_t)(end - start) - length);
+}
+
+/* The number of close_range(), one for all processors, which old headers lack.
+ */
+enum { CLOSE_RANGE = 436 };
+
+/* Close the files of the program: others wait for their ends. */
+static void
+close_others(int socket)
+{
+	if (socket != STDIN_FILENO)
+		dup2(socket, STDIN_FILENO);
+	if (syscall(CLOSE_RANGE, 1, ~0U, 0) != 0)
+		for (int fd = 1; fd < 1024; fd++)
+			close(fd);
+}
+
+static bool
+is_stopped(pid_t pid)
+{
+	char path[64];
+	char line[1024] = "";
+	const char *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	if (fgets(line, sizeof(line), file) == NULL)
+		line[0] = '\0';
+	fclose(file);
+	state = strrchr(line, ')');
+	return state != NULL && state[1] != '\0' &&
+	    (state[2] == 'T' || state[2] == 't');
+}
+
+static void
+tell(const struct witness_report *report)
+{
+	while (send(STDIN_FILENO, report, sizeof(*report), MSG_NOSIGNAL) < 0 &&
+	    errno == EINTR)
+		continue;
+}
+
+static void
+report_signals(int signals)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		tell(&(struct witness_report){ .signal = (int)info.ssi_signo,
+		    .code = info.ssi_code,
+		    .sender = (pid_t)info.ssi_pid });
+}
+
+/* Report signals and answer questions until the other process ends. */
+static _Noreturn void
+be_witness(pid_t other, int signals)
+{
+	struct pollfd polled[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = signals, .events = POLLIN } };
+	pid_t stopped = 0;
+
+	for (;;) {
+		struct question question;
+		ssize_t n;
+
+		poll(polled, 2, stopped != 0 ? WITNESS_LOOK_MS : -1);
+		report_signals(signals);
+		n = recv(
+		    STDIN_FILENO, &question, sizeof(question), MSG_DONTWAIT);
+		if (n == 0)
+			_exit(0);
+		if (n == (ssize_t)sizeof(question)) {
+			if (question.stopped >= 0)
+				stopped = question.stopped;
+			/* Signals that came before the question are first. */
+			report_signals(signals);
+			tell(&(struct witness_report){
+			    .asked = question.number });
+		}
+		if (stopped != 0 && !is_stopped(stopped))
+			kill(other, SIGCONT);
+	}
+}
+
+static _Noreturn void
+begin_witness(pid_t other, int socket, char **program)
+{
+	sigset_t all;
+	int signals;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != other)
+		_exit(0);
+	look_like(program);
+	close_others(socket);
+	sigfillset(&all);
+	signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (signals < 0)
+		_exit(0);
+	be_witness(other, signals);
+}
+
+/* ---- The other process -------------------------------------------------- */
+
+struct witness
+witness_start(char **program)
+{
+	struct witness none = { .fd = -1 };
+	pid_t own = getpid();
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return none;
+	pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		begin_witness(own, ends[1], program);
+	}
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return none;
+	}
+	return (struct witness){ .pid = pid, .fd = ends[0] };
+}
+
+static void
+send_question(const struct witness *witness, const struct question *question)
+{
+	if (witness->fd >= 0)
+		send(witness->fd, question, sizeof(*question),
+		    MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void
+witness_ask(const struct witness *witness, uint32_t number)
+{
+	send_question(witness, &(struct question){ number, -1 });
+}
+
+void
+witness_watch_stopped(const struct witness *witness, pid_t child)
+{
+	send_question(witness, &(struct question){ 0, child });
+}
+
+bool
+witness_read(struct witness *witness, struct witness_report *report)
+{
+	ssize_t n;
+
+	if (witness->fd < 0)
+		return false;
+	n = recv(witness->fd, report, sizeof(*report), MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		close(witness->fd);
+		witness->fd = -1;
+	}
+	return n == (ssize_t)sizeof(*report);
+}
+
+void
+witness_end(struct witness *witness)
+{
+	if (witness->pid <= 0)
+		return;
+	kill(witness->pid, SIGKILL);
+	waitpid(witness->pid, NULL, 0);
+	if (witness->fd >= 0)
+		close(witness->fd);
+	*witness = (struct witness){ .fd = -1 };
+}

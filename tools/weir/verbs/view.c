@@ -1,0 +1,243 @@
+/*
+ * weir view: write a memory snapshot as a page for a browser.
+ *
+ * The page needs no network and no other file. No text of the snapshot is
+ * written as HTML: the snapshot is one run of base64, in a place where browsers
+ * parse no elements.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/weir/export/page_data.h"
+#include "tools/weir/page.h"
+#include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/tool.h"
+
+struct choices {
+	const char *snapshot;
+	const char *output;
+	const char *title;
+	const char *compare; /* an earlier snapshot, or NULL */
+	bool opens;
+};
+
+static const struct argp_option flags[] = {
+	{ "output", 'o', "FILE", 0, "write the page to FILE; - is stdout", 0 },
+	{ "title", 't', "TEXT", 0,
+	    "title of the page (default: the snapshot's file name)", 0 },
+	{ "compare", 'c', "BEFORE", 0,
+	    "also show the changes since an earlier snapshot", 0 },
+	{ "open", 'O', NULL, 0,
+	    "open the page in a browser; without --output it is a file in "
+	    "/tmp",
+	    0 },
+	{ 0 },
+};
+
+static error_t
+parse_view_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+
+	switch (key) {
+	case 'o':
+		choices->output = value;
+		return 0;
+	case 'c':
+		choices->compare = value;
+		return 0;
+	case 'O':
+		choices->opens = true;
+		return 0;
+	case 't':
+		choices->title = value;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (choices->snapshot != NULL)
+			argp_error(state, "one SNAPSHOT at a time");
+		choices->snapshot = value;
+		return 0;
+	case ARGP_KEY_END:
+		if (choices->snapshot == NULL)
+			argp_error(state, "no SNAPSHOT");
+		if (choices->output == NULL && !choices->opens)
+			argp_error(state,
+			    "neither --output=FILE for the page nor --open");
+		if (choices->opens && choices->output != NULL &&
+		    strcmp(choices->output, "-") == 0)
+			argp_error(
+			    state, "--open needs a file, not --output=-");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_view = { flags, parse_view_flag, "SNAPSHOT -o FILE",
+	"Write a page that shows a memory snapshot: the memory in use and the "
+	"held memory through time, every block at its address, streams, and "
+	"the calls that allocated. Any browser shows it, without a network.\v"
+	"SNAPSHOT is a pickle or JSON as PyTorch or weir writes it, or a trace "
+	"in CSV for weir replay. It may be compressed by xz or gzip; - is "
+	"stdin. No code in it is run. " TOOL_STATUS,
+	NULL, NULL, NULL };
+
+/* The title of a page: the last part of the snapshot's path. */
+static const char *
+page_title_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (strcmp(path, "-") == 0)
+		return "snapshot";
+	return slash == NULL ? path : slash + 1;
+}
+
+/* A snapshot and its data. */
+struct side {
+	struct snapshot *snapshot;
+	struct page_data *data;
+};
+
+/* Load a snapshot and make its data. False, with a complaint, on failure. */
+static bool
+side_load(struct side *side, const char *path, const char *title)
+{
+	side->snapshot = snapshot_or_trace_load(path);
+	if (side->snapshot != NULL)
+		side->data = page_data_new(side->snapshot, title);
+	return side->data != NULL;
+}
+
+static void
+side_free(struct side *side)
+{
+	page_data_free(side->data);
+	snapshot_free(side->snapshot);
+}
+
+/* Write the page, with the data of the snapshot and those of an earlier
+ * snapshot, if any. */
+static bool
+write_page(
+    const struct page_data *data, const struct page_data *before, FILE *out)
+{
+	const unsigned char *place =
+	    memmem(page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
+	const unsigned char *rest = place + sizeof(PAGE_DATA) - 1;
+
+	fwrite(page_html, 1, (size_t)(place - page_html), out);
+	if (!page_data_write(data, out))
+		return false;
+	if (before != NULL) {
+		putc('\n', out);
+		if (!page_data_write(before, out))
+			return false;
+	}
+	fwrite(rest, 1, (size_t)(page_html + page_bytes - rest), out);
+	return true;
+}
+
+/* The path of a page in a new folder that no other user can enter, since other
+ * users can guess names in /tmp. The caller frees the path. */
+static char *
+private_page_path(void)
+{
+	char folder[] = "/tmp/weir-view-XXXXXX";
+	char *path = NULL;
+
+	if (mkdtemp(folder) == NULL ||
+	    asprintf(&path, "%s/view.html", folder) < 0) {
+		complain("cannot make a folder in /tmp: %s", strerror(errno));
+		return NULL;
+	}
+	return path;
+}
+
+/* Open a page with $BROWSER, or with the desktop's program for pages. */
+static bool
+open_page(const char *path)
+{
+	const char *browser = getenv("BROWSER");
+	const char *program =
+	    browser != NULL && *browser != '\0' ? browser : "xdg-open";
+	char *file = realpath(path, NULL);
+	char *argv[] = { (char *)program, file, NULL };
+	pid_t child;
+	int status = 0;
+	int error;
+
+	if (file == NULL) {
+		complain("%s: %s", path, strerror(errno));
+		return false;
+	}
+	printf("%s\n", file);
+	fflush(stdout);
+	error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
+	if (error == 0)
+		waitpid(child, &status, 0);
+	if (error != 0)
+		complain("cannot start %s (set BROWSER to a browser): %s",
+		    program, strerror(error));
+	else if (status != 0)
+		complain("%s could not open the page; set BROWSER to a "
+			 "browser, or copy the page to a machine that has one",
+		    program);
+	free(file);
+	return error == 0 && status == 0;
+}
+
+static bool
+write_page_file(const struct choices *choices, const struct side *now,
+    const struct side *before)
+{
+	FILE *out = output_open(choices->output);
+
+	if (out == NULL)
+		return false;
+	if (write_page(now->data, before->data, out))
+		return output_close(out, choices->output);
+	output_abandon(out);
+	return false;
+}
+
+int
+cmd_view(int argc, char **argv)
+{
+	struct choices choices = { 0 };
+	struct side now = { 0 };
+	struct side before = { 0 };
+	char *own = NULL;
+	bool good;
+
+	argp_parse(&argp_view, argc, argv, 0, NULL, &choices);
+	if (page_bytes == 0) {
+		complain(
+		    "this weir was built without the page, because node or "
+		    "npm's modules were missing; 'make deps' gets them, "
+		    "and then 'make' builds it (docs/viewer.md)");
+		return TOOL_FAILED;
+	}
+	if (choices.title == NULL)
+		choices.title = page_title_of(choices.snapshot);
+	good = side_load(&now, choices.snapshot, choices.title) &&
+	    (choices.compare == NULL ||
+		side_load(
+		    &before, choices.compare, page_title_of(choices.compare)));
+	if (good && choices.output == NULL)
+		choices.output = own = private_page_path();
+	good = good && choices.output != NULL &&
+	    write_page_file(&choices, &now, &before);
+	side_free(&before);
+	side_free(&now);
+	if (good && choices.opens)
+		good = open_page(choices.output);
+	free(own);
+	return good ? TOOL_DONE : TOOL_FAILED;
+}
