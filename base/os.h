@@ -83,6 +83,9 @@ int os_fd_up(int fd);
 /* The number of processors that the calling thread may use; at least 1. */
 unsigned os_processors(void);
 
+/* Close all files from a number on, in a process that has one thread. */
+void os_close_from(int first);
+
 /* The id of this process. */
 unsigned os_process_id(void);
 

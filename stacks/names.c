@@ -61,8 +61,8 @@ struct helper {
 
 /* ---- The process -------------------------------------------------------- */
 
-/* It gets no descriptor, no signal mask and no variable of the program's:
- * neither the preload nor the options are for it. */
+/* It gets no signal mask and no variable of the program's: neither the preload
+ * nor the options are for it. It closes the program's files by itself. */
 static bool
 spawn_helper(const char *command, int in, pid_t *pid)
 {
@@ -90,8 +90,6 @@ spawn_helper(const char *command, int in, pid_t *pid)
 	    posix_spawn_file_actions_adddup2(&files, in, STDOUT_FILENO) == 0 &&
 	    posix_spawn_file_actions_addopen(
 		&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
-	    posix_spawn_file_actions_addclosefrom_np(
-		&files, STDERR_FILENO + 1) == 0 &&
 	    posix_spawnattr_setsigmask(&attributes, &none) == 0 &&
 	    posix_spawnattr_setsigdefault(&attributes, &all) == 0 &&
 	    posix_spawnattr_setflags(&attributes,

@@ -65,6 +65,8 @@
 /* Inline into the fast paths wherever it is called. */
 #define QUICK __attribute__((always_inline))
 
+struct stream_heap;
+
 enum block_state {
 	BLOCK_UNMAPPED,
 	BLOCK_VACATED,
@@ -196,46 +198,6 @@ struct tally {
 		int64_t peak[TALLIED];
 		int64_t began[TALLIED]; /* the current value when `up` was 0 */
 	} part[PARTS];
-};
-
-struct stream_heap {
-	struct arena *arena;   /* constant */
-	struct stream *stream; /* constant; a reference */
-
-	struct list link; /* in arena->memory.heaps */
-	/* NULL before its first magazine; set without the lock. It lies here so
-	 * that a walk over the depots of all streams reads one cache line of
-	 * each heap. */
-	_Atomic(struct depot *) depot;
-	struct pool pool[POOL_KINDS];
-	size_t blocks;   /* that belong to the heap, in any state */
-	unsigned pins;   /* threads that use it while they release the lock */
-	unsigned caches; /* thread caches for it */
-	uint64_t index;  /* larger in later heaps; constant */
-
-	/* All work queued before this tick is done. */
-	uint64_t completed_at;
-	uint64_t freed_at;  /* the tick of the latest free */
-	uint64_t pended_at; /* and of the latest that left a PENDING block */
-	struct list freed_link; /* in arena->memory.having_freed, or none */
-	struct idle_index idle; /* its blocks that could go back */
-	/* The capture that its stream was last seen in, and the tick of the
-	 * latest free before that: Note [Memory in a capture]. */
-	uint64_t seen_in;
-	uint64_t freed_before;
-	uint64_t tried; /* arena->request.tries when it was last waited for */
-	/* Recorded when the stream ended; NULL if it could not be recorded or
-	 * is met. */
-	CUevent end_event;
-	bool ended;     /* the stream has ended: Note [A stream ends] */
-	bool completed; /* ended, and its work is done */
-	struct list
-	    ended_link; /* in arena->memory.ended or arena->memory.emptied */
-
-	struct tally tally;
-	struct weir_stats stats; /* without the tallied ones */
-
-	struct heap_fences fences; /* comes last; fences/ writes it */
 };
 
 enum { DEVICES_MAX = 128 };

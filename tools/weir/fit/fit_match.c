@@ -78,9 +78,9 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 			int power = (int)(code >> 2 * i & 3) - 1;
 
 			degree += abs(power);
-			ratio *=
-			    pow(numbers->was[large][i] / numbers->was[small][i],
-				power);
+			ratio *= (double)powl(
+			    numbers->was[large][i] / numbers->was[small][i],
+			    power);
 		}
 		if (degree > 2 || m->ratio_count == RATIOS)
 			continue;

@@ -42,7 +42,7 @@ product(const double *numbers, const int *power, unsigned names)
 	double result = 1;
 
 	for (unsigned i = 0; i < names; i++)
-		result *= pow(numbers[i], power[i]);
+		result *= (double)powl(numbers[i], power[i]);
 	return result;
 }
 
@@ -252,7 +252,8 @@ guess_power(struct finder *f)
 		double from = f->seen[i - 1] < 1 ? 1 : f->seen[i - 1];
 		double to = f->seen[i] < 1 ? 1 : f->seen[i];
 		double run = term->was[i] / term->was[i - 1];
-		double step = run == 1 ? 0 : log(to / from) / log(run);
+		double step =
+		    run == 1 ? 0 : (double)logl(to / from) / (double)logl(run);
 
 		if (i == last)
 			power = step;
@@ -264,7 +265,7 @@ guess_power(struct finder *f)
 	if (power > most)
 		power = most;
 	if (f->term_count > 0)
-		value *= pow(term->ask / term->was[last], power);
+		value *= (double)powl(term->ask / term->was[last], power);
 	answer_fit(f, value, fabs(value - f->seen[last]) / 4, FIT_UNKNOWN);
 	snprintf(f->out->text, sizeof(f->out->text), "power %.2f", power);
 }

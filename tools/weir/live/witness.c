@@ -12,9 +12,10 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/os.h"
 
 #include "tools/weir/tuning.h"
 
@@ -71,19 +72,13 @@ look_like(char **program)
 	memset(start + length, 0, (size_t)(end - start) - length);
 }
 
-/* The number of close_range(), one for all processors, which old headers lack.
- */
-enum { CLOSE_RANGE = 436 };
-
 /* Close the files of the program: others wait for their ends. */
 static void
 close_others(int socket)
 {
 	if (socket != STDIN_FILENO)
 		dup2(socket, STDIN_FILENO);
-	if (syscall(CLOSE_RANGE, 1, ~0U, 0) != 0)
-		for (int fd = 1; fd < 1024; fd++)
-			close(fd);
+	os_close_from(STDIN_FILENO + 1);
 }
 
 static bool

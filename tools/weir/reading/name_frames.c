@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "stacks/modules.h"
 #include "stacks/names.h"
 #include "tools/weir/tuning.h"
@@ -284,6 +285,8 @@ name_frames(void)
 	size_t room = 0;
 	ssize_t n;
 
+	/* The program's files that are not closed on exec are none of ours. */
+	os_close_from(STDERR_FILENO + 1);
 	limit_process();
 	names_are_read = true;
 	while ((n = getline(&line, &room, stdin)) > 0 && line[n - 1] == '\n') {
