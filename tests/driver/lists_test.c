@@ -1,7 +1,7 @@
 /*
- * docs/simcuda.md lists which programs of tests/driver run on simcuda and on a
- * GPU, and which are for the simulator only. The lists are complete, and the
- * programs are as the lists say.
+ * docs/simcuda.md lists which programs of tests/driver and tests/simcuda run on
+ * simcuda and on a GPU, and which are for the simulator only. The lists are
+ * complete, and the programs are as the lists say.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -74,12 +74,13 @@ check_program(const struct lists *lists, const char *program)
 {
 	bool both = has_row(lists->both, lists->only, program);
 	bool only = has_row(lists->only, lists->end, program);
-	char path[512];
+	char path[1024];
 	char *text;
 
 	if (both == only)
 		FAIL("%s is in %s list", program, both ? "each" : "no");
-	snprintf(path, sizeof(path), "tests/driver/%s.c", program);
+	snprintf(path, sizeof(path), "tests/%s%s.c",
+	    strchr(program, '/') != NULL ? "" : "driver/", program);
 	text = source_of(path);
 	if (only && strstr(text, "if (sim() == NULL)\n\t\tSKIP(\"") == NULL)
 		FAIL("%s does not skip itself on a GPU", program);
@@ -89,15 +90,19 @@ check_program(const struct lists *lists, const char *program)
 	free(text);
 }
 
-TEST(each_program_is_in_the_list_that_is_true_of_it)
+/* Check the programs of a folder, whose rows begin with `prefix`, and count
+ * them. */
+static int
+check_folder(const struct lists *lists, const char *name, const char *prefix)
 {
-	struct lists lists = lists_read();
 	char path[4096];
+	char program[512];
 	struct dirent *entry;
 	int n = 0;
 	DIR *folder;
 
-	snprintf(path, sizeof(path), "%s/../../tests/driver", test_build_dir());
+	snprintf(
+	    path, sizeof(path), "%s/../../tests/%s", test_build_dir(), name);
 	folder = opendir(path);
 	EXPECT_NOT_NULL(folder);
 	while ((entry = readdir(folder)) != NULL) {
@@ -106,10 +111,21 @@ TEST(each_program_is_in_the_list_that_is_true_of_it)
 		if (end == NULL || strcmp(end, "_test.c") != 0)
 			continue;
 		end[strlen("_test")] = '\0';
-		check_program(&lists, entry->d_name);
+		snprintf(
+		    program, sizeof(program), "%s%s", prefix, entry->d_name);
+		check_program(lists, program);
 		n++;
 	}
 	closedir(folder);
+	return n;
+}
+
+TEST(each_program_is_in_the_list_that_is_true_of_it)
+{
+	struct lists lists = lists_read();
+	int n = check_folder(&lists, "driver", "") +
+	    check_folder(&lists, "simcuda", "simcuda/");
+
 	EXPECT_GE(n, PROGRAMS_AT_LEAST);
 	free(lists.text);
 }

@@ -38,6 +38,7 @@ enter_tree(void)
 	EXPECT_EQ(mkdir("allocator/api", 0777), 0);
 	EXPECT_EQ(mkdir("tools", 0777), 0);
 	EXPECT_EQ(mkdir("tools/weir", 0777), 0);
+	EXPECT_EQ(mkdir("tools/weir/verbs", 0777), 0);
 }
 
 static void

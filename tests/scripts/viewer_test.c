@@ -1,6 +1,6 @@
 /*
- * scripts/viewer and scripts/page-c: the page is made by Python alone, and is
- * in the command byte by byte.
+ * scripts/viewer and scripts/page-c: where the page comes from without node,
+ * and that it is in the command byte by byte.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,70 +19,46 @@ tree(void)
 	return path;
 }
 
-/* Make the page with a PATH that has nothing but Python, and change a source
- * before, by a line of shell in a copy of tools/viewer. */
+/* Make the page without node, in a copy of the sources that a line of shell
+ * changes before. */
 static struct command_result
-make_page(const char *page, const char *change)
+make_page(const char *change)
 {
 	static const char script[] =
 	    "cd \"$1\" || exit 9; t=$(mktemp -d) || exit 9\n"
-	    "mkdir $t/bin $t/tools $t/scripts || exit 9\n"
+	    "mkdir -p $t/bin $t/tools $t/scripts || exit 9\n"
 	    "cp -r tools/viewer $t/tools && cp scripts/viewer $t/scripts ||"
 	    " exit 9\n"
-	    "p=$(python3 -c 'import sys; print(sys.executable)') || exit 9\n"
-	    "(cd $t/tools/viewer && eval \"$3\") || exit 9\n"
-	    "PATH=$t/bin \"$p\" $t/scripts/viewer \"$2\"; status=$?\n"
-	    "rm -r $t; exit $status\n";
+	    "for p in bash env mkdir dirname cp touch; do\n"
+	    "\tln -s \"$(command -v $p)\" $t/bin || exit 9\ndone\n"
+	    "cd $t && eval \"$2\" || exit 9\n"
+	    "PATH=$t/bin DEPS=0 scripts/viewer page.html; status=$?\n"
+	    "cat page.html; rm -r $t; exit $status\n";
 
 	return command_run((const char *const[]){
-	    "bash", "-c", script, "bash", tree(), page, change, NULL });
+	    "bash", "-c", script, "bash", tree(), change, NULL });
 }
 
-TEST(the_page_is_made_by_python_alone)
+TEST(without_node_the_page_of_a_distribution_is_taken)
 {
-	char *page = test_file("page.html", "old", 3);
-	struct command_result result = make_page(page, "true");
-	char *text;
+	struct command_result result =
+	    make_page("echo the page >tools/viewer/page.html");
 
-	EXPECT_STR_EQ(result.err, "");
 	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_STR_EQ(result.out, "the page\n");
 	command_free(&result);
-	result = command_run((const char *const[]){ "cat", page, NULL });
-	text = result.out;
-	EXPECT_STR_HAS(text, "<!--weir:data-->");
-	EXPECT_STR_HAS(text, "script-src 'sha256-");
-	EXPECT_STR_HAS(text, "Permission is hereby granted");
-	EXPECT_NULL(strstr(text, "%SCRIPT%"));
-	EXPECT_NULL(strstr(text, "\nimport "));
-	EXPECT_NULL(strstr(text, "\nexport "));
-	command_free(&result);
-	free(page);
 }
 
-TEST(a_module_that_cannot_be_bundled_is_named)
+TEST(without_node_and_a_page_the_build_goes_on_and_says_so)
 {
-	static const struct {
-		const char *change, *said;
-	} cases[] = {
-		{ "echo 'export default 1;' >>src/dom.js",
-		    "cannot bundle 'export default 1;'" },
-		{ "sed -i '1i import { count } from \"./model.js\";' "
-		  "src/series.js",
-		    "imports itself by way of others" },
-		{ "sed -i '1i import x from \"lodash\";' src/dom.js",
-		    "no library lodash" },
-		{ "rm src/theme.js", "theme.js" },
-	};
+	struct command_result result =
+	    make_page("rm -f tools/viewer/page.html");
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		char *page = test_file("page.html", "old", 3);
-		struct command_result result = make_page(page, cases[i].change);
-
-		EXPECT_EQ(result.status, 1);
-		EXPECT_STR_HAS(result.err, cases[i].said);
-		command_free(&result);
-		free(page);
-	}
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.err, "built without its page: there is no node");
+	EXPECT_STR_EQ(result.out, "");
+	command_free(&result);
 }
 
 TEST(every_byte_of_a_page_is_in_its_c_file)

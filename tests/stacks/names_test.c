@@ -299,8 +299,8 @@ TEST(names_are_found_without_memory_for_a_helper)
 /* ---- The program around it ------------------------------------------------
  */
 
-/* Standard streams may be closed, and no other descriptor, variable or blocked
- * signal of the program reaches the helper. */
+/* Standard streams may be closed, and no variable or blocked signal of the
+ * program reaches the helper. */
 TEST(a_helper_has_nothing_of_the_program)
 {
 	char *found = test_file("found", "", 0);
@@ -309,13 +309,11 @@ TEST(a_helper_has_nothing_of_the_program)
 	sigset_t all;
 	int fd;
 
-	EXPECT_EQ(dup2(open("/dev/null", O_RDWR), 77), 77);
 	setenv("LD_PRELOAD", "/nowhere/some.so", 1);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 	snprintf(script, sizeof(script),
-	    "{ [ -e /proc/$$/fd/77 ] && echo fd\n"
-	    "echo \"[$LD_PRELOAD$WEIR_COMMAND]\"\n"
+	    "{ echo \"[$LD_PRELOAD$WEIR_COMMAND]\"\n"
 	    "grep SigBlk /proc/self/status; } >%s\n"
 	    "exec $WEIR \"$@\"",
 	    found);

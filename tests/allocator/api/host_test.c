@@ -1476,7 +1476,7 @@ TEST(bad_pointers_are_refused)
 	EXPECT_OK(weir_stream_destroy(gone));
 	EXPECT_STATUS(weir_host_record(ptr, gone), WEIR_EINVAL);
 	EXPECT_STATUS(weir_free_async(ptr, NULL), WEIR_EINVAL);
-	EXPECT_STR_HAS(weir_last_error(), "of no stream");
+	EXPECT_STR_HAS(weir_last_error(), "belongs to no stream");
 	host_give(ptr);
 	EXPECT_STATUS(weir_host_free(ptr), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "freed before");

@@ -9,16 +9,16 @@
 #include "tests/tools/weir/answer.h"
 #include "tests/tools/weir/stepped.h"
 
-/* The whole text of docs/json.md. */
+/* The whole text of a page of docs/. */
 static char *
-manual(void)
+manual(const char *page)
 {
 	char *data = test_data("..");
 	char *path = NULL;
 	char *text = calloc(1, 1 << 16);
 	FILE *file;
 
-	EXPECT_GT(asprintf(&path, "%s/../docs/json.md", data), 0);
+	EXPECT_GT(asprintf(&path, "%s/../docs/%s.md", data, page), 0);
 	file = fopen(path, "r");
 	if (file == NULL)
 		SKIP("the sources are not here");
@@ -34,7 +34,7 @@ manual(void)
 static char *
 manual_of(const char *command)
 {
-	char *text = manual();
+	char *text = manual("json");
 	char *table = strstr(text, "\n| command |");
 	char *both = NULL;
 	char head[32];
@@ -45,9 +45,17 @@ manual_of(const char *command)
 	EXPECT_STR_HAS(table, head);
 	row = strstr(table, head);
 	EXPECT_NOT_NULL(row);
-	EXPECT_GT(asprintf(&both, "%.*s%.*s", (int)(table - text), text,
-		      (int)strcspn(row + 1, "\n"), row + 1),
+	/* A row may refer to the list of statistics. */
+	char *end = strchr(row + 1, '\n');
+	EXPECT_NOT_NULL(end);
+	*end = '\0';
+	char *counters = strstr(row + 1, "(counters.md)") != NULL ?
+	    manual("counters") :
+	    calloc(1, 1);
+	EXPECT_GT(asprintf(&both, "%.*s%s%s", (int)(table - text), text,
+		      row + 1, counters),
 	    0);
+	free(counters);
 	free(text);
 	return both;
 }

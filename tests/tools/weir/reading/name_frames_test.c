@@ -1,10 +1,12 @@
 /*
  * The helper that names frames, as a program.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stacks/modules.h"
@@ -91,4 +93,31 @@ TEST(the_helper_is_no_subcommand)
 	result = command_weir("help", "name-frames", NULL);
 	EXPECT_EQ(result.status, 2);
 	command_free(&result);
+}
+
+/* Whoever reads a pipe of the program waits for nobody else's end of it. */
+TEST(the_programs_files_are_closed_in_the_helper)
+{
+	char *weir = test_build("bin/weir");
+	char byte;
+	int ask[2];
+	int other[2];
+
+	EXPECT_EQ(pipe2(ask, O_CLOEXEC), 0);
+	EXPECT_EQ(pipe(other), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(ask[0], STDIN_FILENO);
+		execl(weir, "weir", "name-frames", (char *)NULL);
+		_exit(127);
+	}
+	EXPECT_GT(child, 0);
+	close(other[1]);
+	EXPECT_EQ(read(other[0], &byte, 1), 0);
+	EXPECT_EQ(waitpid(child, NULL, WNOHANG), 0);
+	close(ask[1]);
+	EXPECT_EQ(waitpid(child, NULL, 0), child);
+	close(ask[0]);
+	close(other[0]);
+	free(weir);
 }
