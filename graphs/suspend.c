@@ -340,7 +340,7 @@ resume(struct arena *arena)
 }
 
 static void
-finish_resume(struct arena *arena)
+finish_resume(struct arena *arena) HOLDS(arena->lock)
 {
 	for (struct handle *h = handles_first(arena); h != NULL;
 	     h = handles_next(h))

@@ -87,6 +87,7 @@ free_under_lock(void *ptr, struct block *block, struct cache *cache, bool keep)
 	struct arena *arena = block->arena;
 	lock_take_over(&arena->lock);
 	lock_assert_held(&block->arena->lock);
+	ASSERT(block->addr == (CUdeviceptr)(uintptr_t)ptr);
 	if (!keep)
 		release_with(block, cache);
 	else if (!tcache_free_traced(block))

@@ -54,8 +54,8 @@ allocate_guarded(struct stream_heap *heap, const struct options *options,
 	struct block *block;
 
 	ASSERT(guard_is_for(heap->arena) && size > 0);
-	tcache_count_served(heap->arena, 1);
 	lock_assert_held(&heap->arena->lock);
+	tcache_count_served(heap->arena, 1);
 	enum weir_status status = idle ?
 	    ladder_allocate_idle(heap, options, whole, &block) :
 	    ladder_allocate(

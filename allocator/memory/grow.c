@@ -25,6 +25,7 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 	if (status != WEIR_OK)
 		return status;
 	bool exact = how == GROW_EXACT;
+	lock_assert_held(&arena->lock);
 	arena_job_begin(arena);
 	if (arena->memory.kept > 0 && how != GROW_MOVED)
 		how = GROW_NEW;
@@ -57,6 +58,7 @@ pool_prepare(struct pool *pool, const struct options *options, size_t size)
 	if (status != WEIR_OK)
 		return status;
 	view_begin(&view, pool->owner);
+	lock_assert_held(&arena->lock);
 	arena_job_begin(arena);
 	status = heap_maps(pool->owner, options) ?
 	    map_new(&view, pool, options, size, &need) :

@@ -69,6 +69,8 @@ static enum weir_status
 make_leaf(CUdeviceptr addr) HOLDS(lock)
 {
 	_Atomic(struct table *) *r = atomic_load(&root);
+
+	ASSERT(addr >> TABLE_SHIFT < ROOT_ENTRIES);
 	if (r == NULL) {
 		r = meta_map(ROOT_ENTRIES * sizeof(*r));
 		if (r == NULL)

@@ -207,6 +207,7 @@ show_again(struct remap_plan *plan)
 		if (is_stuck(plan->moved, block) ||
 		    is_stuck(plan->fresh, block)) {
 			block_set_state(block, BLOCK_VACATED);
+			lock_assert_held(&block->arena->lock);
 			segment_add_vacated(block);
 			continue;
 		}

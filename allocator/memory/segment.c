@@ -555,6 +555,7 @@ segment_release(const struct span *span, size_t want)
 
 	lock_assert_held(&span->first->arena->lock);
 	ASSERT(want > 0 && block_state(span->first) == BLOCK_FREE);
+	lock_assert_held(&arena->lock);
 	status_mute();
 	arena_job_begin(arena);
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {
@@ -629,6 +630,7 @@ segment_unmap_vacated(struct arena *arena, size_t max)
 	}
 	if (list_empty(&unmapping))
 		return;
+	lock_assert_held(&arena->lock);
 	status_mute();
 	arena_job_begin(arena);
 	if (driver_enter(arena->context, &guard) == WEIR_OK) {

@@ -65,6 +65,8 @@ report_row(struct span_search *search, const struct span *span)
 {
 	const struct block *last = span->last;
 
+	ASSERT(span->first->segment == last->segment);
+	ASSERT(span->first->addr <= last->addr);
 	if (last->addr + last->size - span->first->addr >= search->least)
 		search->found(search, span);
 }

@@ -7,6 +7,7 @@
 
 #include "allocator/options/roundup.h"
 #include "allocator/options/table.h"
+#include "base/assert.h"
 #include "base/os.h"
 
 static const void *
@@ -18,6 +19,7 @@ value_in(const struct entry *entry, const struct options *options)
 static bool
 is_within(const struct entry *entry, double value)
 {
+	ASSERT(entry->least <= entry->most);
 	return entry->least <= value && value <= entry->most;
 }
 
@@ -29,7 +31,8 @@ parse_mib(const struct entry *entry, struct word word, size_t *out)
 	if (entry->other != NULL ? !word_unlimited(word, &bytes) :
 				   !word_mib(word, 0, &bytes))
 		return false;
-	if (!is_within(entry, (double)(bytes / MIB)))
+	size_t mib = bytes / MIB;
+	if (!is_within(entry, (double)mib))
 		return false;
 	*out = bytes;
 	return true;
@@ -65,6 +68,7 @@ parse_real(const struct entry *entry, struct word word, double *out)
 static bool
 parse_choice(const struct entry *entry, struct word word, int *out)
 {
+	ASSERT(entry->words != NULL);
 	for (const struct option_word *w = entry->words; w->word != NULL; w++)
 		if (word_is(word, w->word)) {
 			*out = w->value;
@@ -76,6 +80,7 @@ parse_choice(const struct entry *entry, struct word word, int *out)
 static bool
 parse_file(const struct entry *entry, struct word word, char *out)
 {
+	ASSERT(entry->other != NULL);
 	if (!word_is(word, entry->other))
 		return word_copy(word, out, OPTION_PATH);
 	out[0] = '\0';
@@ -88,6 +93,7 @@ entry_parse(
 {
 	void *value = (char *)options + entry->offset;
 
+	ASSERT(entry->offset < sizeof(*options));
 	switch (entry->kind) {
 	case OPTION_BOOL:
 		return word_bool(word, value);

@@ -200,6 +200,7 @@ retire_arena(struct arena *arena)
 			heap_drop(heap);
 		}
 	}
+	lock_assert_held(&arena->lock);
 	memory_end_use(arena);
 	tcache_begin_again(arena);
 	policy_begin(&arena->policy, driver_time_ns());

@@ -267,8 +267,8 @@ empty_caches(struct request *r) HOLDS(r->heap->arena->lock)
 	struct arena *arena = r->heap->arena;
 
 	ASSERT(r->got == NULL);
-	reclaim_begin_waits(arena);
 	lock_assert_held(&arena->lock);
+	reclaim_begin_waits(arena);
 	return tcache_drain(arena) ? search_and_grow(r) : WEIR_ENOMEM;
 }
 

@@ -122,10 +122,12 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	lock_enter(&arena->lock);
 	tcache_report(arena);
 	struct stream_heap *heap = heap_peek(arena, stream);
-	if (heap != NULL)
+	if (heap != NULL) {
+		lock_assert_held(&heap->arena->lock);
 		counter_add_of(heap, COUNTER_num_ooms, 1);
-	else
+	} else {
 		counter_add(arena, COUNTER_num_ooms, 1);
+	}
 	facts->limited = device_limit(arena) < arena->memory.total_bytes;
 	facts->total_bytes = arena->memory.total_bytes;
 	facts->oom.limit_bytes =

@@ -176,8 +176,8 @@ poll_ended(struct arena *arena, unsigned unmet)
 		struct list *l = arena->memory.ended.next;
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, ended_link);
+		lock_assert_held(&heap->arena->lock);
 		if (end_has_completed(heap)) {
-			lock_assert_held(&heap->arena->lock);
 			complete_heap(heap);
 			continue;
 		}
@@ -197,11 +197,11 @@ free_done(struct arena *arena, struct list *done, bool keep)
 	while (!list_empty(done)) {
 		struct block *block = block_of_pending(done->next);
 		list_remove(&block->pending.link);
+		lock_assert_held(&block->arena->lock);
 		if (block_state(block) == BLOCK_VACATED) {
 			segment_add_vacated(block);
 			continue;
 		}
-		lock_assert_held(&block->arena->lock);
 		end_pending(block);
 		if (arena->waiting.in_captures)
 			block_free(block);

@@ -11,6 +11,8 @@
 /* A 64-bit kernel's structure is the C library's. */
 _Static_assert(sizeof(void *) == 8, "weir needs a 64-bit system");
 
+/* The header's names of parameters are reserved ones. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 int
 stat(const char *restrict path, struct stat *restrict about)
 {
@@ -29,3 +31,4 @@ fstat(int fd, struct stat *about)
 {
 	return (int)syscall(SYS_fstat, fd, about);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -259,8 +259,7 @@ TEST(a_member_of_another_room_may_be_read)
 		"list_push_back(&own, &arena->memory.any->link);",
 		"n = atomic_load(&arena->memory.limit);",
 		"const struct tally *tally = &arena->memory.tally;",
-		"for (l = arena->memory.heaps.next; l != "
-		"&arena->memory.heaps;)",
+		"for (; l != &arena->memory.heaps; l = l->next)",
 	};
 
 	enter_arena_tree(19);

@@ -65,7 +65,8 @@ TEST(notes_that_are_cut_or_corrupt_have_no_build_id)
 		free(cut);
 	}
 	for (size_t i = 0; i < sizeof(notes); i++) {
-		char *changed = malloc(sizeof(notes));
+		enum { BYTES = sizeof(notes) };
+		char *changed = malloc(BYTES);
 
 		memcpy(changed, notes, sizeof(notes));
 		changed[i] = (char)0xff;
