@@ -93,6 +93,7 @@ tcache_begin_again(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	ASSERT(arena->cache.keeping == 0);
 	arena->cache.served = 0;
+	arena->cache.looked = 0;
 }
 
 void

@@ -28,12 +28,14 @@ decay_is_under_way(const struct arena *arena)
  * too soon. */
 void decay_regret(struct arena *arena) HOLDS(arena->lock);
 
-/* Forget the ticks, for an arena that goes out of use. */
+/* Forget the ticks, and when streams were polled, for an arena that goes out of
+ * use: it counts its requests from 0 again. */
 static inline void
 decay_forget(struct arena *arena) HOLDS(arena->lock)
 {
 	lock_assert_held(&arena->lock);
 	arena->request.decay = (struct decay){ 0 };
+	arena->request.polled = 0;
 }
 
 #endif
