@@ -330,9 +330,12 @@ TEST(a_helper_has_nothing_of_the_program)
 static void
 reap_any(int number)
 {
+	int error = errno;
+
 	(void)number;
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
+	errno = error;
 }
 
 TEST(a_program_that_waits_for_any_child_does_no_harm)
