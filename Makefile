@@ -145,7 +145,7 @@ first_archive = $(addprefix -l:,$(firstword $(foreach a,$(1),\
 	$(if $(findstring /,$(shell $(CC) -print-file-name=$(a))),$(a)))))
 libs := $(glibc_link) -ldl -lm
 tool_libs := -l:libjansson.a -l:liblzma.a -l:libz.a $(libs)
-# What names functions, and nothing in the program that runs (docs/adr/0014):
+# The command alone names functions, by these libraries (docs/adr/0014):
 # tools/weir/reading/name_frames.c says why the call is wrapped.
 name_libs := -l:libbacktrace.a -l:libsupc++.a -Wl,--wrap=dl_iterate_phdr
 test_libs = $(call first_archive,libcheck_pic.a libcheck.a) \
@@ -479,7 +479,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(call deps,build)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 $(B)/obj/tools/weir/reading/name_frames.o: | $(backtrace_ready)
-# What all is linked with, made before anything that can be linked.
+# Made before anything is linked, because all is linked with it.
 ifneq ($(glibc_stub),)
 $(glibc_stub)/made: scripts/glibc-stub base/glibc/stat.c base/glibc/start.c
 	$(Q)CC='$(CC)' scripts/glibc-stub $(GLIBC) $(@D)
@@ -492,7 +492,7 @@ $(glibc_start): $(glibc_stub)/made
 $(call obj,$(all_src)): | $(glibc_stub)/made
 endif
 
-# These alone include jemalloc's header: all else is compiled while it builds.
+# These alone include jemalloc's header.
 $(B)/obj/base/meta.o $(B)/obj/tools/bench/peers.o: | $(je_ready)
 
 $(B)/obj/base/%.o $(B)/obj/stacks/%.o $(B)/obj/trace/%.o \
@@ -545,7 +545,7 @@ $(B)/lib/libweir.so.$(SOVERSION): $(lib_obj) $(je_lib) $(weir_map)
 $(B)/lib/libweir.so: $(B)/lib/libweir.so.$(SOVERSION)
 	ln -sf $(<F) $@
 
-# Complete in themselves: jemalloc is in them, under its own prefix.
+# Complete in itself: a jemalloc, if one is named, is in it under its prefix.
 $(B)/obj/libweir.a: $(lib_obj) $(je_lib)
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -884,7 +884,7 @@ deb: build ## make a Debian package, build/weir_VERSION_ARCH.deb
 	+$(Q)$(install_python)
 	scripts/deb $(B) build
 
-# The same by rpmbuild, from a tarball of the last commit.
+# rpmbuild makes it from a tarball of the last commit.
 rpm: dist ## make a package for rpm, into build/rpm
 	sed 's/@VERSION@/$(VERSION)/' packaging/weir.spec.in >build/weir.spec
 	rpmbuild -bb --define "_topdir $$PWD/build/rpm" \

@@ -1,5 +1,5 @@
 /*
- * What lifecycle.c keeps of an arena.
+ * The state of an arena that lifecycle.c writes.
  */
 #ifndef ALLOCATOR_LIFECYCLE_STATE_H
 #define ALLOCATOR_LIFECYCLE_STATE_H

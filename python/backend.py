@@ -22,11 +22,11 @@ import tarfile
 import zipfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What a source distribution does not contain, beside files with a dot: tests, and
+# A source distribution contains none of these, nor files with a dot: tests, and
 # what was built.
 LEFT_OUT = ("build", "tests", "lab")
 
-# What pip makes scripts and plugins of.
+# pip makes scripts and plugins of this.
 ENTRIES = ("[console_scripts]\nweir = _weir_command:main\n\n"
            "[pytest11]\nweir = weir.pytest_plugin\n")
 

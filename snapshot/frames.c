@@ -231,7 +231,7 @@ take_frame(void *user, size_t i, const struct name_frame *frame,
 static bool
 queue_word(struct frames *f, const void *word)
 {
-	/* Of a stack that is being written. */
+	/* The stack is being written. */
 	if (word == NULL)
 		return true;
 	if (!grow_entries(f))

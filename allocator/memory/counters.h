@@ -244,7 +244,7 @@ stats_move_live(struct block *block, struct pool *to)
 void stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
     HOLDS(heap->arena->lock);
 
-/* What a reset changes: peaks become the current values, or sums and counters
+/* The effect of a reset: peaks become the current values, or sums and counters
  * become 0. */
 enum reset { RESET_PEAKS, RESET_SUMS };
 

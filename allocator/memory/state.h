@@ -20,7 +20,7 @@ struct arena_memory {
 	size_t granule;  /* of blocks below FINE_END */
 	size_t page;     /* of large blocks; WEIR_GRANULE in device memory */
 
-	/* Of the device's own arena, for the whole device. */
+	/* The device's own arena has these for the whole device. */
 
 	_Atomic(size_t) limit;      /* bytes; SIZE_MAX: none */
 	_Atomic(size_t) host_limit; /* of page-locked host memory */

@@ -25,7 +25,7 @@ struct suspension {
 };
 
 struct arena_private {
-	/* Of the device's own arena: the latest of the others, and how many of
+	/* In the device's own arena: the latest of the others, and how many of
 	 * these have no owner. */
 	_Atomic(struct arena *) others;
 	atomic_uint unowned;

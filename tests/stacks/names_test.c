@@ -404,7 +404,7 @@ drop_copy(const struct copy *copy)
 	free(copy->path);
 }
 
-/* Whatever the helper made of the file, the function has its name. */
+/* The function has its name, with or without an answer of the helper. */
 static void
 expect_name(const struct copy *copy)
 {

@@ -1,6 +1,6 @@
 /*
- * What a forecast needs: the peak of live bytes and where it is, and what each
- * allocator would hold.
+ * The needs of a forecast: the peak of live bytes and where it is, and the
+ * bytes that each allocator would hold.
  */
 #ifndef TOOLS_WEIR_FIT_FIT_JUDGE_H
 #define TOOLS_WEIR_FIT_FIT_JUDGE_H

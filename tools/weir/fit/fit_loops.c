@@ -1,7 +1,7 @@
 /*
- * What the pattern has and a smaller recording lacks is a number of rounds of a
- * loop if it repeats what stands before it. From there the loop is followed to
- * both sides as far as its allocations repeat.
+ * A part that the pattern has and a smaller recording lacks is a number of
+ * rounds of a loop if it repeats the allocations before it. From there the loop
+ * is followed to both sides as far as its allocations repeat.
  *
  * A block that begins in a round ends in the same loop, some rounds later; or
  * in another loop: in its own round of it, or counted from the end, as a

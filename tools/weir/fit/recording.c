@@ -12,6 +12,11 @@
 
 #define SMALL_SEGMENT (UINT64_C(2) << 20)
 
+struct segment_event {
+	uint64_t address;
+	uint32_t event;
+};
+
 struct maker {
 	const struct snapshot *snapshot;
 	struct snapshot_trace trace;
@@ -21,6 +26,7 @@ struct maker {
 	/* The segments of the snapshot, by address. */
 	struct recording_segment *final;
 	uint32_t final_count;
+	struct segment_event *segment_events;
 	struct recording *out;
 	int64_t now_us;
 };
@@ -34,6 +40,17 @@ compare_segments(const void *a, const void *b)
 	if (first->address != second->address)
 		return first->address < second->address ? -1 : 1;
 	return 0;
+}
+
+static int
+compare_segment_events(const void *a, const void *b)
+{
+	const struct segment_event *first = a;
+	const struct segment_event *second = b;
+
+	if (first->address != second->address)
+		return first->address < second->address ? -1 : 1;
+	return first->event < second->event ? -1 : 1;
 }
 
 /* The pool of an address in the snapshot's segments, which are sorted; 0 if
@@ -348,45 +365,61 @@ find_older_pools(struct maker *maker)
 			    maker->final_count, out->blocks[i].address);
 }
 
-/* Keep those of the first `count` segments that are older than the rows, and
- * add those that the rows free before they allocate them. */
+/* The events that allocate and free segments, by address and time, into `at`,
+ * which has room for them. Returns their number. */
+static uint32_t
+list_segment_events(const struct maker *maker, struct segment_event *at)
+{
+	const struct snapshot_events *events = &maker->snapshot->events;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < maker->trace.count; i++) {
+		uint32_t event = maker->trace.first + i;
+
+		if (events->action[event] == SNAPSHOT_SEGMENT_ALLOC ||
+		    events->action[event] == SNAPSHOT_SEGMENT_FREE)
+			at[n++] =
+			    (struct segment_event){ events->address[event],
+				    event };
+	}
+	qsort(at, n, sizeof(*at), compare_segment_events);
+	return n;
+}
+
+/* Keep the segments that are older than the rows: those whose address the rows
+ * do not allocate first, of the snapshot and of the rows that free them. */
 static void
 find_older_segments(struct maker *maker)
 {
 	struct recording *out = maker->out;
 	const struct snapshot_events *events = &maker->snapshot->events;
+	const struct segment_event *at = maker->segment_events;
+	uint32_t n = list_segment_events(maker, maker->segment_events);
 	uint32_t kept = 0;
 
-	for (uint32_t i = maker->trace.first + maker->trace.count;
-	     i-- > maker->trace.first;) {
-		struct recording_segment key = { .address =
-						     events->address[i] };
-		struct recording_segment *found;
-
-		if (events->action[i] == SNAPSHOT_SEGMENT_FREE) {
-			key.bytes = events->bytes[i];
-			key.stream = events->stream[i];
-			key.pool = events->pool[i];
-			key.small = key.bytes == SMALL_SEGMENT;
-			out->segments[out->segment_count++] = key;
-			qsort(out->segments, out->segment_count,
-			    sizeof(*out->segments), compare_segments);
-			continue;
-		}
-		if (events->action[i] != SNAPSHOT_SEGMENT_ALLOC)
-			continue;
-		found = bsearch(&key, out->segments, out->segment_count,
-		    sizeof(*out->segments), compare_segments);
-		if (found == NULL)
-			continue;
-		out->segment_count--;
-		memmove(found, found + 1,
-		    (size_t)(out->segments + out->segment_count - found) *
-			sizeof(*found));
-	}
-	for (uint32_t i = 0; i < out->segment_count; i++)
-		if (!out->segments[i].expandable)
+	/* Both are sorted by address: keep what has no event. */
+	for (uint32_t i = 0, k = 0; i < out->segment_count; i++) {
+		while (k < n && at[k].address < out->segments[i].address)
+			k++;
+		if ((k == n || at[k].address != out->segments[i].address) &&
+		    !out->segments[i].expandable)
 			out->segments[kept++] = out->segments[i];
+	}
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t event = at[k].event;
+
+		if ((k > 0 && at[k].address == at[k - 1].address) ||
+		    events->action[event] != SNAPSHOT_SEGMENT_FREE)
+			continue;
+		out->segments[kept++] = (struct recording_segment){
+			.address = at[k].address,
+			.bytes = events->bytes[event],
+			.stream = events->stream[event],
+			.pool = events->pool[event],
+			.small = events->bytes[event] == SMALL_SEGMENT,
+		};
+	}
+	qsort(out->segments, kept, sizeof(*out->segments), compare_segments);
 	out->segment_count = kept;
 	out->older_segments = kept;
 }
@@ -407,11 +440,13 @@ make_room(struct maker *maker)
 	out->rows = calloc(3 * lives + events + 1, sizeof(*out->rows));
 	maker->final =
 	    calloc(maker->snapshot->segment_count + 1, sizeof(*maker->final));
+	maker->segment_events =
+	    calloc(events + 1, sizeof(*maker->segment_events));
 	out->segments = calloc(maker->snapshot->segment_count + 2 * events + 1,
 	    sizeof(*out->segments));
-	return maker->final != NULL && maker->life_of != NULL &&
-	    maker->block_of != NULL && out->blocks != NULL &&
-	    out->rows != NULL && out->segments != NULL;
+	return maker->final != NULL && maker->segment_events != NULL &&
+	    maker->life_of != NULL && maker->block_of != NULL &&
+	    out->blocks != NULL && out->rows != NULL && out->segments != NULL;
 }
 
 bool
@@ -442,6 +477,7 @@ recording_make(
 	free(maker.life_of);
 	free(maker.block_of);
 	free(maker.final);
+	free(maker.segment_events);
 	lives_drop(&maker.lives);
 	return good;
 }

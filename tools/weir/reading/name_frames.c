@@ -294,6 +294,6 @@ name_frames(void)
 		if (!answer_line(line))
 			break;
 	}
-	/* What libbacktrace has read is not freed. */
+	/* libbacktrace does not free its memory. */
 	_exit(0);
 }

@@ -13,7 +13,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-/* What the helper answers to this text. */
+/* The helper's answers to this text. */
 static struct command_result
 ask(const char *text)
 {
