@@ -670,19 +670,19 @@
 #define SIM_OF_CALL(                                                           \
     U, kind, symbol, base, version, simulated, hook, called, params)           \
 	SIM_IF_##simulated(                                                    \
-	    SIM_PICK_##kind U, (symbol, base, version, simulated, params))
+	    SIM_PICK_##kind U, symbol, base, version, simulated, params)
 #define SIM_PICK_P(P, S, D) P
 #define SIM_PICK_S(P, S, D) S
 #define SIM_PICK_D(P, S, D) D
-#define SIM_IF_NO(macro, row)
-#define SIM_IF_NONE(macro, row) macro row
-#define SIM_IF_INIT(macro, row) macro row
-#define SIM_IF_INIT_R(macro, row) macro row
-#define SIM_IF_INIT_U(macro, row) macro row
-#define SIM_IF_CONTEXT(macro, row) macro row
-#define SIM_IF_CONTEXT_R(macro, row) macro row
-#define SIM_IF_CONTEXT_U(macro, row) macro row
-#define SIM_IF_CONTEXT_UR(macro, row) macro row
+#define SIM_IF_NO(macro, ...)
+#define SIM_IF_NONE(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_INIT(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_INIT_R(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_INIT_U(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_CONTEXT(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_CONTEXT_R(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_CONTEXT_U(macro, ...) macro(__VA_ARGS__)
+#define SIM_IF_CONTEXT_UR(macro, ...) macro(__VA_ARGS__)
 
 /*
  * The calls that weir makes: X(name, version, required, parameters). The

@@ -36,11 +36,11 @@ enum hook_use { HOOK_SERVE, HOOK_WATCH, HOOK_CHECK };
 #define HOOK_OF_CALL(                                                          \
     U, kind, symbol, base, version, simulated, hook, called, params)           \
 	HOOK_IF_##hook(                                                        \
-	    HOOK_OF_##kind, (U, symbol, #base, version, HOOK_##hook, params))
-#define HOOK_IF_NO(macro, row)
-#define HOOK_IF_SERVE(macro, row) macro row
-#define HOOK_IF_WATCH(macro, row) macro row
-#define HOOK_IF_CHECK(macro, row) macro row
+	    HOOK_OF_##kind, U, symbol, #base, version, HOOK_##hook, params)
+#define HOOK_IF_NO(macro, ...)
+#define HOOK_IF_SERVE(macro, ...) macro(__VA_ARGS__)
+#define HOOK_IF_WATCH(macro, ...) macro(__VA_ARGS__)
+#define HOOK_IF_CHECK(macro, ...) macro(__VA_ARGS__)
 #define HOOK_OF_P(X, symbol, base, version, use, params)                       \
 	X(symbol, base, version, HOOK_BOTH, use, params)
 #define HOOK_OF_S(X, symbol, base, version, use, params)                       \
