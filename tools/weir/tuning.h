@@ -164,6 +164,9 @@ enum {
 	PROGRAM_ANSWER_MS = 1000,
 };
 
+/* The smallest limit is found to within this many bytes: a segment of weir. */
+enum { LIMIT_GRANULE = 2 << 20 };
+
 /* Rows from which sorting a trace takes a second, and so shows its progress. */
 enum { SORT_SHOWN = 4 << 20 };
 

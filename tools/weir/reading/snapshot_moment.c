@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "tools/weir/reading/snapshot_lives.h"
+#include "tools/weir/reading/torch_sizes.h"
 #include "tools/weir/tool.h"
-
-enum { GRANULE = 512, SMALL_REQUEST = 1 << 20, SMALL_SEGMENT = 2 << 20 };
 
 /* ---- Ranges ------------------------------------------------------------ */
 
@@ -130,7 +129,7 @@ undo_event(
 		.stack = events->stack[event],
 		.pool = events->pool[event],
 		.device = events->device[event],
-		.small = events->bytes[event] <= SMALL_SEGMENT,
+		.small = events->bytes[event] <= TORCH_SMALL_SEGMENT,
 		.expandable = events->action[event] == SNAPSHOT_SEGMENT_UNMAP,
 	};
 
@@ -241,7 +240,8 @@ block_of(
 {
 	struct snapshot_block block = {
 		.address = life->address,
-		.bytes = (life->bytes + GRANULE - 1) / GRANULE * GRANULE,
+		.bytes = (life->bytes + TORCH_GRANULE - 1) / TORCH_GRANULE *
+		    TORCH_GRANULE,
 		.requested_bytes = life->bytes,
 		.stream = life->stream,
 		.stack = life->stack,
@@ -327,7 +327,7 @@ tile(struct snapshot *moment, struct snapshot_segment *segment,
 		if (block.requested_bytes > block.bytes)
 			block.requested_bytes = block.bytes;
 		append_block(moment, segment, &block);
-		large = large || block.bytes > SMALL_REQUEST;
+		large = large || block.bytes > TORCH_SMALL_MAX;
 		at = block.address + block.bytes;
 	}
 	append_free(moment, segment, at, end);

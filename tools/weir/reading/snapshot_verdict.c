@@ -11,12 +11,9 @@
 #include "tools/weir/reading/snapshot_holders.h"
 #include "tools/weir/reading/snapshot_moment.h"
 #include "tools/weir/reading/snapshot_sites.h"
+#include "tools/weir/reading/torch_sizes.h"
 
-enum { SMALL = 1 << 20, MIB = 1 << 20, SETTING = 512 };
-
-/* With expandable segments PyTorch gives whole free pages of this size back to
- * the driver before a request fails, also those of other streams. */
-enum { TORCH_PAGE = 20 << 20 };
+enum { MIB = 1 << 20, SETTING = 512 };
 
 /* ---- Settings of the snapshot ------------------------------------------ */
 
@@ -131,7 +128,7 @@ static void
 sum_up(struct verdict *verdict)
 {
 	const struct snapshot *moment = verdict->moment;
-	bool small = verdict->bytes <= SMALL;
+	bool small = verdict->bytes <= TORCH_SMALL_MAX;
 
 	for (uint32_t i = 0; i < moment->segment_count; i++) {
 		const struct snapshot_segment *segment = &moment->segments[i];
@@ -305,7 +302,7 @@ add_limit(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	uint64_t headroom = limit_headroom(verdict);
 	uint64_t need = verdict->all.reserved + verdict->bytes;
-	uint64_t mib = (need + 20 * (uint64_t)MIB) / MIB;
+	uint64_t mib = (need + TORCH_LARGE_SEGMENT) / MIB;
 	char setting[SETTING];
 	char megabytes[24];
 	json_t *cause;
@@ -342,9 +339,9 @@ static void
 add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	uint64_t bytes = verdict->bytes;
-	uint64_t segment = bytes <= SMALL ? 2 * (uint64_t)MIB :
-	    bytes < 10 * (uint64_t)MIB    ? 20 * (uint64_t)MIB :
-					    bytes + 2 * (uint64_t)MIB;
+	uint64_t segment = bytes <= TORCH_SMALL_MAX ? TORCH_SMALL_SEGMENT :
+	    bytes < TORCH_OWN_LEAST                 ? TORCH_LARGE_SEGMENT :
+						      bytes + TORCH_SEGMENT_STEP;
 
 	if (is_weir(snapshot) || !verdict->free_known ||
 	    verdict->device_free < segment)
@@ -438,7 +435,7 @@ find_own_causes(const struct snapshot *snapshot, struct verdict *verdict)
 		    "%s are free on the stream in the pool of %s blocks, "
 		    "which does not serve this size.",
 		    size_text(verdict->kind.free),
-		    verdict->bytes <= SMALL ? "large" : "small");
+		    verdict->bytes <= TORCH_SMALL_MAX ? "large" : "small");
 	add_idle(snapshot, verdict);
 }
 
@@ -466,7 +463,7 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 		   "place (--torch) does.");
 	if (!weir) {
 		if (has_expandable_segments(snapshot) ||
-		    others->largest_free < TORCH_PAGE)
+		    others->largest_free < TORCH_LARGE_SEGMENT)
 			offer_weir(cause, verdict->own.free + others->free);
 		else
 			offer_mapping(snapshot, cause, others->free,

@@ -15,6 +15,7 @@
 #include "tools/weir/progress.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
+#include "tools/weir/tuning.h"
 
 /* ---- In the child ---------------------------------------------------- */
 
@@ -286,12 +287,10 @@ trial_conf_accepted(const char *conf)
 
 /* ---- The smallest limit ---------------------------------------------- */
 
-enum { GRANULE = 2 << 20 };
-
 uint64_t
 trial_granules(uint64_t bytes)
 {
-	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
+	return (bytes + LIMIT_GRANULE - 1) / LIMIT_GRANULE * LIMIT_GRANULE;
 }
 
 /* Show the trial that begins, and the time that the rest may take. Each trial
@@ -305,7 +304,7 @@ show_search(
 	char limit[32];
 	char rest[48] = "";
 
-	for (; span > GRANULE; span /= 2)
+	for (; span > LIMIT_GRANULE; span /= 2)
 		to_do++;
 	bytes_format(bytes, limit, sizeof(limit));
 	if (done > 0)
@@ -367,7 +366,7 @@ trial_fit(const char *path, const struct trial_choices *choices,
 		show_search(&progress, done, high, high - low);
 		high += trial_granules(high / 8);
 	}
-	while (status == TOOL_DONE && high - low > GRANULE) {
+	while (status == TOOL_DONE && high - low > LIMIT_GRANULE) {
 		uint64_t middle = low + trial_granules((high - low) / 2);
 
 		show_search(&progress, done, middle, high - low);

@@ -13,9 +13,8 @@
 #include "tools/weir/reading/faults.h"
 #include "tools/weir/reading/snapshot_lives.h"
 #include "tools/weir/reading/snapshot_view.h"
+#include "tools/weir/reading/torch_sizes.h"
 #include "tools/weir/verbs/check_gates.h"
-
-enum { GRANULE = 512 };
 
 struct choices {
 	struct view_args view;
@@ -78,8 +77,8 @@ const struct argp argp_check = { flags, parse_check_flag, "SNAPSHOT",
 
 /* ---- Segments -------------------------------------------------------- */
 
-/* Page-locked blocks need not be multiples of GRANULE: PyTorch rounds them to
- * powers of two, and small ones too. */
+/* Page-locked blocks need not be multiples of TORCH_GRANULE: PyTorch rounds
+ * them to powers of two, and small ones too. */
 static void
 verify_block(const struct snapshot_segment *segment,
     const struct snapshot_block *block, uint64_t end, struct faults *faults)
@@ -97,10 +96,10 @@ verify_block(const struct snapshot_segment *segment,
 	if (block->bytes == 0)
 		add_fault(faults, "I-1", device, block->address,
 		    "a block of 0 bytes");
-	if (block->bytes % GRANULE != 0 && !faults->host)
+	if (block->bytes % TORCH_GRANULE != 0 && !faults->host)
 		add_fault(faults, "I-1", device, block->address,
 		    "%" PRIu64 " bytes are no multiple of %d", block->bytes,
-		    GRANULE);
+		    TORCH_GRANULE);
 	if (block->state != SNAPSHOT_INACTIVE &&
 	    block->requested_bytes > block->bytes)
 		add_fault(faults, "I-11", device, block->address,
