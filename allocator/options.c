@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "allocator/options/table.h"
+#include "allocator/options/tuning.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/meta.h"
@@ -309,11 +310,6 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_OPTIONS);
 _Atomic(const struct options *) options_current;   /* written under lock */
 static struct options *published GUARDED_BY(lock); /* all, latest first */
 static unsigned set_count GUARDED_BY(lock);        /* of them */
-
-/* The number of different sets of values that a process may put in force: 1.4
- * KB each, less than 6 MiB in all. To find out when the last reader of a set is
- * gone would cost each request that no cache serves. */
-enum { SETS_MAX = 4096 };
 
 static struct options *
 options_copy(const struct options *from)

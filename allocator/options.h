@@ -64,9 +64,6 @@ struct options {
 static inline enum weir_status options_get(const struct options **out);
 enum weir_status options_get_first(const struct options **out);
 
-/* Bytes of a zone of `guard`, at most. */
-enum { GUARD_MAX = 1 << 20 };
-
 /* For tests: forget all values, so that the next call reads the environment
  * again. No thread may read them meanwhile. */
 void options_forget(void);

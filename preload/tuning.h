@@ -19,6 +19,9 @@ enum {
 	STREAM_ORIGINS = 1024,
 };
 
+/* Bytes by which the driver's memory pools grow. */
+enum { POOL_PAGE = 2 << 20 };
+
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */
 enum {

@@ -26,6 +26,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/observe/fault.h"
+#include "allocator/observe/tuning.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -583,7 +584,6 @@ find_some(struct arena *arena, CUdeviceptr above, struct zones *out, size_t max)
 size_t
 guard_look_at_all(struct arena *arena, struct check *check)
 {
-	enum { SOME = 64 };
 	struct zones *some;
 	struct driver_guard guard;
 	struct own_stream own;
@@ -593,10 +593,10 @@ guard_look_at_all(struct arena *arena, struct check *check)
 
 	if (!guard_is_for(arena) || arena->memory.forgotten)
 		return 0;
-	some = meta_alloc(SOME * sizeof(*some));
+	some = meta_alloc(ZONES_AT_ONCE * sizeof(*some));
 	if (some == NULL || !guard_enter(arena, &guard, &own))
 		goto drop_some;
-	while ((n = find_some(arena, above, some, SOME)) > 0) {
+	while ((n = find_some(arena, above, some, ZONES_AT_ONCE)) > 0) {
 		for (size_t i = 0; i < n; i++)
 			found += look_at_zones(&some[i], &own, check);
 		above = some[n - 1].addr;
@@ -604,6 +604,6 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	guard_leave(&guard);
 drop_some:
 	if (some != NULL)
-		meta_free(some, SOME * sizeof(*some));
+		meta_free(some, ZONES_AT_ONCE * sizeof(*some));
 	return found;
 }

@@ -23,6 +23,11 @@ enum {
 /* Bytes of stack to write a snapshot on. */
 enum { AUTO_SNAPSHOT_STACK = 64 << 10 };
 
+/* ---- Guard zones: guard.c ---------------------------------------------- */
+
+/* Blocks whose zones are read under the arena's lock in one go. */
+enum { ZONES_AT_ONCE = 64 };
+
 /* ---- Snapshots: snapshot.c --------------------------------------------- */
 
 /* Events that are copied under the history's lock in one go. */

@@ -9,6 +9,8 @@
 
 #include <weir/host.h>
 
+#include "allocator/options/tuning.h"
+
 /* ---- Words ------------------------------------------------------------- */
 
 static const struct option_word prefer_words[] = { { "speed", PREFER_SPEED },

@@ -768,9 +768,7 @@ cuMemPoolSetAttribute(
 static uint64_t
 pages(uint64_t bytes)
 {
-	enum { PAGE = 2 << 20 };
-
-	return (bytes + PAGE - 1) / PAGE * PAGE;
+	return (bytes + POOL_PAGE - 1) / POOL_PAGE * POOL_PAGE;
 }
 
 /* The bytes of weir, to be added to a counter of the driver's pool. The driver
