@@ -997,6 +997,7 @@ lint-symbols: libs
 
 lint-pages: $(tool)
 	$(Q)CC="$(CC)" scripts/list-pages --check $(B)/bin/weir
+	$(Q)scripts/lint-docs
 
 # CONTRIBUTING.md's recipes, each with a dummy.
 lint-recipes: $(backtrace_ready)

@@ -274,6 +274,22 @@ TEST(an_arena_with_many_members_is_a_fault)
 	    "allocator/state.h: struct arena has 21 members, more than 20");
 }
 
+TEST(a_document_that_names_what_is_not_there_is_a_fault)
+{
+	enter_tree();
+	EXPECT_EQ(mkdir("docs", 0777), 0);
+	write_file("allocator/api/high.c", "int is_there(void);\n");
+	write_file(
+	    "docs/a.md", "`is_there()` of api/high.c, and `f_NAME()`.\n");
+	expect_clean(lint("lint-docs", NULL, NULL));
+	write_file("docs/b.md", "`is_gone()`\n");
+	expect_fault(lint("lint-docs", NULL, NULL),
+	    "docs/b.md:1: no source has is_gone()");
+	write_file("docs/b.md", "See api/low.c.\n");
+	expect_fault(lint("lint-docs", NULL, NULL),
+	    "docs/b.md:1: there is no file api/low.c");
+}
+
 TEST(a_file_in_no_known_folder_is_a_fault)
 {
 	enter_tree();
