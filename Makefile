@@ -43,10 +43,11 @@ endif
 ifeq ($(origin CXX),default)
 CXX := $(if $(findstring clang,$(CC)),clang++,g++)
 endif
+# The compiler's own, which are for the machine that it compiles for.
 ifeq ($(origin AR),default)
-AR := ar
+AR := $(shell $(CC) -print-prog-name=ar)
 endif
-OBJCOPY ?= objcopy
+OBJCOPY ?= $(shell $(CC) -print-prog-name=objcopy)
 SAN ?=
 COVER ?=
 CONFIG ?= $(if $(SAN)$(COVER),debug,release)
@@ -992,7 +993,7 @@ lint-cppcheck: $(call deps,lint)
 	    --suppressions-list=scripts/cppcheck.txt -I. -Iinclude \
 	    -D_GNU_SOURCE -D__x86_64__ -D__GNUC__=12 '-DElfW(x)=Elf64_##x' $(lint_src)
 
-lint-symbols: libs
+lint-symbols: libs $(tool)
 	$(Q)GLIBC='$(GLIBC)' scripts/lint-symbols $(B)/lib $(public_headers)
 
 lint-pages: $(tool)
