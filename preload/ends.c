@@ -9,6 +9,13 @@
 #include "allocator/allocator.h"
 
 static void
+context_ended(CUcontext context)
+{
+	lifetime_context_ended(context);
+	outside_context_ends(context);
+}
+
+static void
 memory_gone(int device)
 {
 	access_device_ends(device);
@@ -27,7 +34,7 @@ device_ended(int device)
 
 const struct contexts_calls contexts_calls = {
 	.primary_began = access_primary_begins,
-	.context_ended = lifetime_context_ended,
+	.context_ended = context_ended,
 	.memory_gone = memory_gone,
 	.device_ended = device_ended,
 };

@@ -12,6 +12,7 @@ void access_device_ends(int device);
 
 /* The context has ended, and so have its captures. */
 void lifetime_context_ended(CUcontext context);
+void outside_context_ends(CUcontext context);
 
 /* The memory of a device is gone. */
 void memory_device_ends(int device);

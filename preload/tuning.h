@@ -19,6 +19,14 @@ enum {
 	STREAM_ORIGINS = 1024,
 };
 
+/* Buckets of the tables of memory that the driver serves. A program that maps
+ * its own memory has some ten thousand pieces. */
+enum { OUTSIDE_BUCKETS = 4096 };
+
+/* Requests that a limit has refused and that are logged. A program that tries
+ * again and again would fill its log. */
+enum { OUTSIDE_REFUSALS = 20 };
+
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */
 enum {
