@@ -216,6 +216,21 @@ ask_device(CUmemGenericAllocationHandle handle, int *device)
 	return true;
 }
 
+/* The driver may give the program the handle that it has already: it is one
+ * more of that memory. */
+static bool
+is_known_handle(CUmemGenericAllocationHandle handle)
+{
+	struct handle_key *known;
+
+	pthread_mutex_lock(&lock);
+	known = *key_place(BY_HANDLE, handle);
+	if (known != NULL)
+		known->times++;
+	pthread_mutex_unlock(&lock);
+	return known != NULL;
+}
+
 /* Memory of another process, or of this one that the program has exported: who
  * made it counts it in a limit. */
 CUresult
@@ -228,8 +243,8 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 
 	report_call(HOOK_cuMemImportFromShareableHandle);
 	code = REAL(cuMemImportFromShareableHandle)(handle, shareable, type);
-	if (code != CUDA_SUCCESS || !ask_device(*handle, &memory.device) ||
-	    !make_fresh(&fresh))
+	if (code != CUDA_SUCCESS || is_known_handle(*handle) ||
+	    !ask_device(*handle, &memory.device) || !make_fresh(&fresh))
 		return code;
 	name_fresh(&fresh, *handle, &memory);
 	return code;
