@@ -100,10 +100,15 @@ struct shown_memory {
 void allocator_show_memory(int device, struct shown_memory *m);
 
 /* Claim memory that the driver is about to be asked for, of a kind that a limit
- * may cover (enum outside_kind): outside_claim() within the limit of the device.
- * WEIR_ENOMEM if it does not fit; the status names the kinds and what they
- * hold. Makes no context. */
+ * may cover (enum outside_kind): outside_claim() within the limit of the
+ * device. WEIR_ENOMEM if it does not fit; the status names the kinds and what
+ * they hold. Makes no context. */
 enum weir_status allocator_claim_outside(int device, int kind, size_t bytes);
+
+/* Measure what contexts and modules take: the rest of what NVML says of this
+ * process. The first call loads NVML. Where NVML does not name the process, as
+ * in a container, there is nothing to count. Holds no lock while it asks. */
+void allocator_measure_contexts(int device);
 
 /* As weir_host_source(), but without a try. False: there has been none. */
 bool allocator_host_source(int device, enum weir_host_source *out);

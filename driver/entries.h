@@ -318,8 +318,8 @@
 	X(U, P, cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, INIT, NO, NO,  \
 	    (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo      \
 	    *info))                                                            \
-	X(U, P, cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R, NO,  \
-	    NO,                                                                \
+	X(U, P, cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R,      \
+	    SERVE, NO,                                                         \
 	    (CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char   \
 	    *log, size_t log_size))                                            \
 	X(U, P, cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags,      \

@@ -27,6 +27,10 @@ enum { OUTSIDE_BUCKETS = 4096 };
  * again and again would fill its log. */
 enum { OUTSIDE_REFUSALS = 20 };
 
+/* Milliseconds between two measurements of what contexts take. NVML needs some
+ * ten microseconds for one, which is little beside the call that is counted. */
+enum { OUTSIDE_MEASURE_MS = 100 };
+
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */
 enum {

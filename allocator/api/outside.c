@@ -7,6 +7,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/totals.h"
 #include "allocator/options.h"
+#include "base/os.h"
 #include "base/status.h"
 
 /* The limit of a device that has no arena, which the options say. */
@@ -58,4 +59,65 @@ allocator_claim_outside(int device, int kind, size_t bytes)
 	return main != NULL ?
 	    totals_claim_outside(main, (enum outside_kind)kind, bytes) :
 	    claim_without_arena(device, (enum outside_kind)kind, bytes);
+}
+
+/* ---- Contexts and modules ------------------------------------------------ */
+
+enum {
+	PROCESSES_READ = 64,
+	STACK_FOR_NVML = 32 << 10 /* to load it and to list processes */
+};
+
+/* The bytes that NVML says this process has on a device. */
+static size_t
+measured_bytes(const struct driver *driver, int device)
+{
+	struct nvml_process list[PROCESSES_READ];
+	char bus_id[32];
+
+	if (driver->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), device) !=
+	    CUDA_SUCCESS)
+		return 0;
+	size_t n = nvml_processes(bus_id, list, PROCESSES_READ);
+	for (size_t i = 0; i < n; i++)
+		if (list[i].pid == os_process_id())
+			return (size_t)list[i].used_bytes;
+	return 0;
+}
+
+/* The bytes that are counted otherwise. */
+static size_t
+counted_otherwise(int device)
+{
+	struct weir_stats stats;
+	struct arena *main = arena_peek(device);
+	size_t held = 0;
+
+	if (main != NULL) {
+		lock_enter(&main->lock);
+		held = device_held_by_weir(main);
+		lock_leave(&main->lock);
+	}
+	outside_read(device, &stats);
+	return held + outside_bytes(device) - stats.outside_contexts.current;
+}
+
+/* Memory that is on its way from or to the driver is in only one of the two
+ * figures. The larger one of before and after is taken off, so that the rest is
+ * too low for a moment and not too high. */
+void
+allocator_measure_contexts(int device)
+{
+	const struct driver *driver;
+
+	ASSERT(device >= 0 && device < DEVICES_MAX);
+	if (os_stack_left() < STACK_FOR_NVML || driver_get(&driver) != WEIR_OK)
+		return;
+	size_t before = counted_otherwise(device);
+	size_t all = measured_bytes(driver, device);
+	size_t after = counted_otherwise(device);
+	size_t counted = before > after ? before : after;
+
+	outside_set(
+	    device, OUTSIDE_contexts, all > counted ? all - counted : 0);
 }

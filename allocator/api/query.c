@@ -129,7 +129,7 @@ show_arena(struct arena *arena, const struct options *options,
 	size_t held = device_reserved(arena);
 
 	lock_assert_held(&arena->lock);
-	m->used_bytes = live + outside_in_limit(arena->device);
+	m->used_bytes = live + (real ? 0 : outside_in_limit(arena->device));
 	m->free_bytes += held > live ? held - live : 0;
 	show_limit(m, real ? SIZE_MAX : device_limit(arena));
 }

@@ -144,14 +144,20 @@ outside_of_arena(const struct arena *arena)
 }
 
 size_t
-device_held(const struct arena *arena)
+device_held_by_weir(const struct arena *arena)
 {
 	struct totals *totals = arena->memory.totals;
 
 	enter_totals(totals);
 	size_t bytes = held_bytes(arena);
 	leave_totals(totals);
-	return bytes + outside_of_arena(arena);
+	return bytes;
+}
+
+size_t
+device_held(const struct arena *arena)
+{
+	return device_held_by_weir(arena) + outside_of_arena(arena);
 }
 
 size_t

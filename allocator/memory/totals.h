@@ -37,6 +37,8 @@ uint64_t totals_changes(struct totals *totals);
 /* Bytes of the device, in this order: held or promised, and those outside weir
  * that its limit covers; held; with callers. */
 size_t device_held(const struct arena *arena);
+/* Without those outside weir. */
+size_t device_held_by_weir(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 /* The limit, at most the device's memory; the rest of that; and the limit as it

@@ -16,6 +16,7 @@
 #include "allocator/allocator.h"
 #include "base/log.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "preload/ends.h"
 #include "preload/tuning.h"
 #include "streams/capture.h"
@@ -112,6 +113,12 @@ outside_taken(struct outside_record *record, CUresult code)
 }
 
 void
+outside_device_ends(int device)
+{
+	outside_measure(device, true);
+}
+
+void
 outside_context_ends(CUcontext context)
 {
 	struct outside_record *gone = NULL;
@@ -140,6 +147,40 @@ outside_context_ends(CUcontext context)
 		gone = record->next;
 		drop_record(record);
 	}
+}
+
+/* ---- Contexts ----------------------------------------------------------- */
+
+void
+outside_measure(int device, bool now)
+{
+	static _Atomic(uint64_t) measured_ns[PRELOAD_DEVICES];
+	uint64_t time_ns;
+	uint64_t last;
+
+	if (!outside_counts() || device < 0 || device >= PRELOAD_DEVICES ||
+	    !gate_admits())
+		return;
+	time_ns = os_monotonic_ns();
+	last = atomic_exchange(&measured_ns[device], time_ns);
+	if (!now && last != 0 &&
+	    time_ns - last < OUTSIDE_MEASURE_MS * UINT64_C(1000000)) {
+		atomic_store(&measured_ns[device], last);
+		return;
+	}
+	gate_enter_weir();
+	allocator_measure_contexts(device);
+	gate_leave_weir();
+}
+
+void
+outside_contexts_changed(void)
+{
+	const struct real *real = outside_counts() ? gate_driver() : NULL;
+	CUdevice device;
+
+	if (real != NULL && real->cuCtxGetDevice(&device) == CUDA_SUCCESS)
+		outside_measure(device, true);
 }
 
 /* ---- Claims ------------------------------------------------------------- */
@@ -187,6 +228,10 @@ outside_reserve(
 		(void)gate_start();
 	if (!outside_is_limited(kind))
 		return outside_claim(device, kind, bytes, SIZE_MAX);
+	outside_measure(device, false);
+	if (reserve_once(device, kind, bytes))
+		return true;
+	outside_measure(device, true);
 	if (reserve_once(device, kind, bytes) ||
 	    (outside_make_room(device) && reserve_once(device, kind, bytes)))
 		return true;

@@ -14,7 +14,8 @@ retry_is_due(CUresult code)
 	    outside_make_room(device);
 }
 
-/* A call that is repeated if it ran out of memory and weir could free some. */
+/* A call that is repeated if it ran out of memory and weir could free some. The
+ * context has grown. */
 #define ASK_TWICE(name, params, args)                                          \
 	CUresult name params                                                   \
 	{                                                                      \
@@ -22,6 +23,7 @@ retry_is_due(CUresult code)
 		CUresult code = REAL(name) args;                               \
 		if (retry_is_due(code))                                        \
 			code = REAL(name) args;                                \
+		outside_contexts_changed();                                    \
 		return code;                                                   \
 	}
 
@@ -48,6 +50,11 @@ ASK_TWICE(
 		outside_graphs_changed();                                      \
 		return code;                                                   \
 	}
+
+ASK_OF_GRAPH(cuGraphInstantiate_v2,
+    (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *log,
+	size_t size),
+    (out, graph, node, log, size))
 
 ASK_OF_GRAPH(cuGraphInstantiateWithFlags,
     (CUgraphExec * out, CUgraph graph, unsigned long long flags),
