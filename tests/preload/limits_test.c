@@ -329,14 +329,14 @@ TEST(a_limit_on_all_memory_covers_contexts)
 	    start(&(struct start){ .program = "driver_refused",
 		.argument = "one",
 		.preload = true,
-		.machine = "context_mb:20",
+		.machine = "context_mb:4",
 		.variable = "WEIR_CONF=memory_limit_mb:256,limit_counts:all" });
 
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_HAS(result.out, "cuMemCreate after a free: 0\n");
 	EXPECT_STR_HAS(result.out, "cuMemCreate after a release: 2\n");
 	EXPECT_STR_HAS(
-	    result.err, "20.00 MiB of contexts and modules from the driver");
+	    result.err, "4.00 MiB of contexts and modules from the driver");
 	command_free(&result);
 }
 
