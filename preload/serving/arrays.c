@@ -133,8 +133,9 @@ array_bytes(const struct array3d_plan *wanted, unsigned levels)
 	{                                                                      \
 		struct outside_claim claim;                                    \
 		report_call(HOOK_##name);                                      \
-		if (!outside_begin(&claim, OUTSIDE_arrays,                     \
-			out != NULL && wanted != NULL ? (size) : 0, #name))    \
+		if (out == NULL || wanted == NULL)                             \
+			return REAL(name) args;                                \
+		if (!outside_begin(&claim, OUTSIDE_arrays, (size), #name))     \
 			return CUDA_ERROR_OUT_OF_MEMORY;                       \
 		CUresult code = REAL(name) args;                               \
 		if (retry_is_due(code))                                        \
@@ -208,8 +209,9 @@ cuImportExternalMemory(void **out, const void *wanted)
 	CUresult code;
 
 	report_call(HOOK_cuImportExternalMemory);
-	if (!outside_begin(&claim, OUTSIDE_external,
-		out != NULL && plan != NULL ? (size_t)plan->size : 0,
+	if (out == NULL || plan == NULL)
+		return REAL(cuImportExternalMemory)(out, wanted);
+	if (!outside_begin(&claim, OUTSIDE_external, (size_t)plan->size,
 		"cuImportExternalMemory"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuImportExternalMemory)(out, wanted);

@@ -132,6 +132,8 @@ allocate_by_driver(CUdeviceptr *out, size_t bytes)
 	struct outside_claim claim;
 	CUresult code;
 
+	if (out == NULL)
+		return REAL(cuMemAlloc_v2)(out, bytes);
 	if (!outside_begin(&claim, OUTSIDE_plain, bytes, "cuMemAlloc"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAlloc_v2)(out, bytes);
@@ -276,6 +278,9 @@ allocate_rows_by_driver(CUdeviceptr *out, size_t *pitch, size_t width,
 	struct outside_claim claim;
 	CUresult code;
 
+	if (out == NULL || pitch == NULL)
+		return REAL(cuMemAllocPitch_v2)(
+		    out, pitch, width, height, element);
 	if (!outside_begin(&claim, OUTSIDE_plain,
 		height <= WEIR_SIZE_MAX / INT_MAX && width <= INT_MAX ?
 		    width * height :

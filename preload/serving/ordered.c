@@ -255,13 +255,13 @@ allocate_ordered(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 /* The program's request goes to the driver. In a captured stream it becomes a
  * node of the graph, whose memory the driver counts. */
 static bool
-begin_pooled(
-    struct outside_claim *claim, const struct wish *wish, const char *call)
+begin_pooled(struct outside_claim *claim, const struct wish *wish,
+    const CUdeviceptr *out, const char *call)
 {
 	weir_stream stream = (weir_stream)wish->stream;
 
 	*claim = (struct outside_claim){ .device = -1 };
-	if (!gate_admits())
+	if (out == NULL || !gate_admits())
 		return true;
 	if (stream == NULL)
 		stream = wish->per_thread ? WEIR_STREAM_PER_THREAD :
@@ -282,7 +282,7 @@ end_pooled(struct outside_claim *claim, CUdeviceptr *out, CUresult code)
 	int device;
 
 	outside_graphs_changed();
-	if (claim->device < 0)
+	if (claim->device < 0 || out == NULL)
 		return code;
 	claim->context = NULL;
 	if (code == CUDA_SUCCESS &&
@@ -316,7 +316,7 @@ allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync, code);
-	if (!begin_pooled(&claim, &wish, "cuMemAllocAsync"))
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocAsync)(out, bytes, stream);
 	if (retry_is_due(code))
@@ -345,7 +345,7 @@ allocate_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync_ptsz);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync_ptsz, code);
-	if (!begin_pooled(&claim, &wish, "cuMemAllocAsync"))
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
 	if (retry_is_due(code))
@@ -375,7 +375,7 @@ cuMemAllocFromPoolAsync(
 	report_call(HOOK_cuMemAllocFromPoolAsync);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync, code);
-	if (!begin_pooled(&claim, &wish, "cuMemAllocFromPoolAsync"))
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocFromPoolAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
 	if (retry_is_due(code))
@@ -397,7 +397,7 @@ cuMemAllocFromPoolAsync_ptsz(
 	report_call(HOOK_cuMemAllocFromPoolAsync_ptsz);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync_ptsz, code);
-	if (!begin_pooled(&claim, &wish, "cuMemAllocFromPoolAsync"))
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocFromPoolAsync"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
 	if (retry_is_due(code))

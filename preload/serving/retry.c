@@ -87,6 +87,8 @@ cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
 	CUresult code;
 
 	report_call(HOOK_cuMemAllocManaged);
+	if (out == NULL)
+		return REAL(cuMemAllocManaged)(out, bytes, flags);
 	if (!outside_begin(&claim, OUTSIDE_managed, bytes, "cuMemAllocManaged"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocManaged)(out, bytes, flags);
