@@ -85,6 +85,31 @@ enum weir_status allocator_free_done(void *ptr);
  * exact. False: weir has no memory on the device. */
 bool allocator_glance(int device, bool host, struct weir_stats *out);
 
+/* The memory of a device as a program is to see it: the device's going in, and
+ * coming out the limit's, unless `show_device:real`. */
+struct shown_memory {
+	size_t free_bytes;
+	size_t total_bytes;
+	size_t
+	    used_bytes; /* out: what counts in the limit; not cached memory */
+	bool limited;   /* out: a limit is shown */
+};
+
+/* Show the memory of a device; -1: one that the driver has not named, for which
+ * the options say the limit. Makes no context and calls no driver. */
+void allocator_show_memory(int device, struct shown_memory *m);
+
+/* Claim memory that the driver is about to be asked for, of a kind that a limit
+ * may cover (enum outside_kind): outside_claim() within the limit of the
+ * device. WEIR_ENOMEM if it does not fit; the status names the kinds and what
+ * they hold. Makes no context. */
+enum weir_status allocator_claim_outside(int device, int kind, size_t bytes);
+
+/* Measure what contexts and modules take: the rest of what NVML says of this
+ * process. The first call loads NVML. Where NVML does not name the process, as
+ * in a container, there is nothing to count. Holds no lock while it asks. */
+void allocator_measure_contexts(int device);
+
 /* As weir_host_source(), but without a try. False: there has been none. */
 bool allocator_host_source(int device, enum weir_host_source *out);
 

@@ -17,6 +17,11 @@ enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
 /* The choice between waiting on the device and holding more memory. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
 
+/* The memory that the limit of a device covers, and the memory that programs
+ * see when they ask about the device. */
+enum limit_counts { LIMIT_COUNTS_WEIR, LIMIT_COUNTS_ALL };
+enum show_device { SHOW_LIMIT, SHOW_REAL };
+
 /* The "off" of `history`. */
 enum { HISTORY_OFF = -1 };
 
@@ -29,7 +34,9 @@ struct options {
 	size_t large_segment_size;           /* bytes */
 	double garbage_collection_threshold; /* 0: off */
 	double memory_fraction;              /* of each device; 1: no limit */
-	size_t memory_limit;               /* bytes a device; SIZE_MAX: none */
+	size_t memory_limit; /* bytes a device; SIZE_MAX: none */
+	enum limit_counts limit_counts;
+	enum show_device show_device;
 	uint32_t roundup[ROUNDUP_CLASSES]; /* divisions; 0: none */
 	bool rounds;                       /* one of them is not 0 */
 	bool reclaim_always;

@@ -128,6 +128,10 @@ enum weir_status driver_enter_unrelaxed(
 enum weir_status nvml_telemetry(
     const char *pci_bus_id, struct weir_telemetry *out);
 
+/* For a preload: look NVML's entries up by this function instead of dlsym(), so
+ * that weir calls NVML and not the hooks. Call it before NVML is used. */
+void nvml_set_lookup(void *(*lookup)(void *library, const char *symbol));
+
 /* A process that holds memory on a device. */
 struct nvml_process {
 	unsigned pid;

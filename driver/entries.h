@@ -272,6 +272,21 @@
 	    (CUgraphNode *node, CUgraph graph, const CUgraphNode               \
 	    *dependencies, size_t n_dependencies, const CUDA_HOST_NODE_PARAMS  \
 	    *params))                                                          \
+	X(U, P, cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, NO,     \
+	    SERVE, NO, (CUgraphNode *node, CUgraph graph, const CUgraphNode    \
+	    *dependencies, size_t n_dependencies, void *params))               \
+	X(U, P, cuGraphAddNode, cuGraphAddNode, 12020, NO, SERVE, NO,          \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode               \
+	    *dependencies, size_t n_dependencies, void *params))               \
+	X(U, P, cuGraphAddNode_v2, cuGraphAddNode, 12030, NO, SERVE, NO,       \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode               \
+	    *dependencies, const void *edges, size_t n_dependencies, void      \
+	    *params))                                                          \
+	X(U, P, cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute,    \
+	    11040, INIT, NO, NO, (CUdevice device, int attribute, void         \
+	    *value))                                                           \
+	X(U, P, cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, INIT,       \
+	    SERVE, NO, (CUdevice device))                                      \
 	X(U, P, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, \
 	    INIT, NO, NO,                                                      \
 	    (CUgraphNode node, CUDA_MEMCPY3D *params))                         \
@@ -303,8 +318,8 @@
 	X(U, P, cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, INIT, NO, NO,  \
 	    (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo      \
 	    *info))                                                            \
-	X(U, P, cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R, NO,  \
-	    NO,                                                                \
+	X(U, P, cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R,      \
+	    SERVE, NO,                                                         \
 	    (CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char   \
 	    *log, size_t log_size))                                            \
 	X(U, P, cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags,      \
@@ -364,13 +379,22 @@
 	X(U, P, cuMemAllocManaged, cuMemAllocManaged, 6000, CONTEXT_UR, SERVE, \
 	    NO,                                                                \
 	    (CUdeviceptr *address, size_t size, unsigned flags))               \
-	X(U, P, cuArrayCreate_v2, cuArrayCreate, 3020, NO, SERVE, NO,          \
+	X(U, P, cuArrayCreate_v2, cuArrayCreate, 3020, CONTEXT_UR, SERVE, NO,  \
 	    (void **out, const void *wanted))                                  \
-	X(U, P, cuArray3DCreate_v2, cuArray3DCreate, 3020, NO, SERVE, NO,      \
+	X(U, P, cuArray3DCreate_v2, cuArray3DCreate, 3020, CONTEXT_UR, SERVE,  \
+	    NO,                                                                \
 	    (void **out, const void *wanted))                                  \
-	X(U, P, cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, NO,      \
-	    SERVE, NO,                                                         \
+	X(U, P, cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000,          \
+	    CONTEXT_UR, SERVE, NO,                                             \
 	    (void **out, const void *wanted, unsigned levels))                 \
+	X(U, P, cuArrayDestroy, cuArrayDestroy, 2000, CONTEXT_U, SERVE, NO,    \
+	    (void *array))                                                     \
+	X(U, P, cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000,        \
+	    CONTEXT_U, SERVE, NO, (void *array))                               \
+	X(U, P, cuImportExternalMemory, cuImportExternalMemory, 10000,         \
+	    CONTEXT_R, SERVE, NO, (void **out, const void *wanted))            \
+	X(U, P, cuDestroyExternalMemory, cuDestroyExternalMemory, 10000,       \
+	    CONTEXT, SERVE, NO, (void *memory))                                \
 	X(U, P, cuModuleLoad, cuModuleLoad, 2000, NO, SERVE, NO,               \
 	    (CUmodule *out, const char *file))                                 \
 	X(U, S, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, CONTEXT, NO, NO, \
@@ -413,7 +437,7 @@
 	X(U, P, cuMemCreate, cuMemCreate, 10020, INIT_R, SERVE, MUST,          \
 	    (CUmemGenericAllocationHandle *handle, size_t size, const          \
 	    CUmemAllocationProp *prop, unsigned long long flags))              \
-	X(U, P, cuMemRelease, cuMemRelease, 10020, INIT, NO, MUST,             \
+	X(U, P, cuMemRelease, cuMemRelease, 10020, INIT, SERVE, MUST,          \
 	    (CUmemGenericAllocationHandle handle))                             \
 	X(U, P, cuMemMap, cuMemMap, 10020, INIT_R, SERVE, MUST,                \
 	    (CUdeviceptr address, size_t size, size_t offset,                  \
@@ -439,7 +463,7 @@
 	    (void *shareable, CUmemGenericAllocationHandle handle,             \
 	    CUmemAllocationHandleType type, unsigned long long flags))         \
 	X(U, P, cuMemImportFromShareableHandle,                                \
-	    cuMemImportFromShareableHandle, 10020, INIT_R, NO, MUST,           \
+	    cuMemImportFromShareableHandle, 10020, INIT_R, SERVE, MUST,        \
 	    (CUmemGenericAllocationHandle *handle, void *shareable,            \
 	    CUmemAllocationHandleType type))                                   \
 	X(U, P, cuMemRetainAllocationHandle, cuMemRetainAllocationHandle,      \
@@ -505,9 +529,8 @@
 	    SERVE, NO,                                                         \
 	    (CUmemPoolPtrExportData *data, CUdeviceptr address))               \
 	X(U, P, cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, INIT,   \
-	    NO, NO,                                                            \
-	    (CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData   \
-	    *data))                                                            \
+	    SERVE, NO, (CUdeviceptr *address, CUmemoryPool pool,               \
+	    CUmemPoolPtrExportData *data))                                     \
 	X(U, P, cuMemHostAlloc, cuMemHostAlloc, 2020, CONTEXT_UR, SERVE, MUST, \
 	    (void **address, size_t size, unsigned flags))                     \
 	X(U, P, cuMemAllocHost_v2, cuMemAllocHost, 3020, CONTEXT_UR, SERVE,    \

@@ -97,6 +97,13 @@ static struct {
 } nvml;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void *(*look_up)(void *library, const char *symbol) = dlsym;
+
+void
+nvml_set_lookup(void *(*lookup)(void *library, const char *symbol))
+{
+	look_up = lookup;
+}
 
 static const char *
 nvml_text_of(int code)
@@ -125,7 +132,7 @@ find_nvml_entries(void *library)
 	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-		void *address = dlsym(library, entries[i].symbol);
+		void *address = look_up(library, entries[i].symbol);
 
 		if (address == NULL && entries[i].required)
 			snprintf(nvml.missing, sizeof(nvml.missing),

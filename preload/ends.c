@@ -7,12 +7,28 @@
 #include "preload/ends.h"
 
 #include "allocator/allocator.h"
+#include "preload/serving/outside.h"
+
+static void
+context_ended(CUcontext context)
+{
+	lifetime_context_ended(context);
+	outside_context_ends(context);
+}
 
 static void
 memory_gone(int device)
 {
 	access_device_ends(device);
 	memory_device_ends(device);
+	outside_device_ends(device);
+}
+
+static void
+primary_began(int device)
+{
+	access_primary_begins(device);
+	outside_measure(device, true);
 }
 
 static void
@@ -26,8 +42,8 @@ device_ended(int device)
 }
 
 const struct contexts_calls contexts_calls = {
-	.primary_began = access_primary_begins,
-	.context_ended = lifetime_context_ended,
+	.primary_began = primary_began,
+	.context_ended = context_ended,
 	.memory_gone = memory_gone,
 	.device_ended = device_ended,
 };

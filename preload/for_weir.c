@@ -104,5 +104,6 @@ static __attribute__((constructor)) void
 prepare(void)
 {
 	driver_set_finder(find_for_weir);
+	nvml_set_lookup(real_dlsym());
 	allocator_keep_apart();
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "preload/nvml_hooks.h"
 #include "preload/preload.h"
 #include "streams/capture.h"
 
@@ -128,9 +129,39 @@ names_cuda(const char *name)
 	return name != NULL && name[0] == 'c' && name[1] == 'u';
 }
 
+/* ---- NVML -------------------------------------------------------------- */
+
+static PLAIN bool
+names_nvml(const char *name)
+{
+	return name != NULL && name[0] == 'n' && name[1] == 'v' &&
+	    name[2] == 'm' && name[3] == 'l';
+}
+
+/* As ask(), for a call of NVML. NVML's symbols have no
+ * versions. */
+static __attribute__((noinline)) struct lookup_answer
+ask_nvml(void *handle, const char *name)
+{
+	void *hook = nvml_hook(name);
+	void *found;
+
+	if (hook == NULL || !gate_enabled())
+		return pass((void *)real_dlsym());
+	if (goes_by_order(handle))
+		return real_dlsym()(RTLD_NEXT, name) == NULL ?
+		    answer_with(NULL) :
+		    pass((void *)real_dlsym());
+	found = real_dlsym()(handle, name);
+	return answer_with(
+	    found != NULL && found == nvml_real(name) ? hook : found);
+}
+
 PLAIN struct lookup_answer
 lookup_dlsym(void *handle, const char *name)
 {
+	if (names_nvml(name))
+		return ask_nvml(handle, name);
 	if (!names_cuda(name))
 		return pass((void *)real_dlsym());
 	return ask(handle, name);

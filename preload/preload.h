@@ -18,6 +18,10 @@
  *	ordered.c   stream-ordered memory
  *	mempool.c   the program's pools of it
  *	retry.c     calls for which the driver itself needs memory
+ *	outside.c   what the driver serves: counted, and refused by a limit
+ *	handles.c   the program's own handles of memory, and their mappings
+ *	arrays.c    its arrays, and memory of other interfaces
+ *	device.c    NVML's answers about memory
  *	access.c    other devices' access to weir's memory
  *	address.c   questions about pointers
  *	named.c     other calls that name memory by its address
@@ -301,6 +305,9 @@ struct place {
 
 /* Who an address belongs to; if LIVE, *out is the allocation. */
 enum memory_owner address_find(CUdeviceptr ptr, struct place *out);
+
+/* Does an address belong to weir, whether an allocation is there or not? */
+bool address_is_of_weir(CUdeviceptr ptr);
 
 /* The allocation that begins at `base` is being freed. */
 extern atomic_size_t address_identities;

@@ -22,6 +22,18 @@ enum {
 /* Bytes by which the driver's memory pools grow. */
 enum { POOL_PAGE = 2 << 20 };
 
+/* Buckets of the tables of memory that the driver serves. A program that maps
+ * its own memory has some ten thousand pieces. */
+enum { OUTSIDE_BUCKETS = 4096 };
+
+/* Requests that a limit has refused and that are logged. A program that tries
+ * again and again would fill its log. */
+enum { OUTSIDE_REFUSALS = 20 };
+
+/* Milliseconds between two measurements of what contexts take. NVML needs some
+ * ten microseconds for one, which is little beside the call that is counted. */
+enum { OUTSIDE_MEASURE_MS = 100 };
+
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */
 enum {

@@ -341,7 +341,7 @@ cuMemFree_v2(CUdeviceptr address)
 
 	if (code != CUDA_SUCCESS || address == 0)
 		return gate_leave(code);
-	if (range == NULL || range->start != address ||
+	if (range == NULL || range->start != address || range->array ||
 	    range_is_released(range) ||
 	    (range->kind != RANGE_ALLOC && range->kind != RANGE_MANAGED &&
 		range->kind != RANGE_POOLED && !pool_is_imported(range)))

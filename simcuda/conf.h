@@ -26,6 +26,7 @@
 	X(verbose, 0, 0, 1)                                                    \
 	X(processes, 0, 0, 64)                                                 \
 	X(process_mb, 512, 0, 1 << 24)                                         \
+	X(context_mb, 0, 0, 1 << 20)                                           \
 	X(hold_ns, 0, 0, 1000000000)                                           \
 	X(seed, 1, 0, UINT64_MAX)                                              \
 	X(fail_every, 0, 0, UINT32_MAX)

@@ -20,6 +20,7 @@ context_begin(struct context *context, struct device *device, unsigned flags)
 	context->id = ++sim.next_id;
 	context->flags = flags;
 	context->active = true;
+	device->used_bytes += (size_t)conf.context_mb << 20;
 	context->sticky = CUDA_SUCCESS;
 	context->peers = 0;
 	context->limits_set = 0;
@@ -47,6 +48,7 @@ context_end(struct context *context)
 	context_end_streams(context);
 	context_end_memory(context);
 	context->active = false;
+	context->device->used_bytes -= (size_t)conf.context_mb << 20;
 	context->id = ++sim.next_id;
 }
 

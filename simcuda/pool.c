@@ -499,6 +499,7 @@ alloc_node(
 	range->freed = true;
 	range->pool = pool;
 	pool->n_graph_ranges++;
+	range->phys->device->graph_bytes += range->size;
 	graph_memory_hold(range);
 	*out = range;
 	return CUDA_SUCCESS;
@@ -517,7 +518,36 @@ graph_memory_drop(struct range *range)
 	if (range == NULL || !range->graph_memory || --range->graph_holds > 0)
 		return;
 	range->pool->n_graph_ranges--;
+	range->phys->device->graph_bytes -= range->size;
 	alloc_free(range);
+}
+
+/* The driver counts what graphs hold. Here it keeps nothing back, so that there
+ * is nothing to trim. */
+CUresult
+cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value)
+{
+	enum { ATTRIBUTES = 4 };
+	CUresult code = gate_enter(E_cuDeviceGetGraphMemAttribute);
+
+	if (code == CUDA_SUCCESS && device_find(device) == NULL)
+		code = CUDA_ERROR_INVALID_DEVICE;
+	if (code == CUDA_SUCCESS &&
+	    (value == NULL || attribute < 0 || attribute >= ATTRIBUTES))
+		code = CUDA_ERROR_INVALID_VALUE;
+	if (code == CUDA_SUCCESS)
+		*(uint64_t *)value = device_find(device)->graph_bytes;
+	return gate_leave(code);
+}
+
+CUresult
+cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult code = gate_enter(E_cuDeviceGraphMemTrim);
+
+	if (code == CUDA_SUCCESS && device_find(device) == NULL)
+		code = CUDA_ERROR_INVALID_DEVICE;
+	return gate_leave(code);
 }
 
 void

@@ -96,6 +96,7 @@ enum handle_kind {
 	HANDLE_EXEC,
 	HANDLE_PHYS,
 	HANDLE_POOL,
+	HANDLE_EXTERNAL,
 	HANDLE_KINDS
 };
 
@@ -378,6 +379,7 @@ struct device {
 	uint64_t next_byte;  /* offsets are never used again */
 	size_t limit_bytes;
 	size_t used_bytes;
+	size_t graph_bytes;      /* for nodes of graphs, of used_bytes */
 	struct context *primary; /* never freed once it exists */
 	unsigned retained;
 	unsigned flags; /* of the primary context */
@@ -584,6 +586,7 @@ struct range {
 	struct page *page;   /* the page of a small allocation */
 	struct chunk *chunk; /* the chunk of a pooled block */
 	struct pool *pool;
+	bool array;       /* of an array, which has no address */
 	bool sync_memops; /* as cuPointerSetAttribute() has set it */
 	bool released;    /* a call has freed it */
 	bool freed;       /* the free has happened on the stream */

@@ -26,6 +26,7 @@
  *				are not simulated
  *	processes	0	number of other processes that NVML lists
  *	process_mb	512	memory that each of them holds
+ *	context_mb	0	memory that each context takes of its device
  *	hold_ns		0	call hold_events(seed, hold_ns) at the start
  *	seed		1	seed of all random choices
  *	fail_every	0	N: every Nth call that fail_any() counts gives

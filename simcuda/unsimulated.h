@@ -11,12 +11,9 @@
 /* clang-format off */
 #define SIM_UNSIMULATED(P, S, D) \
 	P(cuArray3DCreate, cuArray3DCreate, 2000) \
-	P(cuArray3DCreate_v2, cuArray3DCreate, 3020) \
 	P(cuArray3DGetDescriptor, cuArray3DGetDescriptor, 2000) \
 	P(cuArray3DGetDescriptor_v2, cuArray3DGetDescriptor, 3020) \
 	P(cuArrayCreate, cuArrayCreate, 2000) \
-	P(cuArrayCreate_v2, cuArrayCreate, 3020) \
-	P(cuArrayDestroy, cuArrayDestroy, 2000) \
 	P(cuArrayGetDescriptor, cuArrayGetDescriptor, 2000) \
 	P(cuArrayGetDescriptor_v2, cuArrayGetDescriptor, 3020) \
 	P(cuArrayGetMemoryRequirements, cuArrayGetMemoryRequirements, 11060) \
@@ -49,13 +46,11 @@
 	P(cuCtxSetFlags, cuCtxSetFlags, 12010) \
 	P(cuCtxSetSharedMemConfig, cuCtxSetSharedMemConfig, 4020) \
 	P(cuCtxWaitEvent, cuCtxWaitEvent, 12050) \
-	P(cuDestroyExternalMemory, cuDestroyExternalMemory, 10000) \
 	P(cuDestroyExternalSemaphore, cuDestroyExternalSemaphore, 10000) \
 	P(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc, 12040) \
 	P(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount, 12040) \
 	P(cuDeviceGetDevResource, cuDeviceGetDevResource, 12040) \
 	P(cuDeviceGetExecAffinitySupport, cuDeviceGetExecAffinitySupport, 11040) \
-	P(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, 11040) \
 	P(cuDeviceGetHostAtomicCapabilities, cuDeviceGetHostAtomicCapabilities, 13000) \
 	P(cuDeviceGetLuid, cuDeviceGetLuid, 10000) \
 	P(cuDeviceGetNvSciSyncAttributes, cuDeviceGetNvSciSyncAttributes, 10020) \
@@ -63,7 +58,6 @@
 	P(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute, 8000) \
 	P(cuDeviceGetProperties, cuDeviceGetProperties, 2000) \
 	P(cuDeviceGetTexture1DLinearMaxWidth, cuDeviceGetTexture1DLinearMaxWidth, 11010) \
-	P(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040) \
 	P(cuDeviceRegisterAsyncNotification, cuDeviceRegisterAsyncNotification, 12040) \
 	P(cuDeviceSetGraphMemAttribute, cuDeviceSetGraphMemAttribute, 11040) \
 	P(cuDeviceTotalMem, cuDeviceTotalMem, 2000) \
@@ -191,7 +185,6 @@
 	P(cuGreenCtxRecordEvent, cuGreenCtxRecordEvent, 12040) \
 	P(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate, 12050) \
 	P(cuGreenCtxWaitEvent, cuGreenCtxWaitEvent, 12040) \
-	P(cuImportExternalMemory, cuImportExternalMemory, 10000) \
 	P(cuImportExternalSemaphore, cuImportExternalSemaphore, 10000) \
 	P(cuKernelGetAttribute, cuKernelGetAttribute, 12000) \
 	P(cuKernelGetFunction, cuKernelGetFunction, 12000) \
@@ -280,8 +273,6 @@
 	P(cuMemsetD2D8, cuMemsetD2D8, 2000) \
 	P(cuMemsetD32, cuMemsetD32, 2000) \
 	P(cuMemsetD8, cuMemsetD8, 2000) \
-	P(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000) \
-	P(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000) \
 	P(cuMipmappedArrayGetLevel, cuMipmappedArrayGetLevel, 5000) \
 	P(cuMipmappedArrayGetMemoryRequirements, cuMipmappedArrayGetMemoryRequirements, 11060) \
 	P(cuMipmappedArrayGetSparseProperties, cuMipmappedArrayGetSparseProperties, 11010) \

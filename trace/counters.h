@@ -27,6 +27,8 @@ enum counter_report {
 	REPORTED_NOT,
 	REPORTED_CALLS,  /* of the device's memory, under "calls" */
 	REPORTED_PINNED, /* of page-locked memory, in its own table */
+	/* of memory that the program has from the driver, in its own table */
+	REPORTED_OUTSIDE,
 };
 
 /*
@@ -102,7 +104,71 @@ enum counter_report {
 	X(pin_delay_ns, "", "ns", COUNTER_SUM,                                 \
 	    s->pin_delay_ns, REPORTED_PINNED, "delay",                         \
 	    "by moves and by pinning again",                                   \
-	    "Nanoseconds of these, and of moves, beyond the first pinning.")
+	    "Nanoseconds of these, and of moves, beyond the first pinning.")   \
+	X(outside_plain_bytes, "outside.plain", "bytes", COUNTER_NOW,          \
+	    s->outside_plain.current, REPORTED_NOT, "", "",                    \
+	    "Memory of cuMemAlloc() that the driver serves.")                  \
+	X(outside_plain_peak_bytes, "outside.plain_peak", "bytes",             \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_plain.peak, REPORTED_OUTSIDE, "cuMemAlloc", "",         \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_pooled_bytes, "outside.pooled", "bytes", COUNTER_NOW,        \
+	    s->outside_pooled.current, REPORTED_NOT, "", "",                   \
+	    "Memory of pools that the driver serves.")                         \
+	X(outside_pooled_peak_bytes, "outside.pooled_peak", "bytes",           \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_pooled.peak, REPORTED_OUTSIDE, "memory pools", "",      \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_handles_bytes, "outside.handles", "bytes", COUNTER_NOW,      \
+	    s->outside_handles.current, REPORTED_NOT, "", "",                  \
+	    "Memory that the program has by cuMemCreate().")                   \
+	X(outside_handles_peak_bytes, "outside.handles_peak", "bytes",         \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_handles.peak, REPORTED_OUTSIDE, "cuMemCreate", "",      \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_managed_bytes, "outside.managed", "bytes", COUNTER_NOW,      \
+	    s->outside_managed.current, REPORTED_NOT, "", "",                  \
+	    "Managed memory of the program.")                                  \
+	X(outside_managed_peak_bytes, "outside.managed_peak", "bytes",         \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_managed.peak, REPORTED_OUTSIDE, "managed memory", "",   \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_arrays_bytes, "outside.arrays", "bytes", COUNTER_NOW,        \
+	    s->outside_arrays.current, REPORTED_NOT, "", "",                   \
+	    "Arrays and mipmapped arrays of the program.")                     \
+	X(outside_arrays_peak_bytes, "outside.arrays_peak", "bytes",           \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_arrays.peak, REPORTED_OUTSIDE, "arrays", "",            \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_graphs_bytes, "outside.graphs", "bytes", COUNTER_NOW,        \
+	    s->outside_graphs.current, REPORTED_NOT, "", "",                   \
+	    "Memory that the driver holds for nodes of graphs.")               \
+	X(outside_graphs_peak_bytes, "outside.graphs_peak", "bytes",           \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_graphs.peak, REPORTED_OUTSIDE, "graphs", "",            \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_external_bytes, "outside.external", "bytes", COUNTER_NOW,    \
+	    s->outside_external.current, REPORTED_NOT, "", "",                 \
+	    "Memory of other interfaces that was imported.")                   \
+	X(outside_external_peak_bytes, "outside.external_peak", "bytes",       \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_external.peak, REPORTED_OUTSIDE, "external memory", "", \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_contexts_bytes, "outside.contexts", "bytes", COUNTER_NOW,    \
+	    s->outside_contexts.current, REPORTED_NOT, "", "",                 \
+	    "Contexts, modules and stacks, with limit_counts:all.")            \
+	X(outside_contexts_peak_bytes, "outside.contexts_peak", "bytes",       \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_contexts.peak, REPORTED_OUTSIDE,                        \
+	    "contexts and modules", "",                                        \
+	    "The most of it since the last reset of peaks.")                   \
+	X(outside_imported_bytes, "outside.imported", "bytes", COUNTER_NOW,    \
+	    s->outside_imported.current, REPORTED_NOT, "", "",                 \
+	    "Memory that another process has and that is open here.")          \
+	X(outside_imported_peak_bytes, "outside.imported_peak", "bytes",       \
+	    COUNTER_PEAK,                                                      \
+	    s->outside_imported.peak, REPORTED_OUTSIDE, "imported memory", "", \
+	    "The most of it since the last reset of peaks.")
 /* clang-format on */
 
 enum counter_id {

@@ -22,7 +22,7 @@
 
 #include "trace/counters.h"
 
-enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 3 };
+enum { WATCH_MAGIC = 0x77656972, WATCH_VERSION = 4 };
 
 enum watch_kind {
 	WATCH_STATS,    /* the memory of the process */

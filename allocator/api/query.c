@@ -1,10 +1,12 @@
 /*
  * <weir/weir.h>: queries about a block and about free memory.
  */
+#include "allocator/allocator.h"
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/handle.h"
+#include "allocator/memory/outside.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
 #include "allocator/options.h"
@@ -102,49 +104,92 @@ driver_memory(int device, size_t *free_bytes, size_t *total_bytes)
 	return driver_status(code, "cuMemGetInfo(device %d)", device);
 }
 
-/* Read both at one moment: memory that moved from one to the other in between
- * would count twice. */
-static enum weir_status
-arena_memory(struct arena *arena, size_t *free_bytes, size_t *total_bytes)
+/* ---- What is shown ------------------------------------------------------ */
+
+/* Show the limit of a device in place of its memory, and what is used of it. */
+static void
+show_limit(struct shown_memory *m, size_t limit)
 {
-	lock_enter(&arena->lock);
-	tcache_report(arena);
-	enum weir_status status =
-	    driver_memory(arena->device, free_bytes, total_bytes);
-	if (status == WEIR_OK) {
-		/* Pending blocks count as free: a request waits for them before
-		 * it fails. Memory that a job has just given back may still
-		 * count as held, so the sum is bounded by the memory that is
-		 * not used. */
-		size_t used = device_live(arena);
-		size_t held = device_reserved(arena);
-		if (*total_bytes > device_limit(arena))
-			*total_bytes = device_limit(arena);
-		size_t unused = *total_bytes > used ? *total_bytes - used : 0;
-		*free_bytes += held > used ? held - used : 0;
-		if (*free_bytes > unused)
-			*free_bytes = unused;
-	}
-	lock_leave(&arena->lock);
-	return status;
+	m->limited = limit < m->total_bytes;
+	m->total_bytes = min_size(m->total_bytes, limit);
+	size_t unused =
+	    m->total_bytes > m->used_bytes ? m->total_bytes - m->used_bytes : 0;
+	m->free_bytes = min_size(m->free_bytes, unused);
+}
+
+/* Pending blocks count as free: a request waits for them before it fails.
+ * Memory that a job has just given back may still count as held, so the sum is
+ * bounded by the memory that is not used. */
+static void
+show_arena(struct arena *arena, const struct options *options,
+    struct shown_memory *m) HOLDS(arena->lock)
+{
+	bool real = options != NULL && options->show_device == SHOW_REAL;
+	size_t live = device_live(arena);
+	size_t held = device_reserved(arena);
+
+	lock_assert_held(&arena->lock);
+	m->used_bytes = live + (real ? 0 : outside_in_limit(arena->device));
+	m->free_bytes += held > live ? held - live : 0;
+	show_limit(m, real ? SIZE_MAX : device_limit(arena));
 }
 
 /* A device that weir holds nothing of yet: the options say the limit. With
  * wrong options weir serves nothing, and the driver's answer holds. */
-static enum weir_status
-unused_memory(int device, size_t *free_bytes, size_t *total_bytes)
+static void
+show_unused(int device, struct shown_memory *m)
 {
 	const struct options *options;
+	size_t limit = SIZE_MAX;
+
+	status_mute();
+	if (options_get(&options) == WEIR_OK &&
+	    options->show_device == SHOW_LIMIT)
+		limit = options_limit(options, m->total_bytes);
+	status_unmute();
+	m->used_bytes = device >= 0 ? outside_in_limit(device) : 0;
+	show_limit(m, limit);
+}
+
+void
+allocator_show_memory(int device, struct shown_memory *m)
+{
+	struct arena *arena = arena_peek(device);
+
+	if (arena == NULL) {
+		show_unused(device < DEVICES_MAX ? device : -1, m);
+		return;
+	}
+	lock_enter(&arena->lock);
+	tcache_report(arena);
+	show_arena(arena, options_peek(), m);
+	lock_leave(&arena->lock);
+}
+
+/* Read both at one moment: memory that moved from one to the other in between
+ * would count twice. */
+static enum weir_status
+arena_memory(struct arena *arena, struct shown_memory *m)
+{
+	lock_enter(&arena->lock);
+	tcache_report(arena);
 	enum weir_status status =
-	    driver_memory(device, free_bytes, total_bytes);
+	    driver_memory(arena->device, &m->free_bytes, &m->total_bytes);
+	if (status == WEIR_OK)
+		show_arena(arena, options_peek(), m);
+	lock_leave(&arena->lock);
+	return status;
+}
 
-	if (status != WEIR_OK || options_get(&options) != WEIR_OK)
-		return status;
-	size_t limit = options_limit(options, *total_bytes);
+static enum weir_status
+unused_memory(int device, struct shown_memory *m)
+{
+	enum weir_status status =
+	    driver_memory(device, &m->free_bytes, &m->total_bytes);
 
-	*total_bytes = min_size(*total_bytes, limit);
-	*free_bytes = min_size(*free_bytes, *total_bytes);
-	return WEIR_OK;
+	if (status == WEIR_OK)
+		show_unused(device < DEVICES_MAX ? device : -1, m);
+	return status;
 }
 
 enum weir_status
@@ -152,20 +197,19 @@ weir_memory_info(int device, size_t *free_bytes, size_t *total_bytes)
 {
 	if (os_forked())
 		return status_forked("weir_memory_info");
-	size_t available;
-	size_t total;
+	struct shown_memory m = { 0 };
 
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
 	struct arena *arena = arena_peek(device);
-	status = arena != NULL ? arena_memory(arena, &available, &total) :
-				 unused_memory(device, &available, &total);
+	status =
+	    arena != NULL ? arena_memory(arena, &m) : unused_memory(device, &m);
 	if (status != WEIR_OK)
 		return status;
 	if (free_bytes != NULL)
-		*free_bytes = available;
+		*free_bytes = m.free_bytes;
 	if (total_bytes != NULL)
-		*total_bytes = total;
+		*total_bytes = m.total_bytes;
 	return WEIR_OK;
 }

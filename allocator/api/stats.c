@@ -12,6 +12,7 @@
 #include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
+#include "allocator/memory/outside.h"
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -48,6 +49,8 @@ read_stats(int device, struct weir_stats *out, const char *call,
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL)
 		read(arena, &copy);
+	else if (read == device_stats && device < DEVICES_MAX)
+		outside_read(device, &copy);
 	copy.struct_size = out->struct_size;
 	copy.max_split_size = options->max_split_size;
 	copy.metadata_bytes = meta_bytes();
@@ -181,12 +184,23 @@ reset_host_totals(struct arena *main, enum reset what)
 	totals_reset(totals, what);
 }
 
+static void
+reset_outside(int device, enum reset what)
+{
+	if (what == RESET_PEAKS)
+		outside_reset_peaks(device);
+	else
+		outside_reset_sums(device);
+}
+
 static enum weir_status
 reset(int device, enum account account, enum reset what)
 {
 	enum weir_status status = device_resolve(device, &device);
 	if (status != WEIR_OK)
 		return status;
+	if (account == ACCOUNT_DEVICE && device < DEVICES_MAX)
+		reset_outside(device, what);
 	struct arena *arena = arena_peek(device);
 	if (arena == NULL)
 		return WEIR_OK;

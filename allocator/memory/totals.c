@@ -134,8 +134,17 @@ held_bytes(const struct arena *arena)
 	    arena_held(arena);
 }
 
+/* Bytes outside weir that the limit of this memory covers. */
+static size_t
+outside_of_arena(const struct arena *arena)
+{
+	return arena->traits.account == ACCOUNT_HOST ?
+	    0 :
+	    outside_in_limit(arena->device);
+}
+
 size_t
-device_held(const struct arena *arena)
+device_held_by_weir(const struct arena *arena)
 {
 	struct totals *totals = arena->memory.totals;
 
@@ -143,6 +152,12 @@ device_held(const struct arena *arena)
 	size_t bytes = held_bytes(arena);
 	leave_totals(totals);
 	return bytes;
+}
+
+size_t
+device_held(const struct arena *arena)
+{
+	return device_held_by_weir(arena) + outside_of_arena(arena);
 }
 
 size_t
@@ -208,7 +223,7 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 
 	lock_assert_held(&arena->lock);
 	enter_totals(totals);
-	size_t bytes = held_bytes(arena);
+	size_t bytes = held_bytes(arena) + outside_of_arena(arena);
 	bool fits = bytes <= limit && size <= limit - bytes;
 	if (fits)
 		arena->memory.promised += size;
@@ -239,4 +254,34 @@ arena_promised(struct arena *arena, size_t size)
 	lock_enter(&totals->lock);
 	totals->promised -= size;
 	lock_leave(&totals->lock);
+}
+
+enum weir_status
+totals_refuse_outside(int device, size_t size, size_t held, size_t limit)
+{
+	char text[OUTSIDE_TEXT];
+
+	outside_describe(device, text);
+	return status_set(WEIR_ENOMEM,
+	    "%zu bytes more pass the limit of %zu on device %d "
+	    "(limit_counts:all): weir holds %zu bytes, and the program has %s "
+	    "from the driver",
+	    size, limit, device, held, text);
+}
+
+enum weir_status
+totals_claim_outside(struct arena *main, enum outside_kind kind, size_t size)
+{
+	ASSERT(main == main->main && outside_is_limited(kind));
+	lock_enter(&main->lock);
+	struct totals *totals = main->memory.totals;
+	size_t limit = outside_counts() ? device_limit(main) : SIZE_MAX;
+	enter_totals(totals);
+	size_t held = held_bytes(main);
+	bool fits = outside_claim(
+	    main->device, kind, size, limit > held ? limit - held : 0);
+	leave_totals(totals);
+	lock_leave(&main->lock);
+	return fits ? WEIR_OK :
+		      totals_refuse_outside(main->device, size, held, limit);
 }

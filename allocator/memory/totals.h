@@ -4,6 +4,7 @@
 #ifndef ALLOCATOR_MEMORY_TOTALS_H
 #define ALLOCATOR_MEMORY_TOTALS_H
 
+#include "allocator/memory/outside.h"
 #include "allocator/state.h"
 
 /* Claim `size` bytes of the limit before asking the driver for them. They count
@@ -14,6 +15,17 @@ enum weir_status arena_promise(struct arena *arena, size_t size, size_t *need)
     HOLDS(arena->lock);
 void arena_promised(struct arena *arena, size_t size) HOLDS(arena->lock);
 
+/* Claim `size` bytes for memory outside weir, before the driver is asked for
+ * it: outside_add() if the limit allows them, WEIR_ENOMEM else. Given the
+ * device's own arena; takes its lock, under which weir's own claims are made,
+ * so that both together never pass the limit. */
+enum weir_status totals_claim_outside(
+    struct arena *main, enum outside_kind kind, size_t size);
+
+/* The failure of such a claim, in words, given the bytes that weir holds. */
+enum weir_status totals_refuse_outside(
+    int device, size_t size, size_t held, size_t limit);
+
 /* Begin the totals of the device, or of its page-locked host memory.
  * WEIR_EHOSTMEM. Under the lock of the device's own arena. */
 enum weir_status totals_begin(struct arena *main);
@@ -22,8 +34,11 @@ enum weir_status totals_begin_host(struct arena *main);
 /* How often the totals have changed; 0 if there are none (NULL). */
 uint64_t totals_changes(struct totals *totals);
 
-/* Bytes of the device, in this order: held or promised; held; with callers. */
+/* Bytes of the device, in this order: held or promised, and those outside weir
+ * that its limit covers; held; with callers. */
 size_t device_held(const struct arena *arena);
+/* Without those outside weir. */
+size_t device_held_by_weir(const struct arena *arena);
 size_t device_reserved(const struct arena *arena);
 size_t device_live(const struct arena *arena);
 /* The limit, at most the device's memory; the rest of that; and the limit as it

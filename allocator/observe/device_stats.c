@@ -11,6 +11,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
+#include "allocator/memory/outside.h"
 #include "base/status.h"
 
 /* Copy the sums over all arenas of the device, or over those of its page-locked
@@ -42,6 +43,7 @@ device_stats(struct arena *main, struct weir_stats *out)
 	begin_stats(main, false, out);
 	out->pending_bytes = stats_pending_bytes(&main->memory.tally);
 	lock_leave(&main->lock);
+	outside_read(main->device, out);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_counted(a)) {
@@ -73,14 +75,16 @@ allocator_glance(int device, bool host, struct weir_stats *out)
 {
 	struct arena *main = arena_peek(device);
 
-	if (main == NULL)
-		return false;
 	*out = (struct weir_stats){ .struct_size = sizeof(*out) };
-	lock_enter(&main->lock);
-	begin_stats(main, host, out);
-	lock_leave(&main->lock);
-	add_counters(main, host, out);
-	return true;
+	if (main != NULL) {
+		lock_enter(&main->lock);
+		begin_stats(main, host, out);
+		lock_leave(&main->lock);
+		add_counters(main, host, out);
+	}
+	if (!host && device < DEVICES_MAX)
+		outside_read(device, out);
+	return main != NULL || !host;
 }
 
 void
@@ -128,12 +132,15 @@ struct item {
 	ITEM_STAT(#name ".all", name.all)                                      \
 	ITEM_STAT(#name ".small_pool", name.small_pool)                        \
 	ITEM_STAT(#name ".large_pool", name.large_pool)
+#define ITEM_OUTSIDE(name, label) ITEM_STAT("outside_" #name, outside_##name)
 #define ITEM_COUNTER(name) { #name, offsetof(struct weir_stats, name) },
 
-static const struct item items[] = { WEIR_STAT3S(ITEM_STAT3) ITEM_STAT(
-    "oversize_allocations", oversize_allocations) ITEM_STAT("oversize_segments",
-    oversize_segments) WEIR_COUNTERS(ITEM_COUNTER) ITEM_COUNTER(max_split_size)
-	    ITEM_COUNTER(pending_bytes) ITEM_COUNTER(metadata_bytes) };
+static const struct item items[] = { WEIR_STAT3S(ITEM_STAT3)
+	    ITEM_STAT("oversize_allocations", oversize_allocations)
+		ITEM_STAT("oversize_segments", oversize_segments)
+		    WEIR_COUNTERS(ITEM_COUNTER) ITEM_COUNTER(max_split_size)
+			ITEM_COUNTER(pending_bytes) ITEM_COUNTER(metadata_bytes)
+			    WEIR_OUTSIDE_KINDS(ITEM_OUTSIDE) };
 
 bool
 weir_stats_item(const struct weir_stats *stats, size_t i, const char **name,

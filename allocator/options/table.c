@@ -16,6 +16,13 @@
 static const struct option_word prefer_words[] = { { "speed", PREFER_SPEED },
 	{ "balance", PREFER_BALANCE }, { "memory", PREFER_MEMORY }, { 0 } };
 
+static const struct option_word counts_words[] = {
+	{ "weir", LIMIT_COUNTS_WEIR }, { "all", LIMIT_COUNTS_ALL }, { 0 }
+};
+
+static const struct option_word show_words[] = { { "limit", SHOW_LIMIT },
+	{ "real", SHOW_REAL }, { 0 } };
+
 static const struct option_word source_words[] = { { "handles",
 						       WEIR_HOST_FROM_HANDLES },
 	{ "system", WEIR_HOST_FROM_SYSTEM },
@@ -116,6 +123,22 @@ const struct entry option_entries[] = {
 	    "0 or more, or unlimited",
 	    .help = "The limit of each device; taken at its first use.",
 	    .instead = "limit.DEVICE" },
+	{ "limit_counts", WORD("word", limit_counts, counts_words), "weir",
+	    "weir or all",
+	    .help =
+		"What the limit of a device covers: the memory that weir holds "
+		"(weir), or also what the program has from the driver itself "
+		"under `weir run` (all): cuMemCreate(), managed memory, "
+		"arrays, pools that the driver serves, graphs, contexts. A "
+		"request of either beyond it fails with "
+		"CUDA_ERROR_OUT_OF_MEMORY, and the driver is not asked." },
+	{ "show_device", WORD("word", show_device, show_words), "limit",
+	    "limit or real",
+	    .help =
+		"What a program with a limit sees when it asks how much memory "
+		"a device has, by cuMemGetInfo(), cudaMemGetInfo() or NVML: "
+		"the limit and what it has used of it, as in a container of "
+		"that size (limit), or the device (real)." },
 	{ "tcache", SIZE_MIB(tcache, 0, ANY_MIB), "64", "0 or more",
 	    .help =
 		"How much memory of small freed blocks a thread keeps, for "

@@ -12,6 +12,7 @@
 #include "allocator/memory/block.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/outside.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
 #include "base/meta.h"
@@ -63,6 +64,7 @@ struct facts {
 	size_t driver_segments; /* bytes in segments of the driver */
 	bool expandable;
 	struct served tried; /* the steps that the request tried */
+	size_t outside;      /* bytes outside weir that the limit covers */
 };
 
 static const char *
@@ -132,6 +134,7 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	facts->total_bytes = arena->memory.total_bytes;
 	facts->oom.limit_bytes =
 	    facts->limited ? device_limit(arena) : arena->memory.total_bytes;
+	facts->outside = outside_in_limit(arena->device);
 	facts->oom.reserved_bytes = device_reserved(arena);
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
@@ -174,6 +177,18 @@ say_processes(struct text *text, int device)
 	}
 }
 
+/* Name the memory outside weir that the limit covers. Not inlined, because the
+ * threads of some programs have small stacks. */
+static __attribute__((noinline)) void
+say_outside(struct text *text, int device)
+{
+	char kinds[OUTSIDE_TEXT];
+
+	outside_describe(device, kinds);
+	say(text, "the program has %s from the driver (limit_counts:all); ",
+	    kinds);
+}
+
 /* Add advice if the facts show a cause. */
 static void
 say_advice(struct text *text, const struct facts *f)
@@ -184,7 +199,7 @@ say_advice(struct text *text, const struct facts *f)
 	if (f->oom.requested_bytes > f->total_bytes)
 		say(text, "The request is larger than the device.");
 	else if (f->limited && f->oom.device_free_bytes > rounded &&
-	    rounded + f->oom.allocated_bytes > f->oom.limit_bytes)
+	    rounded + f->oom.allocated_bytes + f->outside > f->oom.limit_bytes)
 		say(text,
 		    "The limit is the cause, not the device: "
 		    "raise it (per_process_memory_fraction, "
@@ -227,6 +242,8 @@ write_report(struct text *text, const struct facts *f)
 	say_processes(text, oom->device);
 	if (f->limited)
 		say(text, "%s allowed; ", bytes_text(oom->limit_bytes, a));
+	if (f->outside > 0)
+		say_outside(text, oom->device);
 	say(text, "Of the %s held by weir %s is allocated, ",
 	    bytes_text(oom->reserved_bytes, a),
 	    bytes_text(oom->allocated_bytes, b));

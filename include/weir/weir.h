@@ -315,7 +315,9 @@ WEIR_API enum weir_status weir_trim(
 /**
  * Free and total memory of a device, as a program should see it. Free memory is
  * the driver's free memory plus the unused memory that weir holds, within the
- * limit; a limit of the options counts from the first query on.
+ * limit; a limit of the options counts from the first query on. With
+ * `limit_counts:all` what the program has from the driver is used, too; with
+ * `show_device:real` the limit is left out.
  */
 WEIR_API enum weir_status weir_memory_info(
     int device, size_t *free_bytes, size_t *total_bytes);
@@ -326,8 +328,9 @@ WEIR_API enum weir_status weir_largest_free(
     int device, weir_stream stream, size_t *bytes);
 
 /**
- * Bound the bytes weir holds on a device. Memory that is held already stays;
- * a limit below it makes new requests reclaim first.
+ * Bound the bytes weir holds on a device, or with `limit_counts:all` those that
+ * the process holds there. Memory that is held already
+ * stays; a limit below it makes new requests reclaim first.
  *
  * @param bytes  the limit; SIZE_MAX removes it
  */
@@ -477,6 +480,34 @@ struct weir_stat3 {
 	X(num_served_reclaimed)                                                \
 	X(served_reclaimed_bytes)
 
+/**
+ * X(name, label): device memory of the process that weir does not hold, by
+ * kind, each a struct weir_stat in bytes named outside_NAME. The preload counts
+ * what the program has from the driver itself; docs/limits.md says how.
+ *
+ * plain     cuMemAlloc() and its like, where the driver served them
+ * pooled    stream-ordered memory of pools that the driver serves
+ * handles   cuMemCreate() on a device, until no handle and no mapping is left
+ * managed   cuMemAllocManaged(), wherever its pages are
+ * arrays    arrays and mipmapped arrays
+ * graphs    what the driver holds for the memory nodes of graphs
+ * external  memory of other interfaces that was imported
+ * contexts  the rest of what NVML says of this process: contexts, modules,
+ *           stacks, local memory. Only read with `limit_counts:all`
+ * imported  memory that another process has from the driver and counts, opened
+ *           here. It is in no limit
+ */
+#define WEIR_OUTSIDE_KINDS(X)                                                  \
+	X(plain, "cuMemAlloc")                                                 \
+	X(pooled, "memory pools")                                              \
+	X(handles, "cuMemCreate")                                              \
+	X(managed, "managed memory")                                           \
+	X(arrays, "arrays")                                                    \
+	X(graphs, "graphs")                                                    \
+	X(external, "external memory")                                         \
+	X(contexts, "contexts and modules")                                    \
+	X(imported, "imported memory")
+
 /** The statistics of a device, or of one stream of it. */
 struct weir_stats {
 	size_t struct_size; /**< set by the caller: sizeof the struct */
@@ -491,6 +522,10 @@ struct weir_stats {
 	uint64_t max_split_size; /**< the option in force, bytes */
 	uint64_t pending_bytes;  /**< freed, not yet seen to be complete */
 	uint64_t metadata_bytes; /**< host memory weir uses for itself */
+/** Of the device, 0 for one stream and for page-locked memory. */
+#define WEIR_STATS_FIELD(name, label) struct weir_stat outside_##name;
+	WEIR_OUTSIDE_KINDS(WEIR_STATS_FIELD)
+#undef WEIR_STATS_FIELD
 };
 
 /**

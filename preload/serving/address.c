@@ -42,6 +42,14 @@ address_find(CUdeviceptr ptr, struct place *out)
 	return LIVE;
 }
 
+bool
+address_is_of_weir(CUdeviceptr ptr)
+{
+	struct place place;
+
+	return address_find(ptr, &place) != OTHERS;
+}
+
 /* address_find(), which also finds memory of other processes that is open here.
  */
 static enum memory_owner

@@ -16,6 +16,7 @@
 #include "base/meta.h"
 #include "ipc/record.h"
 #include "preload/serving/opened.h"
+#include "preload/serving/outside.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -173,20 +174,30 @@ open_driver_handle(opener *open, CUdeviceptr *out, const CUipcMemHandle *handle,
 	return open(out, *handle, flags);
 }
 
+/* What is open counts as imported, by the address that closes it. */
+static CUresult
+count_opened(const CUdeviceptr *out, CUresult code)
+{
+	if (code == CUDA_SUCCESS)
+		outside_opened(opened_base(*out), "cuIpcOpenMemHandle");
+	return code;
+}
+
 CUresult
 cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 {
 	report_call(HOOK_cuIpcOpenMemHandle);
-	return open_driver_handle(
-	    REAL(cuIpcOpenMemHandle), out, &handle, flags);
+	return count_opened(out,
+	    open_driver_handle(REAL(cuIpcOpenMemHandle), out, &handle, flags));
 }
 
 CUresult
 cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 {
 	report_call(HOOK_cuIpcOpenMemHandle_v2);
-	return open_driver_handle(
-	    REAL(cuIpcOpenMemHandle_v2), out, &handle, flags);
+	return count_opened(out,
+	    open_driver_handle(
+		REAL(cuIpcOpenMemHandle_v2), out, &handle, flags));
 }
 
 CUresult
@@ -195,5 +206,23 @@ cuIpcCloseMemHandle(CUdeviceptr ptr)
 	report_call(HOOK_cuIpcCloseMemHandle);
 	if (opened_any())
 		ptr = opened_forget(ptr);
-	return REAL(cuIpcCloseMemHandle)(ptr);
+	struct outside_record *record = outside_take(OUTSIDE_ADDRESS, ptr);
+	CUresult code = REAL(cuIpcCloseMemHandle)(ptr);
+
+	outside_taken(record, code);
+	return code;
+}
+
+/* The memory belongs to a pool of another process. */
+CUresult
+cuMemPoolImportPointer(
+    CUdeviceptr *out, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+	CUresult code;
+
+	report_call(HOOK_cuMemPoolImportPointer);
+	code = REAL(cuMemPoolImportPointer)(out, pool, data);
+	if (code == CUDA_SUCCESS)
+		outside_opened(*out, "cuMemPoolImportPointer");
+	return code;
 }

@@ -28,6 +28,7 @@
 
 #include "allocator/allocator.h"
 #include "preload/ends.h"
+#include "preload/serving/outside.h"
 #include "preload/tuning.h"
 #include "streams/capture.h"
 
@@ -125,6 +126,22 @@ allocate_plain(int device, size_t bytes, CUdeviceptr *out, CUresult *code)
 	return true;
 }
 
+static CUresult
+allocate_by_driver(CUdeviceptr *out, size_t bytes)
+{
+	struct outside_claim claim;
+	CUresult code;
+
+	if (out == NULL)
+		return REAL(cuMemAlloc_v2)(out, bytes);
+	if (!outside_begin(&claim, OUTSIDE_plain, bytes, "cuMemAlloc"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	code = REAL(cuMemAlloc_v2)(out, bytes);
+	outside_end(
+	    &claim, OUTSIDE_ADDRESS, code == CUDA_SUCCESS ? *out : 0, code);
+	return code;
+}
+
 CUresult
 cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
@@ -134,7 +151,7 @@ cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 	report_call(HOOK_cuMemAlloc_v2);
 	if (out == NULL || bytes == 0 || gate_ipc() || !gate_context(&device) ||
 	    !allocate_plain(device, bytes, out, &code))
-		return REAL(cuMemAlloc_v2)(out, bytes);
+		return allocate_by_driver(out, bytes);
 	report_served(HOOK_cuMemAlloc_v2, code);
 	return code;
 }
@@ -253,6 +270,34 @@ allocate_rows(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 	return true;
 }
 
+/* The rows are as long as the driver makes them, which it says afterwards. */
+static CUresult
+allocate_rows_by_driver(CUdeviceptr *out, size_t *pitch, size_t width,
+    size_t height, unsigned element)
+{
+	struct outside_claim claim;
+	CUresult code;
+
+	if (out == NULL || pitch == NULL)
+		return REAL(cuMemAllocPitch_v2)(
+		    out, pitch, width, height, element);
+	if (!outside_begin(&claim, OUTSIDE_plain,
+		height <= WEIR_SIZE_MAX / INT_MAX && width <= INT_MAX ?
+		    width * height :
+		    0,
+		"cuMemAllocPitch"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
+	if (retry_is_due(code))
+		code = REAL(cuMemAllocPitch_v2)(
+		    out, pitch, width, height, element);
+	if (code == CUDA_SUCCESS)
+		outside_resize(&claim, *pitch * height);
+	outside_end(
+	    &claim, OUTSIDE_ADDRESS, code == CUDA_SUCCESS ? *out : 0, code);
+	return code;
+}
+
 CUresult
 cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
     unsigned element)
@@ -266,11 +311,7 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
 		report_served(HOOK_cuMemAllocPitch_v2, code);
 		return code;
 	}
-	code = REAL(cuMemAllocPitch_v2)(out, pitch, width, height, element);
-	if (retry_is_due(code))
-		code = REAL(cuMemAllocPitch_v2)(
-		    out, pitch, width, height, element);
-	return code;
+	return allocate_rows_by_driver(out, pitch, width, height, element);
 }
 
 /* ---- Free -------------------------------------------------------------- */
@@ -344,6 +385,16 @@ free_plain(const struct held *held)
 	return weir_free(ptr);
 }
 
+static CUresult
+free_by_driver(CUdeviceptr ptr)
+{
+	struct outside_record *record = outside_take(OUTSIDE_ADDRESS, ptr);
+	CUresult code = REAL(cuMemFree_v2)(ptr);
+
+	outside_taken(record, code);
+	return code;
+}
+
 CUresult
 cuMemFree_v2(CUdeviceptr ptr)
 {
@@ -355,7 +406,7 @@ cuMemFree_v2(CUdeviceptr ptr)
 	switch (memory_hold(ptr, &held)) {
 	case OTHERS:
 		watch_wait();
-		return REAL(cuMemFree_v2)(ptr);
+		return free_by_driver(ptr);
 	case UNUSED:
 		return CUDA_ERROR_INVALID_VALUE;
 	case LIVE:

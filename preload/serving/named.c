@@ -174,30 +174,14 @@ cuMemGetAccess(
 
 /* ---- Mappings ---------------------------------------------------------- */
 
-static bool
-is_of_weir(CUdeviceptr ptr)
-{
-	return owner_of(ptr) != OTHERS;
-}
-
 /* A call about a mapping of the program at the address `ptr`. */
 #define ABOUT_MAPPING(name, ptr, params, args)                                 \
 	CUresult name params                                                   \
 	{                                                                      \
 		report_call(HOOK_##name);                                      \
-		return is_of_weir(ptr) ? CUDA_ERROR_INVALID_VALUE :            \
-					 REAL(name) args;                      \
+		return address_is_of_weir(ptr) ? CUDA_ERROR_INVALID_VALUE :    \
+						 REAL(name) args;              \
 	}
-
-ABOUT_MAPPING(cuMemRetainAllocationHandle, address_of(ptr),
-    (CUmemGenericAllocationHandle * handle, void *ptr), (handle, ptr))
-
-ABOUT_MAPPING(cuMemMap, ptr,
-    (CUdeviceptr ptr, size_t bytes, size_t offset,
-	CUmemGenericAllocationHandle handle, unsigned long long flags),
-    (ptr, bytes, offset, handle, flags))
-
-ABOUT_MAPPING(cuMemUnmap, ptr, (CUdeviceptr ptr, size_t bytes), (ptr, bytes))
 
 ABOUT_MAPPING(
     cuMemAddressFree, ptr, (CUdeviceptr ptr, size_t bytes), (ptr, bytes))

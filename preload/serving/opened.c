@@ -72,6 +72,22 @@ opened_forget(CUdeviceptr ptr)
 	return base;
 }
 
+CUdeviceptr
+opened_base(CUdeviceptr ptr)
+{
+	const struct opened *of;
+	CUdeviceptr base = ptr;
+
+	if (!opened_any())
+		return ptr;
+	pthread_mutex_lock(&lock);
+	of = *opened_place_of(ptr);
+	if (of != NULL)
+		base = of->base;
+	pthread_mutex_unlock(&lock);
+	return base;
+}
+
 bool
 opened_find(CUdeviceptr ptr, struct place *out)
 {

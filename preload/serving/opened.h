@@ -29,4 +29,7 @@ CUdeviceptr opened_forget(CUdeviceptr ptr);
 /* Find the part that contains an address. */
 bool opened_find(CUdeviceptr ptr, struct place *out);
 
+/* The address at which the driver opened the memory that `ptr` begins. */
+CUdeviceptr opened_base(CUdeviceptr ptr);
+
 #endif

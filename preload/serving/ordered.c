@@ -22,7 +22,7 @@
 #include <weir/stream.h>
 
 #include "allocator/allocator.h"
-#include "preload/preload.h"
+#include "preload/serving/outside.h"
 #include "streams/stream.h"
 
 /* ---- The short way ----------------------------------------------------- */
@@ -250,6 +250,52 @@ allocate_ordered(const struct wish *wish, CUdeviceptr *out, CUresult *code)
 	return request.pool != NULL && memory_allocate(&request, out, code);
 }
 
+/* ---- Memory of the driver ---------------------------------------------- */
+
+/* The program's request goes to the driver. In a captured stream it becomes a
+ * node of the graph, whose memory the driver counts. */
+static bool
+begin_pooled(struct outside_claim *claim, const struct wish *wish,
+    const CUdeviceptr *out, const char *call)
+{
+	weir_stream stream = (weir_stream)wish->stream;
+
+	*claim = (struct outside_claim){ .device = -1 };
+	if (out == NULL || !gate_admits())
+		return true;
+	if (stream == NULL)
+		stream = wish->per_thread ? WEIR_STREAM_PER_THREAD :
+					    WEIR_STREAM_LEGACY;
+	if (gate_capturing(stream)) {
+		outside_graphs_begin();
+		return true;
+	}
+	return outside_begin(claim, OUTSIDE_pooled, wish->bytes, call);
+}
+
+/* The pool may be of another device than the current one, or of the host. Its
+ * memory does not end with a context. */
+static CUresult
+end_pooled(struct outside_claim *claim, CUdeviceptr *out, CUresult code)
+{
+	unsigned type;
+	int device;
+
+	outside_graphs_changed();
+	if (claim->device < 0 || out == NULL)
+		return code;
+	claim->context = NULL;
+	if (code == CUDA_SUCCESS &&
+	    REAL(cuPointerGetAttribute)(&device,
+		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, *out) == CUDA_SUCCESS &&
+	    REAL(cuPointerGetAttribute)(
+		&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, *out) == CUDA_SUCCESS)
+		outside_move(claim, type == CU_MEMORYTYPE_DEVICE ? device : -1);
+	outside_end(
+	    claim, OUTSIDE_ADDRESS, code == CUDA_SUCCESS ? *out : 0, code);
+	return code;
+}
+
 static CUresult
 served(enum hook_id id, CUresult code)
 {
@@ -261,6 +307,7 @@ static __attribute__((noinline)) CUresult
 allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	struct wish wish = { bytes, NULL, true, stream, false };
+	struct outside_claim claim;
 	CUresult code;
 
 	if (allocate_default(HOOK_cuMemAllocAsync, out, bytes,
@@ -269,10 +316,12 @@ allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync, code);
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocAsync)(out, bytes, stream);
 	if (retry_is_due(code))
 		code = REAL(cuMemAllocAsync)(out, bytes, stream);
-	return code;
+	return end_pooled(&claim, out, code);
 }
 
 CUresult
@@ -287,6 +336,7 @@ static __attribute__((noinline)) CUresult
 allocate_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	struct wish wish = { bytes, NULL, true, stream, true };
+	struct outside_claim claim;
 	CUresult code;
 
 	if (allocate_default(HOOK_cuMemAllocAsync_ptsz, out, bytes,
@@ -295,10 +345,12 @@ allocate_async_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 	report_call(HOOK_cuMemAllocAsync_ptsz);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocAsync_ptsz, code);
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
 	if (retry_is_due(code))
 		code = REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-	return code;
+	return end_pooled(&claim, out, code);
 }
 
 CUresult
@@ -314,6 +366,7 @@ cuMemAllocFromPoolAsync(
     CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	struct wish wish = { bytes, pool, false, stream, false };
+	struct outside_claim claim;
 	CUresult code;
 
 	if (allocate_named(
@@ -322,10 +375,12 @@ cuMemAllocFromPoolAsync(
 	report_call(HOOK_cuMemAllocFromPoolAsync);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync, code);
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocFromPoolAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
 	if (retry_is_due(code))
 		code = REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-	return code;
+	return end_pooled(&claim, out, code);
 }
 
 CUresult
@@ -333,6 +388,7 @@ cuMemAllocFromPoolAsync_ptsz(
     CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	struct wish wish = { bytes, pool, false, stream, true };
+	struct outside_claim claim;
 	CUresult code;
 
 	if (allocate_named(
@@ -341,11 +397,13 @@ cuMemAllocFromPoolAsync_ptsz(
 	report_call(HOOK_cuMemAllocFromPoolAsync_ptsz);
 	if (allocate_ordered(&wish, out, &code))
 		return served(HOOK_cuMemAllocFromPoolAsync_ptsz, code);
+	if (!begin_pooled(&claim, &wish, out, "cuMemAllocFromPoolAsync"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
 	if (retry_is_due(code))
 		code = REAL(cuMemAllocFromPoolAsync_ptsz)(
 		    out, bytes, pool, stream);
-	return code;
+	return end_pooled(&claim, out, code);
 }
 
 /* ---- Free -------------------------------------------------------------- */
@@ -445,6 +503,18 @@ free_ordered(CUdeviceptr ptr, CUstream handle, bool per_thread, CUresult *code)
 	return true;
 }
 
+/* The driver has the memory back when the stream comes to it. */
+static CUresult
+free_pooled(
+    cuMemFreeAsync_function *by_driver, CUdeviceptr ptr, CUstream stream)
+{
+	struct outside_record *record = outside_take(OUTSIDE_ADDRESS, ptr);
+	CUresult code = by_driver(ptr, stream);
+
+	outside_taken(record, code);
+	return code;
+}
+
 static __attribute__((noinline)) CUresult
 free_async(CUdeviceptr ptr, CUstream stream)
 {
@@ -455,7 +525,7 @@ free_async(CUdeviceptr ptr, CUstream stream)
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync);
 	if (!free_ordered(ptr, stream, false, &code))
-		return REAL(cuMemFreeAsync)(ptr, stream);
+		return free_pooled(REAL(cuMemFreeAsync), ptr, stream);
 	return served(HOOK_cuMemFreeAsync, code);
 }
 
@@ -477,7 +547,7 @@ free_async_ptsz(CUdeviceptr ptr, CUstream stream)
 		return CUDA_SUCCESS;
 	report_call(HOOK_cuMemFreeAsync_ptsz);
 	if (!free_ordered(ptr, stream, true, &code))
-		return REAL(cuMemFreeAsync_ptsz)(ptr, stream);
+		return free_pooled(REAL(cuMemFreeAsync_ptsz), ptr, stream);
 	return served(HOOK_cuMemFreeAsync_ptsz, code);
 }
 

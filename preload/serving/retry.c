@@ -3,26 +3,7 @@
  * runs out of memory, weir frees its unused memory and the call is repeated, so
  * that it fails only if it would fail without weir.
  */
-#include "preload/preload.h"
-#include "streams/capture.h"
-
-/*
- * Has weir freed memory for a request of the driver that ran out of it? Freeing
- * waits for streams, which would break a capture.
- */
-static bool
-trim_for_retry(CUresult code, int device)
-{
-	size_t freed = 0;
-
-	if (code != CUDA_ERROR_OUT_OF_MEMORY || !gate_started() ||
-	    capture_any())
-		return false;
-	gate_enter_weir();
-	weir_trim(device, 0, &freed);
-	gate_leave_weir();
-	return freed > 0;
-}
+#include "preload/serving/outside.h"
 
 bool
 retry_is_due(CUresult code)
@@ -30,25 +11,11 @@ retry_is_due(CUresult code)
 	int device;
 
 	return code == CUDA_ERROR_OUT_OF_MEMORY && gate_context(&device) &&
-	    trim_for_retry(code, device);
+	    outside_make_room(device);
 }
 
-CUresult
-cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
-    const CUmemAllocationProp *wanted, unsigned long long flags)
-{
-	CUresult code;
-
-	report_call(HOOK_cuMemCreate);
-	code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
-	if (code == CUDA_ERROR_OUT_OF_MEMORY &&
-	    wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-	    trim_for_retry(code, wanted->location.id))
-		code = REAL(cuMemCreate)(handle, bytes, wanted, flags);
-	return code;
-}
-
-/* A call that is repeated if it ran out of memory and weir could free some. */
+/* A call that is repeated if it ran out of memory and weir could free some. The
+ * context has grown. */
 #define ASK_TWICE(name, params, args)                                          \
 	CUresult name params                                                   \
 	{                                                                      \
@@ -56,18 +23,9 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 		CUresult code = REAL(name) args;                               \
 		if (retry_is_due(code))                                        \
 			code = REAL(name) args;                                \
+		outside_contexts_changed();                                    \
 		return code;                                                   \
 	}
-
-ASK_TWICE(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
-    (out, bytes, flags))
-
-ASK_TWICE(cuArrayCreate_v2, (void **out, const void *wanted), (out, wanted))
-
-ASK_TWICE(cuArray3DCreate_v2, (void **out, const void *wanted), (out, wanted))
-
-ASK_TWICE(cuMipmappedArrayCreate,
-    (void **out, const void *wanted, unsigned levels), (out, wanted, levels))
 
 ASK_TWICE(cuModuleLoad, (CUmodule * out, const char *file), (out, file))
 
@@ -81,22 +39,127 @@ ASK_TWICE(cuModuleLoadDataEx,
 ASK_TWICE(
     cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image))
 
-ASK_TWICE(cuGraphInstantiateWithFlags,
+/* The driver may take memory for the nodes of a graph. */
+#define ASK_OF_GRAPH(name, params, args)                                       \
+	CUresult name params                                                   \
+	{                                                                      \
+		report_call(HOOK_##name);                                      \
+		CUresult code = REAL(name) args;                               \
+		if (retry_is_due(code))                                        \
+			code = REAL(name) args;                                \
+		outside_graphs_changed();                                      \
+		return code;                                                   \
+	}
+
+ASK_OF_GRAPH(cuGraphInstantiate_v2,
+    (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *log,
+	size_t size),
+    (out, graph, node, log, size))
+
+ASK_OF_GRAPH(cuGraphInstantiateWithFlags,
     (CUgraphExec * out, CUgraph graph, unsigned long long flags),
     (out, graph, flags))
 
-ASK_TWICE(cuGraphInstantiateWithParams,
+ASK_OF_GRAPH(cuGraphInstantiateWithParams,
     (CUgraphExec * out, CUgraph graph, void *params), (out, graph, params))
 
-ASK_TWICE(cuGraphInstantiateWithParams_ptsz,
+ASK_OF_GRAPH(cuGraphInstantiateWithParams_ptsz,
     (CUgraphExec * out, CUgraph graph, void *params), (out, graph, params))
 
-ASK_TWICE(cuGraphUpload, (CUgraphExec graph, CUstream stream), (graph, stream))
+ASK_OF_GRAPH(
+    cuGraphUpload, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_TWICE(
+ASK_OF_GRAPH(
     cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_TWICE(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
+ASK_OF_GRAPH(
+    cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_TWICE(
+ASK_OF_GRAPH(
     cuGraphLaunch_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
+
+/* ---- Managed memory ----------------------------------------------------- */
+
+CUresult
+cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
+{
+	struct outside_claim claim;
+	CUresult code;
+
+	report_call(HOOK_cuMemAllocManaged);
+	if (out == NULL)
+		return REAL(cuMemAllocManaged)(out, bytes, flags);
+	if (!outside_begin(&claim, OUTSIDE_managed, bytes, "cuMemAllocManaged"))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	code = REAL(cuMemAllocManaged)(out, bytes, flags);
+	if (retry_is_due(code))
+		code = REAL(cuMemAllocManaged)(out, bytes, flags);
+	outside_end(
+	    &claim, OUTSIDE_ADDRESS, code == CUDA_SUCCESS ? *out : 0, code);
+	return code;
+}
+
+/* ---- Nodes of graphs that allocate -------------------------------------- */
+
+/* The type of such a node, and the beginning of the parameters of any. */
+enum { GRAPH_NODE_MEM_ALLOC = 10 };
+
+CUresult
+cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph,
+    const CUgraphNode *dependencies, size_t count, void *params)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGraphAddMemAllocNode);
+	outside_graphs_begin();
+	code = REAL(cuGraphAddMemAllocNode)(
+	    node, graph, dependencies, count, params);
+	outside_graphs_changed();
+	return code;
+}
+
+static void
+note_node(const void *params)
+{
+	if (params != NULL && *(const int *)params == GRAPH_NODE_MEM_ALLOC)
+		outside_graphs_begin();
+}
+
+CUresult
+cuGraphAddNode(CUgraphNode *node, CUgraph graph,
+    const CUgraphNode *dependencies, size_t count, void *params)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGraphAddNode);
+	note_node(params);
+	code = REAL(cuGraphAddNode)(node, graph, dependencies, count, params);
+	outside_graphs_changed();
+	return code;
+}
+
+CUresult
+cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph,
+    const CUgraphNode *dependencies, const void *edges, size_t count,
+    void *params)
+{
+	CUresult code;
+
+	report_call(HOOK_cuGraphAddNode_v2);
+	note_node(params);
+	code = REAL(cuGraphAddNode_v2)(
+	    node, graph, dependencies, edges, count, params);
+	outside_graphs_changed();
+	return code;
+}
+
+CUresult
+cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult code;
+
+	report_call(HOOK_cuDeviceGraphMemTrim);
+	code = REAL(cuDeviceGraphMemTrim)(device);
+	outside_graphs_changed();
+	return code;
+}

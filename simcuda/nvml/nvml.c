@@ -400,3 +400,83 @@ nvmlDeviceGetComputeRunningProcesses_v3(
 	}
 	return NVML_SUCCESS;
 }
+
+nvmlReturn_t
+nvmlDeviceGetComputeRunningProcesses_v2(
+    nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
+{
+	return nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
+}
+
+/* Room for this process and all others of SIMCUDA_CONF. */
+enum { PROCESSES = 1 + 64 };
+
+nvmlReturn_t
+nvmlDeviceGetComputeRunningProcesses(
+    nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos)
+{
+	nvmlProcessInfo_t all[PROCESSES];
+	unsigned n = PROCESSES;
+	nvmlReturn_t result = check_nvml_device(device, count);
+
+	if (result == NVML_SUCCESS)
+		result =
+		    nvmlDeviceGetComputeRunningProcesses_v3(device, &n, all);
+	if (result != NVML_SUCCESS)
+		return result;
+	bool fits = n <= *count && (n == 0 || infos != NULL);
+
+	*count = n;
+	for (unsigned i = 0; i < n && fits; i++)
+		infos[i] = (nvmlProcessInfo_v1_t){ .pid = all[i].pid,
+			.usedGpuMemory = all[i].usedGpuMemory };
+	return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+/* No process draws. */
+nvmlReturn_t
+nvmlDeviceGetGraphicsRunningProcesses_v3(
+    nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
+{
+	nvmlReturn_t result = check_nvml_device(device, count);
+
+	(void)infos;
+	if (result == NVML_SUCCESS)
+		*count = 0;
+	return result;
+}
+
+nvmlReturn_t
+nvmlDeviceGetRunningProcessDetailList(
+    nvmlDevice_t device, nvmlProcessDetailList_v1_t *list)
+{
+	nvmlProcessInfo_t all[PROCESSES];
+	unsigned n = PROCESSES;
+	nvmlReturn_t result = check_nvml_device(device, list);
+
+	if (result != NVML_SUCCESS)
+		return result;
+	if (list->version != (sizeof(*list) | 1u << 24))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (list->mode > 2)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (list->mode != 0)
+		n = 0;
+	else
+		result =
+		    nvmlDeviceGetComputeRunningProcesses_v3(device, &n, all);
+	if (result != NVML_SUCCESS)
+		return result;
+	bool fits = n <= list->numProcArrayEntries &&
+	    (n == 0 || list->procArray != NULL);
+
+	list->numProcArrayEntries = n;
+	for (unsigned i = 0; i < n && fits; i++)
+		list->procArray[i] = (nvmlProcessDetail_v1_t){
+			.pid = all[i].pid,
+			.usedGpuMemory = all[i].usedGpuMemory,
+			.gpuInstanceId = UINT32_MAX,
+			.computeInstanceId = UINT32_MAX,
+		};
+	return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}

@@ -54,6 +54,26 @@ typedef struct {
 	unsigned int computeInstanceId;
 } nvmlProcessInfo_t;
 
+typedef struct {
+	unsigned int pid;
+	unsigned long long usedGpuMemory;
+} nvmlProcessInfo_v1_t;
+
+typedef struct {
+	unsigned int pid;
+	unsigned long long usedGpuMemory;
+	unsigned int gpuInstanceId;
+	unsigned int computeInstanceId;
+	unsigned long long usedGpuCcProtectedMemory;
+} nvmlProcessDetail_v1_t;
+
+typedef struct {
+	unsigned int version; /* the structure's size | 1 << 24 */
+	unsigned int mode;    /* 0: compute, 1: graphics, 2: MPS */
+	unsigned int numProcArrayEntries;
+	nvmlProcessDetail_v1_t *procArray;
+} nvmlProcessDetailList_v1_t;
+
 #define NVML_CALL(name, params)                                                \
 	__attribute__((visibility("default"))) nvmlReturn_t name params;
 
@@ -84,6 +104,14 @@ NVML_CALL(
     nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory))
 NVML_CALL(nvmlDeviceGetComputeRunningProcesses_v3,
     (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos))
+NVML_CALL(nvmlDeviceGetComputeRunningProcesses,
+    (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos))
+NVML_CALL(nvmlDeviceGetComputeRunningProcesses_v2,
+    (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos))
+NVML_CALL(nvmlDeviceGetGraphicsRunningProcesses_v3,
+    (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos))
+NVML_CALL(nvmlDeviceGetRunningProcessDetailList,
+    (nvmlDevice_t device, nvmlProcessDetailList_v1_t *list))
 #undef NVML_CALL
 
 __attribute__((visibility("default"))) const char *nvmlErrorString(

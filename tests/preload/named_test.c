@@ -16,7 +16,7 @@
 /* ---- Each entry --------------------------------------------------------- */
 
 enum decision {
-	HOOKED,  /* answered from the program's allocations */
+	HOOKED,  /* answered from the program's allocations, or counted */
 	WORK,    /* queues work on memory: docs/preload.md, Limits */
 	MANAGED, /* the driver refuses all memory that is not managed */
 	HANDLE,  /* takes or returns handles or sizes, and no address */
@@ -45,16 +45,16 @@ static const struct rule {
 	{ "cuMemSetAccess", HOOKED },
 	{ "cuMemGetAccess", HOOKED },
 	{ "cuMemCreate", HOOKED },
-	{ "cuMemRelease", HANDLE },
+	{ "cuMemRelease", HOOKED },
 	{ "cuMemExportToShareableHandle", HANDLE },
-	{ "cuMemImportFromShareableHandle", HANDLE },
+	{ "cuMemImportFromShareableHandle", HOOKED },
 	{ "cuMemGetAllocationGranularity", HANDLE },
 	{ "cuMemGetAllocationPropertiesFromHandle", HANDLE },
 	{ "cuMemPool", HOOKED },
 	{ "cuMemPoolGetAccess", HANDLE },
 	{ "cuMemPoolExportToShareableHandle", HANDLE },
 	{ "cuMemPoolImportFromShareableHandle", HANDLE },
-	{ "cuMemPoolImportPointer", HANDLE },
+	{ "cuMemPoolImportPointer", HOOKED },
 	{ "cuMemGetDefaultMemPool", HANDLE },
 	{ "cuMemGetMemPool", HANDLE },
 	{ "cuMemSetMemPool", HOOKED },

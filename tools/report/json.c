@@ -197,6 +197,7 @@ report_write_json(FILE *file, const struct report *report)
 	REPORT_FIGURES(WRITE)
 #undef WRITE
 	write_counters(file, &report->memory, REPORTED_CALLS);
+	write_counters(file, &report->memory, REPORTED_OUTSIDE);
 	write_counters(file, &report->pinned, REPORTED_PINNED);
 	write_number(
 	    file, "pinned_peak_held_bytes", report->pinned.held_peak_bytes);

@@ -162,6 +162,26 @@ print_page_locked(const struct page *page, const struct report *report)
 	print_counters(page, &report->pinned, REPORTED_PINNED);
 }
 
+/* Print the kinds of memory that the program had from the driver itself. */
+static void
+print_outside(const struct page *page, const struct report *report)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < COUNTER_COUNT; i++) {
+		const struct counter_row *row = &counter_rows[i];
+
+		if (row->report != REPORTED_OUTSIDE ||
+		    report->memory.values[i] == 0)
+			continue;
+		if (!any)
+			heading(page, "from the driver itself, at most");
+		any = true;
+		print_figure(page, row->label, row->unit,
+		    report->memory.values[i], row->note);
+	}
+}
+
 /* Print the entry points that took most time. */
 static void
 print_driver_calls(const struct page *page, const struct report *report)
@@ -402,6 +422,7 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 	heading(&page, "memory");
 	print_figures(&page, report, REPORT_MEMORY);
 	print_page_locked(&page, report);
+	print_outside(&page, report);
 	heading(&page, "calls");
 	print_figures(&page, report, REPORT_CALLS);
 	print_counters(&page, &report->memory, REPORTED_CALLS);

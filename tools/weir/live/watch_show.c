@@ -239,6 +239,32 @@ print_pinned(const struct counters *m)
 	    (double)m->pin_delay_ns / 1e6);
 }
 
+/* Print what the program has from the driver itself, by kind. */
+static void
+print_outside_kinds(const struct counters *m)
+{
+	const struct {
+		const char *label;
+		uint64_t bytes;
+	} kinds[] = {
+#define SHOWN_KIND(name, label) { label, m->outside_##name##_bytes },
+		WEIR_OUTSIDE_KINDS(SHOWN_KIND)
+#undef SHOWN_KIND
+	};
+	const char *comma = "  driver  ";
+	char text[SHOW_TEXT];
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (kinds[i].bytes == 0)
+			continue;
+		printf("%s%s %s", comma, kinds[i].label,
+		    size_of(kinds[i].bytes, text));
+		comma = ", ";
+	}
+	if (*comma == ',')
+		putchar('\n');
+}
+
 static void
 print_watch_device(const struct watch_reply *now,
     const struct watch_reply *before, const struct watch_device *device)
@@ -251,6 +277,7 @@ print_watch_device(const struct watch_reply *now,
 	printf("device %" PRIu32 "  [%s] of %s\n", device->device,
 	    bar_of(device, bar), size_of(device->total_bytes, texts[0]));
 	print_memory("memory", m);
+	print_outside_kinds(m);
 	if (device->pinned.held_peak_bytes > 0)
 		print_pinned(&device->pinned);
 	if (pending_is_old(device, &rates))
