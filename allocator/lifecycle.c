@@ -19,6 +19,7 @@
 #include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
 #include "allocator/request/thread_end.h"
+#include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -71,6 +72,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 		goto drop_stream;
 	device_set_limit(
 	    arena, options_limit(options, arena->memory.total_bytes));
+	member_begin(device, options);
 	thread_end_watch();
 	*out = arena;
 	return WEIR_OK;
@@ -155,6 +157,7 @@ forget_arenas(int device, struct arena *arena)
 	lock_leave(&lock);
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
 		forget_arena(a);
+	member_settle(device, 0);
 	host_forget_device(device);
 }
 

@@ -9,6 +9,7 @@
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
+#include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -200,30 +201,81 @@ device_left(const struct arena *arena)
 	return bytes < size ? size - bytes : 0;
 }
 
-enum weir_status
-arena_promise(struct arena *arena, size_t size, size_t *need)
+/* ---- The group ---------------------------------------------------------- */
+
+/* Does the memory count for the device's group? */
+static bool
+is_leased(const struct arena *arena)
+{
+	return arena->traits.account != ACCOUNT_HOST;
+}
+
+void
+arena_settle_lease(struct arena *arena)
 {
 	struct totals *totals = arena->memory.totals;
-	size_t limit = device_limit(arena);
 
 	lock_assert_held(&arena->lock);
+	if (!is_leased(arena))
+		return;
 	enter_totals(totals);
-	size_t bytes = held_bytes(arena);
-	bool fits = bytes <= limit && size <= limit - bytes;
-	if (fits)
-		arena->memory.promised += size;
-	if (fits && totals != NULL)
-		totals->promised += size;
+	member_settle(arena->device, held_bytes(arena));
 	leave_totals(totals);
-	if (fits)
-		return WEIR_OK;
-	*need = bytes + size - limit;
+}
+
+void
+arena_move_begin(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	member_hold(arena->device);
+}
+
+void
+arena_move_end(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	member_let(arena->device);
+}
+
+/* ---- Promises ----------------------------------------------------------- */
+
+static enum weir_status
+fail_limit(const struct arena *arena, size_t size, size_t bytes, size_t limit)
+{
 	return status_set(WEIR_ENOMEM,
 	    "%zu bytes beyond the %zu held pass the limit of "
 	    "%zu %s device %d",
 	    size, bytes, limit,
 	    arena->traits.account == ACCOUNT_HOST ? "for" : "on",
 	    arena->device);
+}
+
+enum weir_status
+arena_promise(struct arena *arena, size_t size, size_t *need)
+{
+	struct totals *totals = arena->memory.totals;
+	size_t limit = device_limit(arena);
+	size_t missing = 0;
+
+	lock_assert_held(&arena->lock);
+	enter_totals(totals);
+	size_t bytes = held_bytes(arena);
+	bool fits = bytes <= limit && size <= limit - bytes;
+	if (fits && is_leased(arena))
+		missing = member_lease(arena->device, bytes + size);
+	if (fits && missing == 0)
+		arena->memory.promised += size;
+	if (fits && missing == 0 && totals != NULL)
+		totals->promised += size;
+	leave_totals(totals);
+	if (fits && missing == 0)
+		return WEIR_OK;
+	*need = fits ? missing : bytes + size - limit;
+	return fits ? status_set(WEIR_ENOMEM,
+			  "%zu bytes beyond the %zu held are not free in the "
+			  "group on device %d",
+			  size, bytes, arena->device) :
+		      fail_limit(arena, size, bytes, limit);
 }
 
 void
@@ -233,10 +285,11 @@ arena_promised(struct arena *arena, size_t size)
 
 	lock_assert_held(&arena->lock);
 	ASSERT(arena->memory.promised >= size);
+	enter_totals(totals);
 	arena->memory.promised -= size;
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->promised -= size;
-	lock_leave(&totals->lock);
+	if (totals != NULL)
+		totals->promised -= size;
+	if (is_leased(arena))
+		member_settle(arena->device, held_bytes(arena));
+	leave_totals(totals);
 }
