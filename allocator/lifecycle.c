@@ -9,6 +9,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/host/known.h"
+#include "allocator/lend/lender.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
@@ -105,9 +106,11 @@ get_first(int device, struct arena **out)
 			arena_publish(device, arena);
 	}
 	lock_leave(&lock);
-	if (status == WEIR_OK)
-		*out = arena;
-	return status;
+	if (status != WEIR_OK)
+		return status;
+	lender_begin(arena);
+	*out = arena;
+	return WEIR_OK;
 }
 
 enum weir_status

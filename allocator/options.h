@@ -15,7 +15,12 @@
 /* The devices that weir serves: the first ones. */
 enum { DEVICES_MAX = 128 };
 
-enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
+enum {
+	ROUNDUP_CLASSES = 16,
+	OPTION_PATH = 1024,
+	OPTION_FOLDER = 256,
+	OPTION_GROUP = 48
+};
 
 /* The choice between waiting on the device and holding more memory. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
@@ -48,10 +53,10 @@ struct options {
 	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
-	char group[OPTION_PATH]; /* its name; "": none */
-	char group_folder[OPTION_PATH]; /* "": the user's own */
-	size_t group_limit;             /* bytes a device; SIZE_MAX: none */
-	size_t group_guarantee;         /* bytes a device */
+	char group[OPTION_GROUP];         /* its name; "": none */
+	char group_folder[OPTION_FOLDER]; /* "": the user's own */
+	size_t group_limit;               /* bytes a device; SIZE_MAX: none */
+	size_t group_guarantee;           /* bytes a device */
 	uint64_t group_priority;
 	bool lend; /* to others without a group */
 	uint64_t lend_ms;

@@ -54,7 +54,8 @@ static const struct option_word signal_words[] = { { "off", 0 },
 #define WORD(type, field, words)                                               \
 	type, OPTION_WORD, AT(int, field), 0, 0, words, NULL
 #define PATH(field)                                                            \
-	"file", OPTION_FILE, AT(char[OPTION_PATH], field), 0, 0, NULL, "none"
+	"file", OPTION_FILE, offsetof(struct options, field), 0,               \
+	    sizeof(((struct options *)0)->field), NULL, "none"
 #define ROUNDUP "divisions", OPTION_ROUNDUP, 0, 0, 0, NULL, NULL
 
 /* Bounds. A year keeps a time in range, which is counted in nanoseconds and

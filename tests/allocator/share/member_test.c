@@ -15,143 +15,7 @@
 
 #include "allocator/memory/totals.h"
 #include "tests/support/device.h"
-
-static char shared[64];
-static char folder[64];
-
-/* Make a device of 256 MiB that processes share, and a folder for ledgers. */
-static void
-share_device(void)
-{
-	char text[160];
-	int fd;
-
-	if (sim() == NULL)
-		SKIP("this is of the simulated driver only");
-	strcpy(shared, "/tmp/weir-share-XXXXXX");
-	fd = mkstemp(shared);
-	EXPECT_GE(fd, 0);
-	close(fd);
-	strcpy(folder, "/tmp/weir-folder-XXXXXX");
-	EXPECT_NOT_NULL(mkdtemp(folder));
-	snprintf(text, sizeof(text), "memory_mb:256,shared_device:%s", shared);
-	setenv("SIMCUDA_CONF", text, 1);
-}
-
-static void
-drop_device(void)
-{
-	char command[256];
-
-	snprintf(command, sizeof(command), "rm -rf %s %s", folder, shared);
-	EXPECT_EQ(system(command), 0);
-}
-
-/* Be a member of group g, with further options. */
-static void
-join_with(const char *more)
-{
-	char text[400];
-
-	snprintf(text, sizeof(text), "group:g,group_folder:%s%s%s", folder,
-	    *more != '\0' ? "," : "", more);
-	setenv("WEIR_CONF", text, 1);
-	options_forget();
-}
-
-static struct ledger_file *
-ledger_here(void)
-{
-	struct ledger_file *file = member_file(0);
-
-	EXPECT_NOT_NULL(file);
-	return file;
-}
-
-static uint64_t
-own_lease(void)
-{
-	struct ledger_file *file = ledger_here();
-
-	return atomic_load(&file->ledger->slots[file->slot].lease);
-}
-
-/* A member in another process. It does what it is told, a line at a time. */
-struct peer {
-	pid_t pid;
-	FILE *to;
-	FILE *from;
-};
-
-enum { PEER_BLOCKS = 16 };
-
-static void
-obey(FILE *in, FILE *out)
-{
-	void *blocks[PEER_BLOCKS] = { 0 };
-	char word[16];
-	unsigned i;
-	size_t mib;
-
-	while (fscanf(in, "%15s %u %zu", word, &i, &mib) == 3) {
-		if (strcmp(word, "take") == 0) {
-			blocks[i] = weir_malloc(mib * MIB, NULL);
-			fprintf(out, "%d\n", blocks[i] != NULL);
-		} else if (strcmp(word, "give") == 0) {
-			fprintf(out, "%d\n", weir_free(blocks[i]) == WEIR_OK);
-		} else if (strcmp(word, "trim") == 0) {
-			fprintf(out, "%d\n", weir_trim(0, 0, NULL) == WEIR_OK);
-		}
-		fflush(out);
-	}
-	_exit(0);
-}
-
-static struct peer
-new_peer(const char *options)
-{
-	struct peer peer;
-	int to[2];
-	int from[2];
-
-	EXPECT_EQ(pipe2(to, O_CLOEXEC), 0);
-	EXPECT_EQ(pipe2(from, O_CLOEXEC), 0);
-	fflush(NULL);
-	peer.pid = fork();
-	if (peer.pid == 0) {
-		close(to[1]);
-		close(from[0]);
-		join_with(options);
-		obey(fdopen(to[0], "r"), fdopen(from[1], "w"));
-	}
-	close(to[0]);
-	close(from[1]);
-	peer.to = fdopen(to[1], "w");
-	peer.from = fdopen(from[0], "r");
-	return peer;
-}
-
-static bool
-tell(struct peer *peer, const char *word, unsigned i, size_t mib)
-{
-	int done = -1;
-
-	fprintf(peer->to, "%s %u %zu\n", word, i, mib);
-	fflush(peer->to);
-	EXPECT_EQ(fscanf(peer->from, "%d", &done), 1);
-	return done == 1;
-}
-
-static void
-kill_peer(struct peer *peer)
-{
-	int status;
-
-	kill(peer->pid, SIGKILL);
-	EXPECT_EQ(waitpid(peer->pid, &status, 0), peer->pid);
-	fclose(peer->to);
-	fclose(peer->from);
-}
+#include "tests/support/peers.h"
 
 TEST(a_lease_covers_what_is_held_and_is_given_back)
 {
@@ -266,7 +130,7 @@ name_ledger(char *path, size_t size)
 	char command[256];
 	FILE *out;
 
-	snprintf(command, sizeof(command), "ls %s/*.ledger", folder);
+	snprintf(command, sizeof(command), "ls %s/*.ledger", peers_folder);
 	out = popen(command, "r");
 	EXPECT_NOT_NULL(out);
 	EXPECT_NOT_NULL(fgets(path, (int)size, out));
@@ -327,7 +191,7 @@ TEST(a_file_of_others_or_of_another_kind_is_no_ledger)
 	struct ledger_device device = { .total_bytes = 256 * MIB };
 	struct ledger_file file;
 	memcpy(device.uuid, ledger_here()->ledger->uuid, LEDGER_UUID);
-	EXPECT_OK(ledger_folder_open(folder, false, &opened));
+	EXPECT_OK(ledger_folder_open(peers_folder, false, &opened));
 	EXPECT_OK(ledger_file_open(&opened, "g", &device, 0, &file));
 	ledger_file_close(&file);
 	EXPECT_EQ(chmod(path, 0644), 0);
@@ -354,15 +218,15 @@ TEST(a_folder_that_others_may_write_to_is_refused_unless_it_is_for_several)
 	struct ledger_folder opened;
 
 	share_device();
-	EXPECT_EQ(chmod(folder, 0777), 0);
-	EXPECT_EQ(ledger_folder_open(folder, true, &opened), WEIR_EINVAL);
+	EXPECT_EQ(chmod(peers_folder, 0777), 0);
+	EXPECT_EQ(ledger_folder_open(peers_folder, true, &opened), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "no sticky bit");
-	EXPECT_EQ(chmod(folder, 01777), 0);
-	EXPECT_OK(ledger_folder_open(folder, true, &opened));
+	EXPECT_EQ(chmod(peers_folder, 01777), 0);
+	EXPECT_OK(ledger_folder_open(peers_folder, true, &opened));
 	EXPECT(opened.several);
 	close(opened.fd);
-	EXPECT_EQ(chmod(folder, 0755), 0);
-	EXPECT_OK(ledger_folder_open(folder, true, &opened));
+	EXPECT_EQ(chmod(peers_folder, 0755), 0);
+	EXPECT_OK(ledger_folder_open(peers_folder, true, &opened));
 	EXPECT(!opened.several);
 	close(opened.fd);
 	drop_device();
@@ -376,7 +240,7 @@ TEST(a_full_ledger_leaves_the_next_process_to_its_own_limit)
 
 	share_device();
 	join_with("group_limit_mb:16");
-	EXPECT_OK(ledger_folder_open(folder, false, &opened));
+	EXPECT_OK(ledger_folder_open(peers_folder, false, &opened));
 	strcpy((char *)device.uuid, "simcuda");
 	for (int i = 0; i < LEDGER_MEMBERS; i++) {
 		EXPECT_OK(ledger_file_open(
