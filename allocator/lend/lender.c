@@ -121,6 +121,7 @@ answer_bell(struct ledger_slot *slot, struct arena *main)
 	if (asked > 0)
 		atomic_fetch_add(&slot->given, give_back(main, asked));
 	lock_enter(&main->lock);
+	tcache_report(main);
 	arena_settle_lease(main);
 	size_t held = device_reserved(main);
 	size_t live = device_live(main);

@@ -189,8 +189,9 @@ say_group(struct text *text, int device)
 		return;
 	unsigned n = member_list(file, members);
 	uint64_t limit = atomic_load(&file->ledger->limit);
-	say(text, "Group %s has a limit of %s: ", file->ledger->group,
-	    limit == LEDGER_BYTES_MAX ? "none" : bytes_text(limit, a));
+	say(text, "Group %s has %s%s: ", file->ledger->group,
+	    limit == LEDGER_BYTES_MAX ? "" : "a limit of ",
+	    limit == LEDGER_BYTES_MAX ? "no limit" : bytes_text(limit, a));
 	for (unsigned i = 0; i < n; i++)
 		say(text, "%s%s %llu holds %s (%s guaranteed)",
 		    i > 0 ? ", " : "",
