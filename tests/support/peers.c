@@ -13,7 +13,7 @@
 #include "allocator/options.h"
 #include "tests/support/device.h"
 
-static char shared[64];
+char peers_device[64];
 char peers_folder[64];
 
 void
@@ -24,13 +24,14 @@ share_device(void)
 
 	if (sim() == NULL)
 		SKIP("this is of the simulated driver only");
-	strcpy(shared, "/tmp/weir-share-XXXXXX");
-	fd = mkstemp(shared);
+	strcpy(peers_device, "/tmp/weir-share-XXXXXX");
+	fd = mkstemp(peers_device);
 	EXPECT_GE(fd, 0);
 	close(fd);
 	strcpy(peers_folder, "/tmp/weir-folder-XXXXXX");
 	EXPECT_NOT_NULL(mkdtemp(peers_folder));
-	snprintf(text, sizeof(text), "memory_mb:256,shared_device:%s", shared);
+	snprintf(
+	    text, sizeof(text), "memory_mb:256,shared_device:%s", peers_device);
 	setenv("SIMCUDA_CONF", text, 1);
 }
 
@@ -39,8 +40,8 @@ drop_device(void)
 {
 	char command[256];
 
-	snprintf(
-	    command, sizeof(command), "rm -rf %s %s", peers_folder, shared);
+	snprintf(command, sizeof(command), "rm -rf %s %s", peers_folder,
+	    peers_device);
 	EXPECT_EQ(system(command), 0);
 }
 
@@ -83,6 +84,8 @@ obey(FILE *in, FILE *out)
 	size_t mib;
 
 	while (fscanf(in, "%15s %u %zu", word, &i, &mib) == 3) {
+		if (strcmp(word, "quit") == 0)
+			_exit(0);
 		if (strcmp(word, "take") == 0) {
 			blocks[i] = weir_malloc(mib * MIB, NULL);
 			fprintf(out, "%d\n", blocks[i] != NULL);

@@ -11,8 +11,9 @@
 
 #include "allocator/share/member.h"
 
-/* The folder of the ledgers. */
+/* The folder of the ledgers, and the file of the shared device. */
 extern char peers_folder[64];
+extern char peers_device[64];
 
 /* Make a device of 256 MiB that processes share, and a folder for ledgers; the
  * test is skipped on a GPU. Remove both again. */
@@ -38,7 +39,7 @@ struct peer {
 struct peer new_peer(const char *options);
 
 /* Tell it to "take" a block i of so many MiB, to "give" it back, or to "trim".
- * False if it could not. */
+ * False if it could not. "quit" ends it, which has no answer. */
 bool tell(struct peer *peer, const char *word, unsigned i, size_t mib);
 
 void kill_peer(struct peer *peer);
