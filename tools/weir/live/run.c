@@ -58,31 +58,21 @@ static const struct argp_option flags[] = {
 	{ "conf", 'c', "CONF", 0,
 	    "options, \"key:value,...\"; replaces WEIR_CONF", 0 },
 	{ "history", 'H', "LEVEL", OPTION_ARG_OPTIONAL,
-	    "keep the history, with stacks: none, state, alloc or "
-	    "all (default)",
-	    0 },
+	    "history, with stacks: none, state, alloc, all", 0 },
 	{ "snapshot", 'S', "FILE", 0,
 	    "snapshot at the end, and when memory runs out", 0 },
 	{ "group", 'g', "NAME", 0,
-	    "share one limit with the other programs of this group "
-	    "(docs/sharing.md)",
-	    0 },
+	    "share one limit with this group (docs/sharing.md)", 0 },
 	{ "limit", RUN_LIMIT, "SIZE", 0,
-	    "the limit of the group on each device, if PROGRAM is its first "
-	    "one",
-	    0 },
+	    "the group's, on each device, if PROGRAM is its first", 0 },
 	{ "guarantee", RUN_GUARANTEE, "SIZE", 0,
 	    "what PROGRAM can always have of the limit", 0 },
 	{ "priority", RUN_PRIORITY, "N", 0,
-	    "unused memory of programs with a lower N is lent first (default: "
-	    "100)",
-	    0 },
+	    "who has a lower N lends unused memory first (100)", 0 },
 	{ "watch", 'w', NULL, 0,
 	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
 	{ "check-streams", 'C', NULL, 0,
-	    "report blocks that streams race on, or use after their free "
-	    "(docs/faults.md)",
-	    0 },
+	    "report races and uses after free (docs/faults.md)", 0 },
 	{ "torch", 't', NULL, 0,
 	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
@@ -237,10 +227,10 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_run = { flags, parse_run_flag,
 	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"Without --report the report goes to stderr, as text. In FILE, %p "
-	"stands for the process id; in FILE of --snapshot, %w stands for exit, "
-	"oom or signal. Exit status: the program's; 127 if there is no such "
-	"program, 126 if it cannot be run, 2 trouble of weir.",
+	"Without --report the report goes to stderr. In FILE, %p is the "
+	"process, "
+	"%w exit, oom or signal. Exit status: the program's; 126 or 127 it "
+	"cannot be run, 2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
