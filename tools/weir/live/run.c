@@ -64,7 +64,7 @@ static const struct argp_option flags[] = {
 	{ "group", 'g', "NAME", 0,
 	    "share one limit with this group (docs/sharing.md)", 0 },
 	{ "limit", RUN_LIMIT, "SIZE", 0,
-	    "the group's, on each device, if PROGRAM is its first", 0 },
+	    "the group's limit, if PROGRAM is its first", 0 },
 	{ "guarantee", RUN_GUARANTEE, "SIZE", 0,
 	    "what PROGRAM can always have of the limit", 0 },
 	{ "priority", RUN_PRIORITY, "N", 0,
@@ -229,8 +229,8 @@ const struct argp argp_run = { flags, parse_run_flag,
 	"Run PROGRAM with its GPU memory under weir.\v"
 	"Without --report the report goes to stderr. In FILE, %p is the "
 	"process, "
-	"%w exit, oom or signal. Exit status: the program's; 126 or 127 it "
-	"cannot be run, 2 trouble.",
+	"%w exit, oom or signal. Exit status: the program's; 126, 127 not run; "
+	"2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
