@@ -9,6 +9,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/host/known.h"
+#include "allocator/lend/lender.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
@@ -19,6 +20,7 @@
 #include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
 #include "allocator/request/thread_end.h"
+#include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -71,6 +73,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 		goto drop_stream;
 	device_set_limit(
 	    arena, options_limit(options, arena->memory.total_bytes));
+	member_begin(device, options);
 	thread_end_watch();
 	*out = arena;
 	return WEIR_OK;
@@ -103,9 +106,11 @@ get_first(int device, struct arena **out)
 			arena_publish(device, arena);
 	}
 	lock_leave(&lock);
-	if (status == WEIR_OK)
-		*out = arena;
-	return status;
+	if (status != WEIR_OK)
+		return status;
+	lender_begin(arena);
+	*out = arena;
+	return WEIR_OK;
 }
 
 enum weir_status
@@ -155,6 +160,7 @@ forget_arenas(int device, struct arena *arena)
 	lock_leave(&lock);
 	for (struct arena *a = arena; a != NULL; a = arena_next(a))
 		forget_arena(a);
+	member_settle(device, 0);
 	host_forget_device(device);
 }
 

@@ -12,7 +12,15 @@
 
 #include <weir/trace.h>
 
-enum { ROUNDUP_CLASSES = 16, OPTION_PATH = 1024 };
+/* The devices that weir serves: the first ones. */
+enum { DEVICES_MAX = 128 };
+
+enum {
+	ROUNDUP_CLASSES = 16,
+	OPTION_PATH = 1024,
+	OPTION_FOLDER = 256,
+	OPTION_GROUP = 48
+};
 
 /* The choice between waiting on the device and holding more memory. */
 enum prefer { PREFER_SPEED, PREFER_BALANCE, PREFER_MEMORY };
@@ -52,6 +60,14 @@ struct options {
 	size_t pinned_reserve;   /* bytes, at the first request; 0: none */
 	size_t pinned_limit;     /* bytes a device; SIZE_MAX: none */
 	size_t pinned_idle;      /* bytes a kind; SIZE_MAX: no cap */
+	char group[OPTION_GROUP];         /* its name; "": none */
+	char group_folder[OPTION_FOLDER]; /* "": the user's own */
+	size_t group_limit;               /* bytes a device; SIZE_MAX: none */
+	size_t group_guarantee;           /* bytes a device */
+	uint64_t group_priority;
+	bool lend; /* to others without a group */
+	uint64_t lend_ms;
+	uint64_t wait_ms;
 	/* Options of observe/startup.h. */
 	int history;              /* enum weir_history_level, or HISTORY_OFF */
 	uint64_t history_entries; /* of a device */

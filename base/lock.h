@@ -46,6 +46,7 @@
 	X(LOCK_RANK_ROUTES)  /* which requests go to which arena */            \
 	X(LOCK_RANK_TOTALS)  /* the totals of a device's arenas */             \
 	X(LOCK_RANK_OUTSIDE) /* counts of memory that weir does not hold */    \
+	X(LOCK_RANK_MEMBER)  /* the lease of a device in its group */          \
 	X(LOCK_RANK_DEPOT)   /* full magazines of one stream */                \
 	X(LOCK_RANK_STREAM)  /* a stream, against its end */                   \
 	X(LOCK_RANK_CAPTURE) /* calls that must not overlap with captures */   \

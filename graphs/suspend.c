@@ -236,6 +236,7 @@ suspend_arena(struct arena *arena, bool copy, size_t *freed)
 	if (status == WEIR_OK) {
 		count_reserved(arena, false);
 		totals_set_uncounted(arena, true);
+		arena_settle_lease(arena);
 		suspension_hold(arena, drop_suspended, copies,
 		    copies != NULL ? copies_size(copies) : 0);
 	} else {

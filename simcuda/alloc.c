@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "simcuda/joint.h"
 #include "simcuda/pool.h"
 #include "simcuda/sim.h"
 #include "simcuda/tuning.h"
@@ -33,11 +34,13 @@ file_extend(struct device *device, uint64_t bytes)
 	return true;
 }
 
+/* Take bytes of the device, which other processes may share. */
 static bool
-device_has_bytes(const struct device *device, size_t size)
+device_take_bytes(const struct device *device, size_t size)
 {
 	return device->used_bytes <= device->limit_bytes &&
-	    size <= device->limit_bytes - device->used_bytes;
+	    size <= device->limit_bytes - device->used_bytes &&
+	    joint_take(device->ordinal, size, device->limit_bytes);
 }
 
 CUresult
@@ -45,13 +48,15 @@ phys_new(struct device *device, size_t size, struct phys **out)
 {
 	struct phys *phys;
 
-	if (!device_has_bytes(device, size)) {
+	if (!device_take_bytes(device, size)) {
 		pool_reclaim(device);
-		if (!device_has_bytes(device, size))
+		if (!device_take_bytes(device, size))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (!file_extend(device, device->next_byte + size))
+	if (!file_extend(device, device->next_byte + size)) {
+		joint_give(device->ordinal, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	phys = sim_alloc(sizeof(*phys));
 	phys->refs = 1;
 	phys->device = device;
@@ -365,15 +370,16 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
 	CUresult code = gate_enter(E_cuMemGetInfo_v2);
 	struct device *device;
+	size_t used;
 
 	if (code == CUDA_SUCCESS && (free_bytes == NULL || total_bytes == NULL))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS) {
 		device = sim.here->device;
+		used = joint_used(device->ordinal, device->used_bytes);
 		*total_bytes = device->limit_bytes;
-		*free_bytes = device->used_bytes > device->limit_bytes ?
-		    0 :
-		    device->limit_bytes - device->used_bytes;
+		*free_bytes =
+		    used > device->limit_bytes ? 0 : device->limit_bytes - used;
 	}
 	return gate_leave(code);
 }

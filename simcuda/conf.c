@@ -25,6 +25,8 @@ static const struct key {
 #undef CONF_KEY
 };
 
+char conf_shared_device[CONF_PATH];
+
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
 static const struct key *
@@ -38,15 +40,36 @@ find_key(const char *name, size_t length)
 	return NULL;
 }
 
+/* Read the value of shared_device, a path without a comma. */
+static bool
+read_conf_path(const char *path, size_t length)
+{
+	if (length == 0 || length >= CONF_PATH) {
+		fprintf(stderr,
+		    "simcuda: SIMCUDA_CONF: shared_device:%.*s: not a path of "
+		    "1 to %d characters\n",
+		    (int)length, path, CONF_PATH - 1);
+		return false;
+	}
+	memcpy(conf_shared_device, path, length);
+	conf_shared_device[length] = '\0';
+	return true;
+}
+
 /* Read one key:value of `length` characters. */
 static bool
 read_conf_pair(const char *pair, size_t length)
 {
 	const char *colon = memchr(pair, ':', length);
 	const struct key *key;
+	static const char shared[] = "shared_device:";
 	char *end;
 	unsigned long long value;
 
+	if (length >= strlen(shared) &&
+	    memcmp(pair, shared, strlen(shared)) == 0)
+		return read_conf_path(
+		    pair + strlen(shared), length - strlen(shared));
 	key = colon == NULL ? NULL : find_key(pair, (size_t)(colon - pair));
 	if (key == NULL) {
 		fprintf(stderr, "simcuda: SIMCUDA_CONF: no such key: %.*s\n",

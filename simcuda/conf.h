@@ -39,6 +39,10 @@ struct conf {
 
 extern struct conf conf;
 
+/* The file of devices that processes share, or "". */
+enum { CONF_PATH = 1024 };
+extern char conf_shared_device[CONF_PATH];
+
 /* Read the environment; false after a message on stderr. */
 bool conf_read(void);
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "simcuda/joint.h"
 #include "simcuda/sim.h"
 
 static const char device_name[] = "simcuda";
@@ -315,6 +316,18 @@ simcuda_memory_used(int device)
 	gate_lock();
 	if (device_find(device) != NULL)
 		bytes = device_find(device)->used_bytes;
+	gate_unlock();
+	return bytes;
+}
+
+size_t
+simcuda_memory_used_by_all(int device)
+{
+	size_t bytes = 0;
+
+	gate_lock();
+	if (device_find(device) != NULL)
+		bytes = joint_used(device, device_find(device)->used_bytes);
 	gate_unlock();
 	return bytes;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "simcuda/capture.h"
+#include "simcuda/joint.h"
 
 static void
 before_fork(void)
@@ -25,6 +26,7 @@ after_fork_in_child(void)
 {
 	if (sim.state == SIM_READY)
 		sim.state = SIM_FORKED;
+	joint_leave_in_child();
 	gate_unlock();
 }
 
@@ -65,6 +67,8 @@ init(unsigned flags)
 			return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	if (!device_init(&sim.machine, SPACE_MACHINE))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (conf_shared_device[0] != '\0' && !joint_begin(conf_shared_device))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	sim.n_devices = (int)conf.devices;
 	event_hold_all(conf.seed, conf.hold_ns);

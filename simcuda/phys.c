@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "simcuda/joint.h"
 #include "simcuda/sim.h"
 
 bool
@@ -33,6 +34,7 @@ phys_drop(struct phys *phys)
 		close(phys->fd);
 	} else {
 		phys->device->used_bytes -= phys->size;
+		joint_give(phys->device->ordinal, phys->size);
 		if (!phys->exported)
 			fallocate(phys->fd,
 			    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -31,6 +31,8 @@
  *	seed		1	seed of all random choices
  *	fail_every	0	N: every Nth call that fail_any() counts gives
  *				OUT_OF_MEMORY; 0: none
+ *	shared_device	none	a file, made if there is none: all processes
+ *				with this file share the memory of each device
  *
  * Each call of the driver's API exists. Calls that are not simulated fail with
  * CUDA_ERROR_NOT_SUPPORTED; unsimulated.h lists them.
@@ -112,6 +114,9 @@ enum { SIMCUDA_VERSION = 3 };
  *			violations; the device's state is not changed.
  *
  * memory_used(device)	bytes of the device that are in use.
+ * memory_used_by_all(device)
+ *			bytes that all processes have in use, with
+ *			shared_device; else memory_used().
  * live(kind)		number of live objects: "context", "stream", "event",
  *			"module", "graph", "exec", "handle", "pool", "mapping",
  *			"reservation", "allocation", "import" (opened by
@@ -144,6 +149,7 @@ enum { SIMCUDA_VERSION = 3 };
 	X(const char *, violation_text, (unsigned i))                          \
 	X(void, reset, (void))                                                 \
 	X(size_t, memory_used, (int device))                                   \
+	X(size_t, memory_used_by_all, (int device))                            \
 	X(long, live, (const char *kind))                                      \
 	X(CUresult, set_memory, (int device, size_t bytes))                    \
 	X(int, setting, (const char *key, uint64_t *value))

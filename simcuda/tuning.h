@@ -13,6 +13,10 @@ enum { ALLOC_PAGES_TRIED = 16 };
  * exist, in programs whose host never waits. */
 enum { CLOCK_RETIRED = 256 };
 
+/* Processes that share devices, at most: joint.c. The tests have up to eight at
+ * a time, and a server has a few dozen. */
+enum { JOINT_PROCESSES = 128 };
+
 /* Edges from a written value that are kept, and those that are followed in a
  * row. */
 enum {

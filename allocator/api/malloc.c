@@ -7,6 +7,7 @@
 #include "allocator/api/tuning.h"
 #include "allocator/cache/budget.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/lend/ask.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
@@ -284,22 +285,25 @@ write_oom_snapshot(void)
 }
 
 /* Go on with a request after its first try, which ended with `status`. While
- * memory is short, make the other arenas of the device give back unused memory
- * and try again. */
+ * memory is short, make the other arenas of the device give back unused memory,
+ * then other processes of the group, and try again. */
 static enum weir_status
 allocate_hard(struct arena *arena, struct stream *stream,
     const struct options *options, size_t size, enum weir_status status,
     void **out)
 {
 	size_t rounded = round_up(size, WEIR_GRANULE);
+	struct help help = { 0 };
 
 	ASSERT(size > 0);
 	if (status == WEIR_ENOMEM)
 		status =
 		    allocate_from_helpers(arena, stream, options, size, out);
 	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
-	    arena_ask_others(arena, rounded) > 0)
+	    (arena_ask_others(arena, rounded) > 0 ||
+		help_request(&help, arena, rounded)))
 		status = allocate_from(arena, stream, options, size, out);
+	help_end(&help, arena);
 	arena_empty_unowned(arena);
 	if (status == WEIR_ENOMEM) {
 		oom_report(arena, stream, size, rounded);

@@ -337,7 +337,9 @@ map_hidden(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 		show_again(plan);
 		return status;
 	}
+	arena_move_begin(arena);
 	commit_remap(plan);
+	arena_move_end(arena);
 	pay_for_calls(plan, arena, began_ns);
 	return WEIR_OK;
 }

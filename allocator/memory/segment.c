@@ -565,6 +565,8 @@ segment_release(const struct span *span, size_t want)
 		driver_leave(&guard);
 	}
 	lock_assert_held(&arena->lock);
+	if (released > 0)
+		arena_settle_lease(arena);
 	arena_job_done(arena);
 	status_unmute();
 	return released;

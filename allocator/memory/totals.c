@@ -9,6 +9,7 @@
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
+#include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -143,6 +144,13 @@ outside_of_arena(const struct arena *arena)
 	    outside_in_limit(arena->device);
 }
 
+/* Bytes that count in the limit of this memory, and in a group. */
+static size_t
+covered_bytes(const struct arena *arena)
+{
+	return held_bytes(arena) + outside_of_arena(arena);
+}
+
 size_t
 device_held_by_weir(const struct arena *arena)
 {
@@ -215,30 +223,92 @@ device_left(const struct arena *arena)
 	return bytes < size ? size - bytes : 0;
 }
 
-enum weir_status
-arena_promise(struct arena *arena, size_t size, size_t *need)
+/* ---- The group ---------------------------------------------------------- */
+
+/* Does the memory count for the device's group? */
+static bool
+is_leased(const struct arena *arena)
+{
+	return arena->traits.account != ACCOUNT_HOST;
+}
+
+static void
+settle_lease(const struct arena *arena)
+{
+	if (is_leased(arena))
+		member_settle(arena->device, covered_bytes(arena));
+}
+
+void
+arena_settle_lease(struct arena *arena)
 {
 	struct totals *totals = arena->memory.totals;
-	size_t limit = device_limit(arena);
 
 	lock_assert_held(&arena->lock);
 	enter_totals(totals);
-	size_t bytes = held_bytes(arena) + outside_of_arena(arena);
-	bool fits = bytes <= limit && size <= limit - bytes;
-	if (fits)
-		arena->memory.promised += size;
-	if (fits && totals != NULL)
-		totals->promised += size;
+	settle_lease(arena);
 	leave_totals(totals);
-	if (fits)
-		return WEIR_OK;
-	*need = bytes + size - limit;
+}
+
+void
+arena_move_begin(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	member_hold(arena->device);
+}
+
+void
+arena_move_end(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	member_let(arena->device);
+}
+
+/* ---- Promises ----------------------------------------------------------- */
+
+static enum weir_status
+fail_limit(const struct arena *arena, size_t size, size_t bytes, size_t limit)
+{
 	return status_set(WEIR_ENOMEM,
 	    "%zu bytes beyond the %zu held pass the limit of "
 	    "%zu %s device %d",
 	    size, bytes, limit,
 	    arena->traits.account == ACCOUNT_HOST ? "for" : "on",
 	    arena->device);
+}
+
+static enum weir_status
+fail_group(int device, size_t size, size_t bytes)
+{
+	return status_set(WEIR_ENOMEM,
+	    "%zu bytes beyond the %zu held are not free in the group on "
+	    "device %d",
+	    size, bytes, device);
+}
+
+enum weir_status
+arena_promise(struct arena *arena, size_t size, size_t *need)
+{
+	struct totals *totals = arena->memory.totals;
+	size_t limit = device_limit(arena);
+	size_t missing = 0;
+
+	lock_assert_held(&arena->lock);
+	enter_totals(totals);
+	size_t bytes = covered_bytes(arena);
+	bool fits = bytes <= limit && size <= limit - bytes;
+	if (fits && is_leased(arena))
+		missing = member_lease(arena->device, bytes + size);
+	if (fits && missing == 0)
+		arena->memory.promised += size;
+	if (fits && missing == 0 && totals != NULL)
+		totals->promised += size;
+	leave_totals(totals);
+	if (fits && missing == 0)
+		return WEIR_OK;
+	*need = fits ? missing : bytes + size - limit;
+	return fits ? fail_group(arena->device, size, bytes) :
+		      fail_limit(arena, size, bytes, limit);
 }
 
 void
@@ -248,12 +318,12 @@ arena_promised(struct arena *arena, size_t size)
 
 	lock_assert_held(&arena->lock);
 	ASSERT(arena->memory.promised >= size);
+	enter_totals(totals);
 	arena->memory.promised -= size;
-	if (totals == NULL)
-		return;
-	lock_enter(&totals->lock);
-	totals->promised -= size;
-	lock_leave(&totals->lock);
+	if (totals != NULL)
+		totals->promised -= size;
+	settle_lease(arena);
+	leave_totals(totals);
 }
 
 enum weir_status
@@ -280,8 +350,14 @@ totals_claim_outside(struct arena *main, enum outside_kind kind, size_t size)
 	size_t held = held_bytes(main);
 	bool fits = outside_claim(
 	    main->device, kind, size, limit > held ? limit - held : 0);
+	size_t bytes = covered_bytes(main);
+	bool leased = fits && member_lease(main->device, bytes) == 0;
+	if (fits && !leased)
+		outside_drop(main->device, kind, size);
 	leave_totals(totals);
 	lock_leave(&main->lock);
-	return fits ? WEIR_OK :
+	if (leased)
+		return WEIR_OK;
+	return fits ? fail_group(main->device, size, bytes - size) :
 		      totals_refuse_outside(main->device, size, held, limit);
 }

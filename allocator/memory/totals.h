@@ -26,6 +26,13 @@ enum weir_status totals_claim_outside(
 enum weir_status totals_refuse_outside(
     int device, size_t size, size_t held, size_t limit);
 
+/* Lower the device's lease in its group (share/member.h) to what is held. After
+ * memory has left. */
+void arena_settle_lease(struct arena *arena) HOLDS(arena->lock);
+/* While memory moves between blocks, and seems to be gone in between. */
+void arena_move_begin(struct arena *arena) HOLDS(arena->lock);
+void arena_move_end(struct arena *arena) HOLDS(arena->lock);
+
 /* Begin the totals of the device, or of its page-locked host memory.
  * WEIR_EHOSTMEM. Under the lock of the device's own arena. */
 enum weir_status totals_begin(struct arena *main);

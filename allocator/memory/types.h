@@ -54,6 +54,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/traits.h"
 #include "allocator/memory/tuning.h"
+#include "allocator/options.h"
 #include "allocator/policy/sizes.h"
 #include "base/assert.h"
 #include "base/list.h"
@@ -199,8 +200,6 @@ struct tally {
 		int64_t began[TALLIED]; /* the current value when `up` was 0 */
 	} part[PARTS];
 };
-
-enum { DEVICES_MAX = 128 };
 
 /*
  * The source of an arena's driver segments. Its functions are called with no

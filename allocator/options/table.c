@@ -63,7 +63,8 @@ static const struct option_word signal_words[] = { { "off", 0 },
 #define WORD(type, field, words)                                               \
 	type, OPTION_WORD, AT(int, field), 0, 0, words, NULL
 #define PATH(field)                                                            \
-	"file", OPTION_FILE, AT(char[OPTION_PATH], field), 0, 0, NULL, "none"
+	"file", OPTION_FILE, offsetof(struct options, field), 0,               \
+	    sizeof(((struct options *)0)->field), NULL, "none"
 #define ROUNDUP "divisions", OPTION_ROUNDUP, 0, 0, 0, NULL, NULL
 
 /* Bounds. A year keeps a time in range, which is counted in nanoseconds and
@@ -196,6 +197,52 @@ const struct entry option_entries[] = {
 		"driver, at a later request that looks for it; the time "
 		"doubles "
 		"each time the memory was needed again." },
+	{ "group", PATH(group), "none", "a name, or none",
+	    .help =
+		"The group whose processes share the memory of each device by "
+		"one limit (docs/sharing.md). Set it before the first "
+		"allocation.",
+	    .instead = "" },
+	{ "group_folder", PATH(group_folder), "none", "a folder, or none",
+	    .help =
+		"The folder of the groups' ledgers, for processes in several "
+		"containers. Default: $XDG_RUNTIME_DIR/weir, or "
+		"/dev/shm/weir-UID. Set it before the first allocation.",
+	    .instead = "" },
+	{ "group_limit_mb", SIZE_OR_UNLIMITED(group_limit), "unlimited",
+	    "1 or more, or unlimited",
+	    .help =
+		"The limit of the group on each device, if this process is its "
+		"first one; 'weir group' changes it. Unlimited is the device's "
+		"memory. Set it before the first allocation.",
+	    .instead = "" },
+	{ "group_guarantee_mb", SIZE_MIB(group_guarantee, 0, ANY_MIB), "0",
+	    "0 or more",
+	    .help = "What this process can always have of the group's limit: "
+		    "others "
+		    "get none of it. Set it before the first allocation.",
+	    .instead = "" },
+	{ "group_priority", COUNT("number", group_priority, 0, 1000), "100",
+	    "0 to 1000",
+	    .help =
+		"Whose unused memory others are lent first: that of the lowest "
+		"number. Set it before the first allocation.",
+	    .instead = "" },
+	{ "lend", BOOL(lend), "False", "True or False",
+	    .help =
+		"Without a group: give unused memory to other processes of "
+		"this "
+		"user that have the option too, and find none on the device. "
+		"Set it before the first allocation.",
+	    .instead = "" },
+	{ "lend_ms", COUNT("ms", lend_ms, 0, 60000), "100", "0 to 60000",
+	    .help =
+		"How long a request that finds no memory waits for the unused "
+		"memory of other members; 0 asks none." },
+	{ "wait_ms", COUNT("ms", wait_ms, 0, YEAR_MS), "0", "0 to 31622400000",
+	    .help =
+		"How long such a request then waits in the queue of its group, "
+		"the oldest first, before it fails." },
 	{ "pinned_use_cuda_host_register", BOOL(pinned_register), "False",
 	    "True or False",
 	    .help = "PyTorch's, for pages that are allocated faster. It has no "

@@ -15,7 +15,7 @@ enum option_kind {
 	OPTION_COUNT,   /* a uint64_t; `other` is UINT64_MAX */
 	OPTION_POWER,   /* an OPTION_COUNT that is a power of two */
 	OPTION_WORD,    /* an int, one of `words` */
-	OPTION_FILE,    /* a path; `other` is "" */
+	OPTION_FILE,    /* a path below `most` bytes; `other` is "" */
 	OPTION_ROUNDUP, /* the classes: roundup.h */
 };
 

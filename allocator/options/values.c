@@ -82,7 +82,7 @@ parse_file(const struct entry *entry, struct word word, char *out)
 {
 	ASSERT(entry->other != NULL);
 	if (!word_is(word, entry->other))
-		return word_copy(word, out, OPTION_PATH);
+		return word_copy(word, out, (size_t)entry->most);
 	out[0] = '\0';
 	return true;
 }

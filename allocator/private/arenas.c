@@ -253,9 +253,8 @@ arena_empty_all(struct arena *main)
 
 /* ---- For each other ---------------------------------------------------- */
 
-/* Give back at least `want` bytes, without a wait. */
-static size_t
-shed_some(struct arena *arena, size_t want)
+size_t
+arena_shed_idle(struct arena *arena, size_t want)
 {
 	lock_enter(&arena->lock);
 	tcache_drain(arena);
@@ -304,7 +303,7 @@ arena_ask_others(struct arena *arena, size_t want)
 	for (struct arena *a = arena->main; a != NULL && bytes < want;
 	     a = arena_next(a))
 		if (may_shed_for(arena, a))
-			bytes += shed_some(a, want - bytes);
+			bytes += arena_shed_idle(a, want - bytes);
 	for (struct arena *a = arena->main; a != NULL && bytes == 0;
 	     a = arena_next(a))
 		if (may_shed_for(arena, a))

@@ -52,6 +52,10 @@ arena_empty_unowned(struct arena *arena)
 	    0;
 }
 
+/* Make the arena give back at least `want` bytes that no work uses, without a
+ * wait. Returns the bytes. Takes the lock. */
+size_t arena_shed_idle(struct arena *arena, size_t want);
+
 /* Make the other arenas of the device give back at least `want` bytes, first
  * without waiting. If none has any, wait for their streams. Returns the bytes
  * given back. Holds no lock. */

@@ -15,6 +15,7 @@
 #include "allocator/memory/outside.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/totals.h"
+#include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -189,6 +190,33 @@ say_outside(struct text *text, int device)
 	    kinds);
 }
 
+/* Say who holds what of the group's limit. Does nothing on a thread with a
+ * small stack. */
+static __attribute__((noinline)) void
+say_group(struct text *text, int device)
+{
+	const struct ledger_file *file = member_file(device);
+	struct member members[LEDGER_MEMBERS];
+	char a[32];
+	char b[32];
+
+	if (file == NULL || os_stack_left() < STACK_NEEDED)
+		return;
+	unsigned n = member_list(file, members);
+	uint64_t limit = atomic_load(&file->ledger->limit);
+	say(text, "Group %s has %s%s: ", file->ledger->group,
+	    limit == LEDGER_BYTES_MAX ? "" : "a limit of ",
+	    limit == LEDGER_BYTES_MAX ? "no limit" : bytes_text(limit, a));
+	for (unsigned i = 0; i < n; i++)
+		say(text, "%s%s %llu holds %s (%s guaranteed)",
+		    i > 0 ? ", " : "",
+		    members[i].own ? "this process" : "process",
+		    (unsigned long long)members[i].pid,
+		    bytes_text(members[i].lease_bytes, a),
+		    bytes_text(members[i].guarantee_bytes, b));
+	say(text, ". ");
+}
+
 /* Add advice if the facts show a cause. */
 static void
 say_advice(struct text *text, const struct facts *f)
@@ -240,6 +268,7 @@ write_report(struct text *text, const struct facts *f)
 	    oom->device, bytes_text(f->total_bytes, a),
 	    bytes_text(oom->device_free_bytes, b));
 	say_processes(text, oom->device);
+	say_group(text, oom->device);
 	if (f->limited)
 		say(text, "%s allowed; ", bytes_text(oom->limit_bytes, a));
 	if (f->outside > 0)

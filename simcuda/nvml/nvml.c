@@ -33,6 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	int (*setting)(const char *key, uint64_t *value);
 	size_t (*memory_used)(int device);
+	size_t (*memory_used_by_all)(int device);
 	long (*live)(const char *kind);
 } simcuda;
 
@@ -69,6 +70,9 @@ load_simcuda(void)
 		sizeof(simcuda.setting)) &&
 	    find_in_simcuda(library, "simcuda_memory_used",
 		&simcuda.memory_used, sizeof(simcuda.memory_used)) &&
+	    find_in_simcuda(library, "simcuda_memory_used_by_all",
+		&simcuda.memory_used_by_all,
+		sizeof(simcuda.memory_used_by_all)) &&
 	    find_in_simcuda(
 		library, "simcuda_live", &simcuda.live, sizeof(simcuda.live));
 }
@@ -337,7 +341,7 @@ memory_total(void)
 static uint64_t
 memory_used(nvmlDevice_t device)
 {
-	uint64_t used = simcuda.memory_used(device->ordinal) +
+	uint64_t used = simcuda.memory_used_by_all(device->ordinal) +
 	    setting("processes") * (setting("process_mb") << 20);
 
 	return used < memory_total() ? used : memory_total();

@@ -48,6 +48,14 @@ static const char *const defaults[][2] = {
 	{ "prefer", "balance" },
 	{ "delay_percent", "1" },
 	{ "decay_ms", "10000" },
+	{ "group", "none" },
+	{ "group_folder", "none" },
+	{ "group_limit_mb", "unlimited" },
+	{ "group_guarantee_mb", "0" },
+	{ "group_priority", "100" },
+	{ "lend", "False" },
+	{ "lend_ms", "100" },
+	{ "wait_ms", "0" },
 	{ "pinned_use_cuda_host_register", "False" },
 	{ "pinned_source", "handles" },
 	{ "pinned_num_register_threads", "1" },
@@ -684,7 +692,7 @@ set_limit(int mb)
 /* Each new set of values is kept, and compared with all earlier ones. */
 TEST(options_with_ever_new_values_keep_a_bounded_number_of_bytes)
 {
-	enum { MOST_SETS = 4096, MOST_BYTES = 6 << 20 };
+	enum { MOST_SETS = 4096, MOST_BYTES = 8 << 20 };
 	const int sets = MOST_SETS + (int)test_effort(100000 - MOST_SETS);
 	size_t before = meta_bytes();
 	int taken = 0;

@@ -181,4 +181,13 @@ enum {
 	HTTP_GRACE_MS = 100,
 };
 
+/* weir group: milliseconds for members to count their idle memory, and how
+ * often and how far apart a ledger is looked at again that seems to have a
+ * fault. */
+enum {
+	GROUP_ANSWER_MS = 100,
+	GROUP_CHECKS = 20,
+	GROUP_CHECK_MS = 10,
+};
+
 #endif

@@ -21,6 +21,7 @@
 
 #include <weir/weir.h>
 
+#include "allocator/share/ledger_file.h"
 #include "tools/weir/guess.h"
 #include "tools/weir/live/program.h"
 #include "tools/weir/tool.h"
@@ -33,12 +34,19 @@ struct choices {
 	const char *conf;
 	const char *history;  /* the level; NULL for none */
 	const char *snapshot; /* the file's name; NULL for none */
+	const char *group;
+	uint64_t limit;     /* bytes; 0: none given */
+	uint64_t guarantee; /* likewise */
+	const char *priority;
 	bool watch;
 	bool check_streams;
 	bool torch;
 	bool simulated;
 	char **program; /* its argv; NULL if none was named */
 };
+
+/* Flags without a letter. */
+enum { RUN_LIMIT = 256, RUN_GUARANTEE, RUN_PRIORITY };
 
 static const struct argp_option flags[] = {
 	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
@@ -50,17 +58,21 @@ static const struct argp_option flags[] = {
 	{ "conf", 'c', "CONF", 0,
 	    "options, \"key:value,...\"; replaces WEIR_CONF", 0 },
 	{ "history", 'H', "LEVEL", OPTION_ARG_OPTIONAL,
-	    "keep the history, with stacks: none, state, alloc or "
-	    "all (default)",
-	    0 },
+	    "history, with stacks: none, state, alloc, all", 0 },
 	{ "snapshot", 'S', "FILE", 0,
 	    "snapshot at the end, and when memory runs out", 0 },
+	{ "group", 'g', "NAME", 0,
+	    "share one limit with this group (docs/sharing.md)", 0 },
+	{ "limit", RUN_LIMIT, "SIZE", 0,
+	    "the group's limit, if PROGRAM is its first", 0 },
+	{ "guarantee", RUN_GUARANTEE, "SIZE", 0,
+	    "what PROGRAM can always have of the limit", 0 },
+	{ "priority", RUN_PRIORITY, "N", 0,
+	    "who has a lower N lends unused memory first (100)", 0 },
 	{ "watch", 'w', NULL, 0,
 	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
 	{ "check-streams", 'C', NULL, 0,
-	    "report blocks that streams race on, or use after their free "
-	    "(docs/faults.md)",
-	    0 },
+	    "report races and uses after free (docs/faults.md)", 0 },
 	{ "torch", 't', NULL, 0,
 	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
@@ -91,6 +103,67 @@ parse_history_level(const char *value, const struct argp_state *state)
 	argp_error(state, "--history is none, state, alloc or all, not '%s'%s",
 	    value, guess_of(value, levels, nearest));
 	return value;
+}
+
+/* A size of at least 1 MiB, which options count in. */
+static uint64_t
+parse_run_size(
+    const char *flag, const char *value, const struct argp_state *state)
+{
+	uint64_t bytes = 0;
+
+	if (!bytes_parse(value, &bytes) || bytes >> 20 == 0)
+		argp_error(state, "--%s=%s: not a size from 1M", flag, value);
+	return bytes;
+}
+
+/* The flags of a group. */
+static error_t
+parse_group_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+	uint64_t number;
+
+	switch (key) {
+	case 'g':
+		choices->group = value;
+		if (!ledger_is_name(value))
+			argp_error(state,
+			    "--group=%s: a name has letters, digits, '-', '_' "
+			    "and '.' only",
+			    value);
+		return 0;
+	case RUN_LIMIT:
+		choices->limit = parse_run_size("limit", value, state);
+		return 0;
+	case RUN_GUARANTEE:
+		choices->guarantee = parse_run_size("guarantee", value, state);
+		return 0;
+	case RUN_PRIORITY:
+		choices->priority = value;
+		if (!count_parse(value, 1000, &number))
+			argp_error(state,
+			    "--priority=%s: not a number from 0 to 1000",
+			    value);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Are flags given that do not go together? */
+static void
+check_run_flags(const struct choices *choices, struct argp_state *state)
+{
+	if (choices->quiet &&
+	    (choices->report != NULL || choices->leaks ||
+		choices->sites != NULL))
+		argp_error(state, "--quiet prints no report");
+	if (choices->group == NULL &&
+	    (choices->limit != 0 || choices->guarantee != 0 ||
+		choices->priority != NULL))
+		argp_error(state,
+		    "--limit, --guarantee and --priority are of a --group");
 }
 
 static error_t
@@ -144,23 +217,20 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 		argp_error(state, "no PROGRAM");
 		return 0;
 	case ARGP_KEY_END:
-		if (choices->quiet &&
-		    (choices->report != NULL || choices->leaks ||
-			choices->sites != NULL))
-			argp_error(state, "--quiet prints no report");
+		check_run_flags(choices, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_group_flag(key, value, state);
 	}
 }
 
 const struct argp argp_run = { flags, parse_run_flag,
 	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"Without --report the report goes to stderr, as text. In FILE, %p "
-	"stands for the process id; in FILE of --snapshot, %w stands for exit, "
-	"oom or signal. Exit status: the program's; 127 if there is no such "
-	"program, 126 if it cannot be run, 2 trouble of weir.",
+	"Without --report the report goes to stderr. In FILE, %p is the "
+	"process, "
+	"%w exit, oom or signal. Exit status: the program's; 126, 127 not run; "
+	"2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
@@ -205,11 +275,34 @@ set_destination(const char *file)
 	return done;
 }
 
+/* Write the options of the group, with a comma before each; "" without one. */
+static void
+write_group_conf(const struct choices *choices, char *text, size_t size)
+{
+	int n = 0;
+
+	text[0] = '\0';
+	if (choices->group != NULL)
+		n = snprintf(text, size, ",group:%s", choices->group);
+	if (choices->limit != 0)
+		n +=
+		    snprintf(text + n, size - (size_t)n, ",group_limit_mb:%llu",
+			(unsigned long long)choices->limit >> 20);
+	if (choices->guarantee != 0)
+		n += snprintf(text + n, size - (size_t)n,
+		    ",group_guarantee_mb:%llu",
+		    (unsigned long long)choices->guarantee >> 20);
+	if (choices->priority != NULL)
+		snprintf(text + n, size - (size_t)n, ",group_priority:%s",
+		    choices->priority);
+}
+
 /* Set WEIR_CONF: the options that the user gives, then those of the flags. */
 static bool
 set_conf(const struct choices *choices)
 {
 	const char *given = choices->conf;
+	char group[256];
 	char *file = NULL;
 	char *all = NULL;
 	bool done = false;
@@ -227,11 +320,12 @@ set_conf(const struct choices *choices)
 			goto drop;
 		}
 	}
-	if (asprintf(&all, "%s%s%s%s%s%s", given != NULL ? given : "",
+	write_group_conf(choices, group, sizeof(group));
+	if (asprintf(&all, "%s%s%s%s%s%s%s", given != NULL ? given : "",
 		choices->history != NULL ? ",history:" : "",
 		choices->history != NULL ? choices->history : "",
 		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
-		choices->watch ? ",watch:True" : "") < 0) {
+		choices->watch ? ",watch:True" : "", group) < 0) {
 		complain("out of memory");
 		all = NULL;
 		goto drop;

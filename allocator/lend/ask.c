@@ -1,0 +1,201 @@
+/*
+ * Help for a request that finds no memory: lender.c, Note [Lending].
+ *
+ * A member is asked for no more than its lease exceeds its guarantee by. It
+ * could take the rest again at once, and in the group's account nothing would
+ * be gained. If the device itself is full, a request within its own member's
+ * guarantee may ask for all unused memory: the device then has less than the
+ * members were promised.
+ */
+#include "allocator/lend/ask.h"
+
+#include <time.h>
+
+#include "allocator/lend/tuning.h"
+#include "allocator/memory/arena.h"
+#include "allocator/options.h"
+#include "allocator/share/member.h"
+#include "base/os.h"
+
+/* The request that has the member's place in the queue of each device. */
+static atomic_bool queued[DEVICES_MAX];
+
+/* ---- Asking ------------------------------------------------------------- */
+
+/* What may be asked of a member. */
+static uint64_t
+may_ask(const struct ledger_slot *slot, bool all)
+{
+	uint64_t lease = atomic_load(&slot->lease);
+	uint64_t guarantee = all ? 0 : atomic_load(&slot->guarantee);
+
+	return lease > guarantee ? lease - guarantee : 0;
+}
+
+/* Should `a` be asked before `b`? */
+static bool
+is_before(const struct ledger_slot *a, const struct ledger_slot *b)
+{
+	uint64_t first = atomic_load(&a->priority);
+	uint64_t second = atomic_load(&b->priority);
+
+	return first != second ? first < second :
+				 atomic_load(&a->idle) > atomic_load(&b->idle);
+}
+
+/* List the members that hold something, in the order to ask them. */
+static unsigned
+list_lenders(const struct ledger_file *file, bool all,
+    struct ledger_slot *lenders[LEDGER_MEMBERS])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < LEDGER_MEMBERS; i++) {
+		struct ledger_slot *slot = &file->ledger->slots[i];
+		unsigned at = n;
+
+		if ((int)i == file->slot || atomic_load(&slot->pid) == 0 ||
+		    may_ask(slot, all) == 0)
+			continue;
+		for (; at > 0 && is_before(slot, lenders[at - 1]); at--)
+			lenders[at] = lenders[at - 1];
+		lenders[at] = slot;
+		n++;
+	}
+	return n;
+}
+
+/* Ask one member, and wait for its answer until `until_ns`. Returns the bytes
+ * that it has given meanwhile. */
+static uint64_t
+ask_member(struct ledger_slot *slot, uint64_t want, uint64_t until_ns)
+{
+	uint64_t given = atomic_load(&slot->given);
+	uint64_t now_ns;
+
+	ASSERT(want > 0);
+	atomic_fetch_add(&slot->asked, want);
+	uint32_t bell = atomic_fetch_add(&slot->bell, 1) + 1;
+	ledger_futex_wake(&slot->bell);
+	for (;;) {
+		uint32_t answered = atomic_load(&slot->answered);
+		if ((int32_t)(answered - bell) >= 0)
+			break;
+		now_ns = os_monotonic_ns();
+		if (now_ns >= until_ns)
+			break;
+		ledger_futex_wait(&slot->answered, answered, until_ns - now_ns);
+	}
+	return atomic_load(&slot->given) - given;
+}
+
+/* Ask the members one after the other, each for its share of the time. */
+static uint64_t
+ask_members(
+    const struct ledger_file *file, uint64_t want, bool all, uint64_t time_ns)
+{
+	struct ledger_slot *lenders[LEDGER_MEMBERS];
+	unsigned n = list_lenders(file, all, lenders);
+	uint64_t end_ns = os_monotonic_ns() + time_ns;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < n && sum < want; i++) {
+		uint64_t now_ns = os_monotonic_ns();
+		uint64_t most = may_ask(lenders[i], all);
+		if (now_ns >= end_ns)
+			break;
+		if (most > want - sum)
+			most = want - sum;
+		if (most > 0)
+			sum += ask_member(lenders[i], most,
+			    now_ns + (end_ns - now_ns) / (n - i));
+	}
+	return sum;
+}
+
+/* ---- The queue ---------------------------------------------------------- */
+
+/* Stand in the queue, for the member. Others of its requests have no place of
+ * their own while one stands there. */
+static void
+enter_queue(
+    struct help *help, struct ledger_file *file, int device, size_t want)
+{
+	struct ledger_slot *slot = &file->ledger->slots[file->slot];
+
+	if (help->queued || atomic_exchange(&queued[device], true))
+		return;
+	help->queued = true;
+	atomic_store(&slot->want, want);
+	atomic_store(&slot->since_ns, os_monotonic_ns());
+}
+
+static void
+wait_for_turn(struct ledger *ledger, uint32_t turn, uint64_t most_ns)
+{
+	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
+
+	atomic_fetch_add(&ledger->waiting, 1);
+	ledger_futex_wait(
+	    &ledger->turn, turn, most_ns < nap_ns ? most_ns : nap_ns);
+	atomic_fetch_sub(&ledger->waiting, 1);
+}
+
+bool
+help_request(struct help *help, struct arena *arena, size_t want)
+{
+	struct ledger_file *file = arena->traits.account == ACCOUNT_HOST ?
+	    NULL :
+	    member_file(arena->device);
+	const struct options *options;
+
+	ASSERT(want > 0);
+	if (file == NULL || options_get(&options) != WEIR_OK)
+		return false;
+	struct ledger_slot *slot = &file->ledger->slots[file->slot];
+	uint64_t now_ns = os_monotonic_ns();
+	uint32_t turn = atomic_load(&file->ledger->turn);
+	size_t missing = member_take_missing(arena->device);
+	/* The device is full, and not the group. */
+	bool all = missing == 0 &&
+	    atomic_load(&slot->lease) + want <= atomic_load(&slot->guarantee);
+
+	if (!help->begun) {
+		help->begun = true;
+		help->asks_until_ns =
+		    now_ns + options->lend_ms * UINT64_C(1000000);
+		help->ends_ns = now_ns + options->wait_ms * UINT64_C(1000000);
+	}
+	if (ledger_empty_dead(file) > 0)
+		return true;
+	/* What others give, others may take: that does not go on for ever. */
+	if (options->lend_ms > 0 &&
+	    (now_ns < help->asks_until_ns || help->queued) &&
+	    ask_members(file, missing > 0 ? missing : want, all,
+		options->lend_ms * UINT64_C(1000000)) > 0)
+		return true;
+	now_ns = os_monotonic_ns();
+	if (now_ns >= help->ends_ns)
+		return false;
+	enter_queue(help, file, arena->device, want);
+	wait_for_turn(file->ledger, turn, help->ends_ns - now_ns);
+	return true;
+}
+
+void
+help_end(struct help *help, const struct arena *arena)
+{
+	struct ledger_file *file;
+
+	if (!help->queued)
+		return;
+	help->queued = false;
+	file = member_file(arena->device);
+	if (file != NULL) {
+		struct ledger_slot *slot = &file->ledger->slots[file->slot];
+		atomic_store(&slot->since_ns, 0);
+		atomic_store(&slot->want, 0);
+		ledger_ring_turn(file->ledger);
+	}
+	atomic_store(&queued[arena->device], false);
+}

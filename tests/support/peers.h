@@ -1,0 +1,47 @@
+/*
+ * Processes that share a simulated device, and are members of a group.
+ */
+#ifndef TESTS_SUPPORT_PEERS_H
+#define TESTS_SUPPORT_PEERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "allocator/share/member.h"
+
+/* The folder of the ledgers, and the file of the shared device. */
+extern char peers_folder[64];
+extern char peers_device[64];
+
+/* Make a device of 256 MiB that processes share, and a folder for ledgers; the
+ * test is skipped on a GPU. Remove both again. */
+void share_device(void);
+void drop_device(void);
+
+/* Be a member of group g, with further options, from the first allocation
+ * on. */
+void join_with(const char *more);
+
+/* The ledger of this process, which must be a member; and its lease. */
+struct ledger_file *ledger_here(void);
+uint64_t own_lease(void);
+
+/* A member in another process. It does what it is told, a line at a time. */
+struct peer {
+	pid_t pid;
+	FILE *to;
+	FILE *from;
+};
+
+/* Start one, before this process calls the driver. */
+struct peer new_peer(const char *options);
+
+/* Tell it to "take" a block i of so many MiB, to "give" it back, or to "trim".
+ * False if it could not. "quit" ends it, which has no answer. */
+bool tell(struct peer *peer, const char *word, unsigned i, size_t mib);
+
+void kill_peer(struct peer *peer);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * weir group: members, limits and guarantees of running programs.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tests/support/command.h"
+#include "tests/support/peers.h"
+#include "tests/support/test.h"
+
+static void
+expect_fault(const char *flag, const char *value, const char *err)
+{
+	struct command_result result = command_weir(
+	    "group", "--folder", peers_folder, "g", flag, value, NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_EQ(result.out, "");
+	EXPECT_STR_HAS(result.err, err);
+	command_free(&result);
+}
+
+static void
+expect_set(const char *flag, const char *value)
+{
+	struct command_result result = command_weir(
+	    "group", "--folder", peers_folder, "g", flag, value, NULL);
+
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
+/* The object of the first member. */
+static json_t *
+member_now(void)
+{
+	struct command_result result = command_weir(
+	    "group", "g", "--json", "--folder", peers_folder, NULL);
+	json_t *object = json_loads(result.out, 0, NULL);
+	json_t *member;
+
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_NOT_NULL(object);
+	member = json_array_get(
+	    json_object_get(
+		json_array_get(json_object_get(object, "ledgers"), 0),
+		"members"),
+	    0);
+	EXPECT_NOT_NULL(member);
+	json_incref(member);
+	json_decref(object);
+	command_free(&result);
+	return member;
+}
+
+static long long
+number_of(const char *key)
+{
+	json_t *member = member_now();
+	long long number = json_integer_value(json_object_get(member, key));
+
+	json_decref(member);
+	return number;
+}
+
+TEST(members_of_a_group_are_printed_and_changed)
+{
+	struct peer peer;
+	char word[64];
+	char out[32];
+
+	share_device();
+	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
+	EXPECT(tell(&peer, "take", 0, 20));
+	EXPECT(tell(&peer, "take", 1, 10));
+	EXPECT(tell(&peer, "give", 1, 0));
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, NULL);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_STR_HAS(result.out, "group g, device ");
+	EXPECT_STR_HAS(result.out, "limit 64.00 MiB");
+	EXPECT_STR_HAS(result.out, "8.00 MiB");
+	snprintf(out, sizeof(out), "%ld", (long)peer.pid);
+	EXPECT_STR_HAS(result.out, out);
+	command_free(&result);
+	EXPECT_EQ(number_of("pid"), peer.pid);
+	EXPECT_EQ(number_of("lease_bytes"), 30 << 20);
+	EXPECT_EQ(number_of("idle_bytes"), 10 << 20);
+	EXPECT_EQ(number_of("guarantee_bytes"), 8 << 20);
+
+	snprintf(word, sizeof(word), "%ld=16M", (long)peer.pid);
+	expect_set("--guarantee", word);
+	EXPECT_EQ(number_of("guarantee_bytes"), 16 << 20);
+	snprintf(word, sizeof(word), "%ld=7", (long)peer.pid);
+	expect_set("--priority", word);
+	EXPECT_EQ(number_of("priority"), 7);
+	expect_set("--limit", "40M");
+	EXPECT(!tell(&peer, "take", 1, 30));
+	expect_set("--limit", "96M");
+	EXPECT(tell(&peer, "take", 1, 60));
+	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(changes_that_cannot_be_are_refused_with_a_reason)
+{
+	struct peer peer;
+	char word[64];
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell(&peer, "take", 0, 20));
+	expect_fault("--limit", "10M", "10.00 MiB too much");
+	expect_fault("--limit", "ten", "not a size");
+	expect_fault("--guarantee", "1=4M", "is no member of group g");
+	expect_fault("--guarantee", "4M", "not PID=VALUE");
+	snprintf(word, sizeof(word), "%ld=80M", (long)peer.pid);
+	expect_fault("--guarantee", word, "is not possible");
+	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(a_killed_member_is_not_listed_and_the_ledger_is_consistent)
+{
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
+	EXPECT(tell(&peer, "take", 0, 20));
+	kill_peer(&peer);
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, "--json", NULL);
+	EXPECT_STR_HAS(result.out, "\"members\": []");
+	EXPECT_STR_HAS(result.out, "\"charged_bytes\": 0");
+	command_free(&result);
+	result =
+	    command_weir("group", "--folder", peers_folder, "--check", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "group g: consistent\n");
+	command_free(&result);
+	drop_device();
+}
+
+TEST(a_fault_of_a_ledger_is_found)
+{
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("");
+	join_with("group_limit_mb:64");
+	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
+	atomic_store(&ledger_here()->ledger->slots[5].lease, 1 << 20);
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, "--check", NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.out, "a slot without a member has a charge");
+	command_free(&result);
+	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(without_ledgers_there_are_no_groups)
+{
+	share_device();
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "no groups\n");
+	command_free(&result);
+	expect_fault("--limit", "10M", "no group g");
+	drop_device();
+}
