@@ -1,0 +1,67 @@
+/*
+ * Which devices are asleep. graphs/sleep.c puts them to sleep and wakes them.
+ *
+ * Requests for the memory of a device that is not awake wait here. A device is
+ *
+ *   AWAKE -- sleeping_claim() --> CHANGING -- sleeping_settle() --> ASLEEP
+ *     ^                            |    ^                              |
+ *     '------ sleeping_settle() ---'    '------- sleeping_claim() -----'
+ */
+#ifndef ALLOCATOR_PRIVATE_SLEEPING_H
+#define ALLOCATOR_PRIVATE_SLEEPING_H
+
+#include "allocator/state.h"
+
+enum sleeping_phase { SLEEPING_AWAKE, SLEEPING_CHANGING, SLEEPING_ASLEEP };
+
+/* The number of devices that are not awake. */
+#pragma GCC visibility push(hidden)
+extern atomic_uint sleeping_devices;
+#pragma GCC visibility pop
+
+/* Is any device not awake? One load. */
+static inline bool
+sleeping_any(void)
+{
+	return __builtin_expect(
+	    atomic_load_explicit(&sleeping_devices, memory_order_acquire) != 0,
+	    0);
+}
+
+enum sleeping_phase sleeping_phase(int device);
+
+/* Is the device not awake? */
+static inline bool
+sleeping_is(int device)
+{
+	return sleeping_any() && sleeping_phase(device) != SLEEPING_AWAKE;
+}
+
+/*
+ * Begin to change the phase of a device; from now on no request begins, and no
+ * thread keeps a cache for it. False: another thread changes it. The caller
+ * ends with sleeping_settle(), which wakes those that wait if the device is
+ * awake then.
+ *
+ * @param was  the phase before
+ */
+bool sleeping_claim(int device, enum sleeping_phase *was);
+void sleeping_settle(int device, enum sleeping_phase phase);
+
+/* Who is to wait while a claimed device is not awake: all but the calling
+ * thread, or nobody. */
+void sleeping_set_waiters(int device, bool nobody);
+
+/* Wait until the device is awake, with no lock held. WEIR_ENOTREADY if the
+ * calling thread is not to wait. `call` begins the error's text. */
+enum weir_status sleeping_wait(int device, const char *call);
+
+/* The device was reset: it is awake, with no memory. */
+void sleeping_forget(int device);
+
+/* Set the one function that returns when no launch is under way that began
+ * before a claim: the preload's. sleeping_end_launches() calls it. */
+void sleeping_follow_launches(void (*end)(void));
+void sleeping_end_launches(void);
+
+#endif
