@@ -27,18 +27,6 @@
 #include "graphs/suspend.h"
 #include "graphs/tuning.h"
 
-const char *
-weir_sleep_reason_text(enum weir_sleep_reason reason)
-{
-	static const char *const texts[] = {
-#define SLEEP_TEXT(name, text) text,
-		WEIR_SLEEP_REASONS(SLEEP_TEXT)
-#undef SLEEP_TEXT
-	};
-
-	return (unsigned)reason < WEIR_SLEEP_REASON_COUNT ? texts[reason] : "?";
-}
-
 static void
 nap_ms(long ms)
 {
@@ -588,13 +576,4 @@ weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
 		result->struct_size = size;
 	}
 	return status;
-}
-
-bool
-weir_is_asleep(int device)
-{
-	if (device == WEIR_DEVICE_ALL)
-		return sleeping_any();
-	return sleeping_any() && device_resolve(device, &device) == WEIR_OK &&
-	    sleeping_is(device);
 }

@@ -284,7 +284,7 @@ add_block(struct ranges *ranges, const struct block *block)
 		    h->addr > block->addr ? h->addr : block->addr;
 		CUdeviceptr to =
 		    h->addr + h->size < end ? h->addr + h->size : end;
-		if (h->pins == 0 && from < to)
+		if (!h->mapped && from < to)
 			add_kept(ranges, h, from, to);
 	}
 }
@@ -388,6 +388,16 @@ note_stay(struct suspending *s, enum weir_sleep_reason reason, size_t bytes)
 	s->stays[reason].bytes += bytes;
 }
 
+/* Mark the handles that stay because they are pinned, or none. They stay even
+ * if they are unpinned meanwhile: their contents are not copied. */
+static void
+mark_pinned(struct arena *arena, bool suspends)
+{
+	for (struct handle *h = handles_first(arena); h != NULL;
+	     h = handles_next(h))
+		h->mapped = suspends && h->pins > 0;
+}
+
 /* Unmap and release all handles, except pinned ones and those that the driver
  * refuses. */
 static void
@@ -397,8 +407,7 @@ unmap_all_handles(struct suspending *s)
 
 	for (struct handle *h = handles_first(s->arena); h != NULL;
 	     h = handles_next(h)) {
-		h->mapped = h->pins > 0;
-		if (h->mapped) {
+		if (h->mapped) { /* mark_pinned() */
 			note_stay(s, WEIR_SLEEP_PINNED, h->size);
 			continue;
 		}
@@ -445,8 +454,12 @@ suspending_begin(struct suspending *s)
 	lock_enter(&arena->lock);
 	shed_for_sleep(arena);
 	enum weir_status status = check_suspend(arena);
-	if (status == WEIR_OK)
+	if (status == WEIR_OK) {
+		mark_pinned(arena, true);
 		status = plan_ranges(s, arena_is_kept(arena));
+		if (status != WEIR_OK)
+			mark_pinned(arena, false);
+	}
 	if (status == WEIR_OK) {
 		note_segments(s);
 		suspension_set(arena);
@@ -520,6 +533,7 @@ suspending_cancel(struct suspending *s)
 	s->copies = NULL;
 	drop_ranges(s);
 	lock_enter(&s->arena->lock);
+	mark_pinned(s->arena, false);
 	suspension_end(s->arena);
 	suspension_moved(s->arena);
 	lock_leave(&s->arena->lock);

@@ -24,7 +24,7 @@ struct copy_range {
  * @return WEIR_EHOSTMEM, WEIR_EDRIVER: all is released then
  */
 enum weir_status copies_take(const struct arena *arena,
-    const struct copy_range *ranges, size_t n, struct copies **out);
+    const struct copy_range *ranges, size_t range_count, struct copies **out);
 
 /* Bytes of the contents. */
 size_t copies_bytes(const struct copies *copies);

@@ -20,6 +20,10 @@ enum { SLEEP_GAP = 256 << 10 };
  * before it gives up. A driver's calls for one request take some 10 ms. */
 enum { SLEEP_SETTLE_MS = 5000 };
 
+/* Pools and ranges in one text of sleep.state, which has 1,023 bytes: a range
+ * takes some 30 of them. */
+enum { SLEEP_WORDS = 64 };
+
 /* Milliseconds between two tries of weir_wake() to get memory that others
  * hold. */
 enum { WAKE_RETRY_MS = 5 };

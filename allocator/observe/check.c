@@ -402,6 +402,7 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 		    block_state(b) == BLOCK_MAPPING ||
 		    block_state(b) == BLOCK_UNMAPPING;
 		check_block(check, b);
+		lock_assert_held(&b->arena->lock);
 		count_block(totals, b);
 	}
 	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
@@ -479,6 +480,7 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 			in_heap +=
 			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
+			lock_assert_held(&b->arena->lock);
 			count_block(&t, b);
 		}
 	}

@@ -75,6 +75,7 @@ struct part {
 static bool
 is_shown(const struct block *block)
 {
+	lock_assert_held(&block->arena->lock);
 	return block_is_held(block) && block_present(block) == block->size &&
 	    (block->segment->expandable ||
 		block_state(block) != BLOCK_UNMAPPING);

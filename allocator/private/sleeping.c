@@ -25,6 +25,7 @@ static struct sleeping {
 atomic_uint sleeping_devices;
 static atomic_uint changes;
 static void (*_Atomic end_launches)(void);
+static _Atomic(const struct sleeping_calls *) by_text;
 
 enum sleeping_phase
 sleeping_phase(int device)
@@ -132,4 +133,16 @@ sleeping_end_launches(void)
 
 	if (end != NULL)
 		end();
+}
+
+void
+sleeping_set_calls(const struct sleeping_calls *calls)
+{
+	atomic_store(&by_text, calls);
+}
+
+const struct sleeping_calls *
+sleeping_get_calls(void)
+{
+	return atomic_load(&by_text);
 }

@@ -10,23 +10,10 @@
 #ifndef ALLOCATOR_PRIVATE_SLEEPING_H
 #define ALLOCATOR_PRIVATE_SLEEPING_H
 
+#include "allocator/private/asleep.h"
 #include "allocator/state.h"
 
 enum sleeping_phase { SLEEPING_AWAKE, SLEEPING_CHANGING, SLEEPING_ASLEEP };
-
-/* The number of devices that are not awake. */
-#pragma GCC visibility push(hidden)
-extern atomic_uint sleeping_devices;
-#pragma GCC visibility pop
-
-/* Is any device not awake? One load. */
-static inline bool
-sleeping_any(void)
-{
-	return __builtin_expect(
-	    atomic_load_explicit(&sleeping_devices, memory_order_acquire) != 0,
-	    0);
-}
 
 enum sleeping_phase sleeping_phase(int device);
 
@@ -58,6 +45,26 @@ enum weir_status sleeping_wait(int device, const char *call);
 
 /* The device was reset: it is awake, with no memory. */
 void sleeping_forget(int device);
+
+/*
+ * Putting to sleep and waking by text, for api/ctl.c, which lies below the
+ * files that do it: graphs/sleep_words.c sets the functions.
+ *
+ * `change` gets the text of sleep.state. `number` is the n-th number of the
+ * latest sleep and wake, with its name and unit; false: there is none.
+ */
+struct sleeping_number {
+	const char *name;
+	const char *unit;
+	const char *help;
+	uint64_t value;
+};
+struct sleeping_calls {
+	enum weir_status (*change)(const char *text);
+	bool (*number)(size_t n, struct sleeping_number *out);
+};
+void sleeping_set_calls(const struct sleeping_calls *calls);
+const struct sleeping_calls *sleeping_get_calls(void);
 
 /* Set the one function that returns when no launch is under way that began
  * before a claim: the preload's. sleeping_end_launches() calls it. */

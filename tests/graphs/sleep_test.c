@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/ctl.h>
 #include <weir/host.h>
 #include <weir/sleep.h>
 #include <weir/trace.h>
@@ -709,4 +710,45 @@ TEST_TIMEOUT(after_many_cycles_memory_is_as_after_the_first, 60)
 	EXPECT_EQ(host[1], host[0]);
 	EXPECT_EQ(own[1], own[0]);
 	expect_healthy();
+}
+
+TEST(guarded_blocks_are_freed_while_the_device_sleeps)
+{
+	conf("guard:512");
+	weir_stream stream = new_stream();
+	unsigned char *a = take(100000, stream);
+	unsigned char *b = take(100000, stream);
+
+	fill(a, 100000, 4, stream);
+	put_to_sleep(NULL);
+	give(b);
+	wake_up();
+	expect_filled(a, 100000, 4, stream);
+	give(a);
+	expect_healthy();
+}
+
+TEST(sleep_is_set_and_read_by_name)
+{
+	struct weir_ctl value = { .struct_size = sizeof(value) };
+	unsigned char *a = take(4 * MIB, new_stream());
+
+	EXPECT_STATUS(weir_ctl_set("sleep.state", "asleep"), WEIR_ENOTSUP);
+	EXPECT_STR_HAS(weir_last_error(), "weir run --may-sleep");
+	conf("may_sleep:True");
+	EXPECT_STATUS(weir_ctl_set("sleep.state", "dozing"), WEIR_EINVAL);
+	EXPECT_STATUS(
+	    weir_ctl_set("sleep.state", "asleep,discard=5"), WEIR_EINVAL);
+	EXPECT_STATUS(
+	    weir_ctl_set("sleep.state", "awake,discard=5"), WEIR_EINVAL);
+	EXPECT_OK(weir_ctl_set("sleep.state", "asleep,discard-all,fail"));
+	EXPECT_OK(weir_ctl_get("sleep.state", &value));
+	EXPECT_STR_EQ(value.text, "asleep");
+	EXPECT_OK(weir_ctl_get("sleep.discarded", &value));
+	EXPECT_EQ(value.number, 4 * MIB);
+	EXPECT_OK(weir_ctl_set("sleep.state", "awake,wait=10"));
+	EXPECT_OK(weir_ctl_get("sleep.mapped", &value));
+	EXPECT_EQ(value.number, 4 * MIB);
+	EXPECT(!weir_is_asleep(WEIR_DEVICE_ALL));
+	give(a);
 }
