@@ -59,6 +59,17 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 		return code;                                                   \
 	}
 
+/* Likewise a launch, which is held while a device is asleep. */
+#define LAUNCH_TWICE(name, params, args)                                       \
+	CUresult name params                                                   \
+	{                                                                      \
+		report_call(HOOK_##name);                                      \
+		CUresult code = HELD(REAL(name) args);                         \
+		if (retry_is_due(code))                                        \
+			code = HELD(REAL(name) args);                          \
+		return code;                                                   \
+	}
+
 ASK_TWICE(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags),
     (out, bytes, flags))
 
@@ -96,7 +107,8 @@ ASK_TWICE(cuGraphUpload, (CUgraphExec graph, CUstream stream), (graph, stream))
 ASK_TWICE(
     cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_TWICE(cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
+LAUNCH_TWICE(
+    cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_TWICE(
+LAUNCH_TWICE(
     cuGraphLaunch_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
