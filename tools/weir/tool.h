@@ -73,6 +73,8 @@ int cmd_version(int argc, char **argv);
 	X(watch, "[PID]", "the memory of a running process, once a second")    \
 	X(ctl, "PID [PATH...]",                                                \
 	    "read and set values of a running process by name")                \
+	X(sleep, "PID", "take a program's memory off its devices for a while") \
+	X(wake, "PID", "give a program that sleeps its memory back")           \
 	X(show, "SNAPSHOT", "segments and blocks, and a map of each")          \
 	X(stats, "SNAPSHOT", "sums and counts of each device")                 \
 	X(top, "SNAPSHOT", "who holds the memory: by stack, size, lifetime")   \

@@ -34,6 +34,7 @@ struct choices {
 	const char *history;  /* the level; NULL for none */
 	const char *snapshot; /* the file's name; NULL for none */
 	bool watch;
+	bool may_sleep;
 	bool check_streams;
 	bool torch;
 	bool simulated;
@@ -57,10 +58,10 @@ static const struct argp_option flags[] = {
 	    "snapshot at the end, and when memory runs out", 0 },
 	{ "watch", 'w', NULL, 0,
 	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
-	{ "check-streams", 'C', NULL, 0,
-	    "report blocks that streams race on, or use after their free "
-	    "(docs/faults.md)",
+	{ "may-sleep", 'm', NULL, 0, "--watch, and let 'weir sleep' reach it",
 	    0 },
+	{ "check-streams", 'C', NULL, 0,
+	    "report faults of streams (docs/faults.md)", 0 },
 	{ "torch", 't', NULL, 0,
 	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
@@ -93,11 +94,39 @@ parse_history_level(const char *value, const struct argp_state *state)
 	return value;
 }
 
+/* The flags without a value but -q and -l. False: another key. */
+static bool
+parse_run_switch(struct choices *choices, int key)
+{
+	switch (key) {
+	case 'w':
+		choices->watch = true;
+		return true;
+	case 'm':
+		choices->may_sleep = true;
+		choices->watch = true;
+		return true;
+	case 'C':
+		choices->check_streams = true;
+		return true;
+	case 't':
+		choices->torch = true;
+		return true;
+	case 's':
+		choices->simulated = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static error_t
 parse_run_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
+	if (parse_run_switch(choices, key))
+		return 0;
 	switch (key) {
 	case 'r':
 		choices->report = value;
@@ -122,18 +151,6 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'S':
 		choices->snapshot = value;
-		return 0;
-	case 'w':
-		choices->watch = true;
-		return 0;
-	case 'C':
-		choices->check_streams = true;
-		return 0;
-	case 't':
-		choices->torch = true;
-		return 0;
-	case 's':
-		choices->simulated = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The rest belongs to the program. */
@@ -227,11 +244,12 @@ set_conf(const struct choices *choices)
 			goto drop;
 		}
 	}
-	if (asprintf(&all, "%s%s%s%s%s%s", given != NULL ? given : "",
+	if (asprintf(&all, "%s%s%s%s%s%s%s", given != NULL ? given : "",
 		choices->history != NULL ? ",history:" : "",
 		choices->history != NULL ? choices->history : "",
 		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
-		choices->watch ? ",watch:True" : "") < 0) {
+		choices->watch ? ",watch:True" : "",
+		choices->may_sleep ? ",may_sleep:True" : "") < 0) {
 		complain("out of memory");
 		all = NULL;
 		goto drop;
@@ -264,8 +282,9 @@ set_report(const struct choices *choices)
 	if (choices->sites != NULL &&
 	    !set_variable("WEIR_REPORT_SITES", choices->sites))
 		return false;
-	return !choices->check_streams ||
-	    set_variable("WEIR_CHECK_STREAMS", "1");
+	return (!choices->check_streams ||
+		   set_variable("WEIR_CHECK_STREAMS", "1")) &&
+	    (!choices->may_sleep || set_variable("WEIR_MAY_SLEEP", "1"));
 }
 
 /* Set a variable to two parts with a colon between them. A part may be NULL or
