@@ -17,6 +17,7 @@
 #include "allocator/observe/guard.h"
 #include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/sleeping.h"
 #include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
 #include "allocator/request/thread_end.h"
@@ -174,6 +175,7 @@ allocator_forget_device(int device)
 
 	if (arena != NULL)
 		forget_arenas(device, arena);
+	sleeping_forget(device);
 	guard_forget_device(device);
 	if (context == NULL)
 		return;

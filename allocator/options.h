@@ -37,6 +37,7 @@ enum { HISTORY_OFF = -1 };
  * set. */
 struct options {
 	bool expandable_segments;
+	bool may_sleep;                      /* device-scope memory is mapped */
 	size_t max_split_size;               /* bytes; SIZE_MAX: no bound */
 	size_t max_non_split_rounding;       /* bytes */
 	size_t large_segment_size;           /* bytes */

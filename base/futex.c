@@ -4,6 +4,7 @@
 #include "base/futex.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -28,4 +29,10 @@ void
 futex_wake_one(atomic_uint *word)
 {
 	futex(word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+void
+futex_wake_all(atomic_uint *word)
+{
+	futex(word, FUTEX_WAKE_PRIVATE, INT_MAX);
 }

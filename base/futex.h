@@ -6,9 +6,10 @@
 
 #include <stdatomic.h>
 
-/* Sleep while *word is `value`, until a thread calls futex_wake_one(); may also
- * return without a reason. */
+/* Sleep while *word is `value`, until a thread calls futex_wake_one() or
+ * futex_wake_all(); may also return without a reason. */
 void futex_sleep_while(atomic_uint *word, unsigned value);
 void futex_wake_one(atomic_uint *word);
+void futex_wake_all(atomic_uint *word);
 
 #endif

@@ -69,24 +69,50 @@ run_end(const struct handle *first, CUdeviceptr *end)
 	return h;
 }
 
-/* Cut the mapped memory into pieces, or only count them if `pieces` is NULL. */
+/* Cut a range into pieces, or only count them if `pieces` is NULL. */
 static size_t
-cut_pieces(const struct arena *arena, struct piece *pieces)
+cut_range(CUdeviceptr addr, size_t size, struct piece *pieces)
+{
+	size_t n = 0;
+
+	ASSERT(size > 0);
+	for (size_t at = 0; at < size; at += SUSPEND_PIECE, n++)
+		if (pieces != NULL)
+			pieces[n] = (struct piece){ .addr = addr + at,
+				.size = size - at < SUSPEND_PIECE ?
+				    size - at :
+				    SUSPEND_PIECE };
+	return n;
+}
+
+/* Cut all mapped memory, likewise. */
+static size_t
+cut_all(const struct arena *arena, struct piece *pieces)
 {
 	struct handle *next;
 	size_t n = 0;
 
 	for (struct handle *h = handles_first(arena); h != NULL; h = next) {
-		CUdeviceptr addr = h->addr;
 		CUdeviceptr end;
-		for (next = run_end(h, &end); addr < end;
-		     addr += SUSPEND_PIECE, n++)
-			if (pieces != NULL)
-				pieces[n] = (struct piece){ .addr = addr,
-					.size = end - addr < SUSPEND_PIECE ?
-					    end - addr :
-					    SUSPEND_PIECE };
+		next = run_end(h, &end);
+		n += cut_range(
+		    h->addr, end - h->addr, pieces != NULL ? pieces + n : NULL);
 	}
+	return n;
+}
+
+/* Cut ranges, or all memory if `ranges` is NULL. */
+static size_t
+cut_pieces(const struct arena *arena, const struct copy_range *ranges,
+    size_t range_count, struct piece *pieces)
+{
+	size_t n = 0;
+
+	if (ranges == NULL)
+		return cut_all(arena, pieces);
+	for (size_t i = 0; i < range_count; i++)
+		n += cut_range(ranges[i].addr, ranges[i].size,
+		    pieces != NULL ? pieces + n : NULL);
 	return n;
 }
 
@@ -240,16 +266,17 @@ save_all(struct copies *copies)
 }
 
 enum weir_status
-copies_take(const struct arena *arena, struct copies **out)
+copies_take(const struct arena *arena, const struct copy_range *ranges,
+    size_t range_count, struct copies **out)
 {
-	size_t n = cut_pieces(arena, NULL);
+	size_t n = cut_pieces(arena, ranges, range_count, NULL);
 	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
 	copies->device = arena->device;
 	copies->context = arena->context;
-	copies->n = cut_pieces(arena, copies->pieces);
+	copies->n = cut_pieces(arena, ranges, range_count, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;
@@ -322,4 +349,14 @@ size_t
 copies_size(const struct copies *copies)
 {
 	return bytes_for(copies->n);
+}
+
+size_t
+copies_bytes(const struct copies *copies)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < copies->n; i++)
+		bytes += copies->pieces[i].size;
+	return bytes;
 }

@@ -8,14 +8,26 @@
 
 struct copies;
 
+/* A range to copy, within one segment. */
+struct copy_range {
+	CUdeviceptr addr;
+	size_t size;
+};
+
 /*
- * Copy all memory of an arena to host memory, and wait for the copies. All work
- * on the memory must be done, and its handles must not change. Between
+ * Copy ranges of an arena's memory to host memory, and wait for the copies. All
+ * work on the memory must be done, and its handles must not change. Between
  * driver_enter() and driver_leave(); the caller holds no lock.
  *
+ * @param ranges  in the order of handles_next(), mapped throughout; NULL: all
+ *                memory of the arena
  * @return WEIR_EHOSTMEM, WEIR_EDRIVER: all is released then
  */
-enum weir_status copies_take(const struct arena *arena, struct copies **out);
+enum weir_status copies_take(const struct arena *arena,
+    const struct copy_range *ranges, size_t range_count, struct copies **out);
+
+/* Bytes of the contents. */
+size_t copies_bytes(const struct copies *copies);
 
 /*
  * Copy back while memory is mapped again. Call copies_begin(); then

@@ -11,4 +11,21 @@ enum {
 	SUSPEND_THREADS = 8,
 };
 
+/* Bytes between two live ranges of one handle up to which they are copied as
+ * one: a copy of its own costs about 5 us, in which a link of 50 GB/s copies
+ * as many bytes. */
+enum { SLEEP_GAP = 256 << 10 };
+
+/* Milliseconds that weir_sleep() waits for threads that are mapping memory,
+ * before it gives up. A driver's calls for one request take some 10 ms. */
+enum { SLEEP_SETTLE_MS = 5000 };
+
+/* Pools and ranges in one text of sleep.state, which has 1,023 bytes: a range
+ * takes some 30 of them. */
+enum { SLEEP_WORDS = 64 };
+
+/* Milliseconds between two tries of weir_wake() to get memory that others
+ * hold. */
+enum { WAKE_RETRY_MS = 5 };
+
 #endif

@@ -32,7 +32,7 @@ stands_in(const struct hook *hook)
 {
 	if (hook == NULL || !gate_enabled())
 		return false;
-	return hook->use != HOOK_CHECK || races_wanted();
+	return hook->use != HOOK_CHECK || races_wanted() || held_wanted();
 }
 
 /*

@@ -53,6 +53,7 @@
 
 #include <weir/weir.h>
 
+#include "allocator/private/asleep.h"
 #include "driver/abi.h"
 #include "preload/hooks.h"
 #include "tools/report/names.h"
@@ -499,6 +500,59 @@ void races_event_gone(CUevent event);
 
 /* A stream was destroyed. */
 void races_stream_gone(CUstream stream);
+
+/* ---- held.c: launches while a device is asleep -------------------------- */
+
+/* Is WEIR_MAY_SLEEP set? Then lookups return all hooks that hold launches. */
+bool held_wanted(void);
+
+/* The calling thread's place among those that launch; NULL before its first
+ * launch. `depth` comes first. */
+struct launcher;
+extern PRELOAD_THREAD struct launcher *held_own;
+/* A sleeper can make all threads pass a memory barrier; set before there is a
+ * launcher. */
+extern bool held_quick;
+
+/* The slow path of held_begin(). */
+bool held_wait(void);
+
+/* A launch begins: wait while a device is asleep. False: it is to fail. Either
+ * way held_end() follows. held.c, Note [Holding launches]. */
+static inline bool
+held_begin(void)
+{
+	atomic_uint *depth = (atomic_uint *)held_own;
+
+	if (__builtin_expect(depth == NULL || !held_quick, 0))
+		return held_wait();
+	atomic_store_explicit(depth,
+	    atomic_load_explicit(depth, memory_order_relaxed) + 1,
+	    memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(!sleeping_any(), 1))
+		return true;
+	atomic_store_explicit(depth,
+	    atomic_load_explicit(depth, memory_order_relaxed) - 1,
+	    memory_order_release);
+	return held_wait();
+}
+
+static inline CUresult
+held_end(CUresult code)
+{
+	atomic_uint *depth = (atomic_uint *)held_own;
+
+	if (__builtin_expect(depth != NULL, 1) &&
+	    atomic_load_explicit(depth, memory_order_relaxed) > 0)
+		atomic_store_explicit(depth,
+		    atomic_load_explicit(depth, memory_order_relaxed) - 1,
+		    memory_order_release);
+	return code;
+}
+
+/* A call of the driver that uses device memory. */
+#define HELD(call) held_end(held_begin() ? (call) : CUDA_ERROR_NOT_READY)
 
 /* ---- sites.c: where in the program memory comes from ------------------- */
 

@@ -31,6 +31,7 @@
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/device_stats.h"
 #include "allocator/options/table.h"
+#include "allocator/private/sleeping.h"
 #include "base/meta.h"
 #include "base/nearest.h"
 #include "base/os.h"
@@ -242,6 +243,36 @@ walk_limits(struct walk *walk)
 	}
 }
 
+/* ---- Sleep --------------------------------------------------------------- */
+
+static void
+walk_sleep(struct walk *walk)
+{
+	row row = begin_row("sleep.state", WEIR_CTL_TYPE_TEXT, "");
+	const struct sleeping_calls *calls = sleeping_get_calls();
+	struct sleeping_number number;
+	char path[WEIR_CTL_PATH];
+
+	if (calls == NULL || !may_hold(walk, "sleep"))
+		return;
+	row.writable = true;
+	row.accepted = "asleep or awake, and options after it (docs/sleep.md)";
+	row.help = "Whether the memory of all devices has left them.";
+	snprintf(row.text, sizeof(row.text), "%s",
+	    sleeping_any() ? "asleep" : "awake");
+	show_row(walk, &row);
+	for (size_t i = 0; calls->number(i, &number); i++) {
+		snprintf(path, sizeof(path), "sleep.%s", number.name);
+		show_number(walk, path, number.unit, number.value, number.help);
+	}
+}
+
+static enum weir_status
+set_sleep(const char *value)
+{
+	return sleeping_get_calls()->change(value);
+}
+
 /* ---- Statistics ---------------------------------------------------------- */
 
 /* Show the statistics that have a short name. weir_stats_item() names all
@@ -378,6 +409,7 @@ walk_all(struct walk *walk)
 		return status;
 	walk_history(walk);
 	walk_limits(walk);
+	walk_sleep(walk);
 	walk_memory(walk, "stats", device_stats);
 	walk_memory(walk, "pinned", device_host_stats);
 	walk_resets(walk);
@@ -630,6 +662,8 @@ weir_ctl_set(const char *path, const char *value)
 		return set_history(&row, value);
 	if (is_below(row.path, "limit"))
 		return set_limit(&row, value);
+	if (is_below(row.path, "sleep"))
+		return set_sleep(value);
 	return set_reset(&row, value);
 }
 

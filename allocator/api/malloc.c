@@ -20,6 +20,7 @@
 #include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
+#include "allocator/private/sleeping.h"
 #include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
 #include "allocator/request/oom.h"
@@ -219,6 +220,15 @@ leave_arena(struct arena *arena) LEAVES(arena->lock)
 	lock_leave(&arena->lock);
 }
 
+/* Is the request to wait until its device is awake? A request that has begun
+ * before the device was put to sleep finds its arena suspended. */
+static bool
+is_put_off(struct arena *arena)
+{
+	return arena_is_counted(arena) && sleeping_is(arena->device) &&
+	    (!arena_is_suspended(arena) || arena->private.suspension.sleeps);
+}
+
 /* Serve a request of a stream from an arena. Takes its lock. */
 static enum weir_status
 allocate_from(struct arena *arena, struct stream *stream,
@@ -230,6 +240,13 @@ allocate_from(struct arena *arena, struct stream *stream,
 	if (arena_is_counted(arena) && arena != arena->main)
 		tcache_enter_elsewhere(arena->main);
 	enter_arena(arena);
+	while (__builtin_expect(is_put_off(arena), 0)) {
+		leave_arena(arena);
+		status = sleeping_wait(arena->device, "weir_malloc");
+		if (status != WEIR_OK)
+			return status;
+		enter_arena(arena);
+	}
 	if (arena->traits.has_idle_limit)
 		reclaim_tidy(arena, options);
 	if (arena->memory.forgotten)

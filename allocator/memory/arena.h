@@ -89,7 +89,7 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 {
 	if (!heap->arena->traits.has_streams)
 		return heap->arena->traits.can_map;
-	return heap != heap->arena->memory.any_heap &&
+	return (heap != heap->arena->memory.any_heap || options->may_sleep) &&
 	    arena_maps(heap->arena, options);
 }
 

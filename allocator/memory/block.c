@@ -27,6 +27,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/starts.h"
@@ -648,8 +649,8 @@ block_move_to(struct block *block, struct pool *pool)
 	lock_assert_held(&block->arena->lock);
 	ASSERT(pool != block->pool && pool->owner->arena == block->arena);
 	ASSERT(block->pool->owner->blocks > 0);
-	if (block_is_held(block) && !block->arena->memory.uncounted) {
-		int64_t size = (int64_t)block->size;
+	if (block_is_held(block)) {
+		int64_t size = (int64_t)block_present(block);
 		lock_assert_held(&block->pool->owner->arena->lock);
 		stats_change_stream(block->pool, STAT3_reserved_bytes, -size);
 		lock_assert_held(&pool->owner->arena->lock);

@@ -119,6 +119,28 @@ handles_around(
 	return end - first->addr;
 }
 
+size_t
+block_present_some(const struct block *block)
+{
+	const struct segment *segment = block->segment;
+	CUdeviceptr end = block->addr + block->size;
+	size_t present = 0;
+
+	lock_assert_held(&block->arena->lock);
+	if (!segment->expandable)
+		return block->size;
+	for (const struct handle *h = handle_floor(segment, block->addr);
+	     h != NULL && h->addr < end;
+	     h = handle_of_node(tree_next((struct tree_node *)&h->node))) {
+		CUdeviceptr from =
+		    h->addr > block->addr ? h->addr : block->addr;
+		CUdeviceptr to = h->addr + h->size;
+		if (!h->absent && from < (to < end ? to : end))
+			present += (to < end ? to : end) - from;
+	}
+	return present;
+}
+
 /* The first handle of this segment of the list and those after it. */
 static struct handle *
 first_from(const struct arena *arena, const struct list *l)

@@ -20,6 +20,10 @@ struct handle {
 	struct handle *next;
 	CUdeviceptr to;
 	bool mapped; /* at `to` */
+
+	/* Its arena is suspended, and its memory has left: written by
+	 * graphs/suspend.c under the arena's lock. */
+	bool absent;
 };
 
 static inline struct handle *
@@ -94,6 +98,17 @@ struct handle *handle_first_within(
  * size, or 0. */
 size_t handles_around(
     const struct segment *segment, CUdeviceptr addr, CUdeviceptr *start);
+
+/* Bytes of a block that are on the device: all that it holds, but for absent
+ * handles of a suspended arena. */
+size_t block_present_some(const struct block *block) HOLDS(block->arena->lock);
+static inline size_t
+block_present(const struct block *block) HOLDS(block->arena->lock)
+{
+	return __builtin_expect(block->arena->memory.uncounted, 0) ?
+	    block_present_some(block) :
+	    block->size;
+}
 
 /* Walk all handles of an arena: segment by segment, by address. */
 struct handle *handles_first(const struct arena *arena);

@@ -49,7 +49,7 @@ serves(const struct block *block, const struct options *options, size_t rounded,
 {
 	ASSERT(rounded > 0);
 	if (block->segment->expandable)
-		return !plain;
+		return !plain || options->may_sleep;
 	if (!plain &&
 	    atomic_load_explicit(&arena_keeps_apart, memory_order_relaxed) &&
 	    arena_maps(block->arena, options))

@@ -80,7 +80,6 @@ totals_set_uncounted(struct arena *arena, bool uncounted)
 {
 	struct totals *totals = arena->memory.totals;
 
-	ASSERT(arena != arena->main || !uncounted);
 	if (arena->memory.uncounted == uncounted)
 		return;
 	arena->memory.uncounted = uncounted;

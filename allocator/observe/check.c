@@ -240,7 +240,7 @@ check_block(struct check *check, struct block *b)
 }
 
 static void
-count_block(struct counted *t, const struct block *b)
+count_block(struct counted *t, const struct block *b) HOLDS(b->arena->lock)
 {
 	ASSERT(b->pool->kind < POOL_KINDS);
 	switch (block_state(b)) {
@@ -271,7 +271,7 @@ count_block(struct counted *t, const struct block *b)
 		t->requested += b->requested;
 		break;
 	}
-	t->reserved += b->size;
+	t->reserved += block_present(b);
 }
 
 /* Check that handles tile [addr, addr + size) if it is mapped, and that no
@@ -402,6 +402,7 @@ check_segment(struct check *check, struct segment *s, struct counted *totals)
 		    block_state(b) == BLOCK_MAPPING ||
 		    block_state(b) == BLOCK_UNMAPPING;
 		check_block(check, b);
+		lock_assert_held(&b->arena->lock);
 		count_block(totals, b);
 	}
 	CHECK(check, "I-1", end == s->addr + s->size, s->addr);
@@ -479,12 +480,11 @@ check_heap(struct check *check, struct arena *arena, struct stream_heap *heap)
 			in_heap +=
 			    (block_state(b) == BLOCK_FREE && b->run > 0) ||
 			    block_state(b) == BLOCK_UNMAPPED;
+			lock_assert_held(&b->arena->lock);
 			count_block(&t, b);
 		}
 	}
 	t.segments = 0; /* counted per device only */
-	if (arena->memory.uncounted)
-		t.reserved = 0;
 	CHECK(check, "I-6", t.cached == tcache_bytes(heap), 0);
 	check_totals(check, &heap->stats, &heap->tally, &t);
 	CHECK(check, "I-6", blocks == heap->blocks, 0);
@@ -525,8 +525,6 @@ arena_check(struct arena *arena, struct check *check)
 	     l != &arena->memory.ranges; l = l->next)
 		ranges--;
 	CHECK(check, "I-10", ranges == 0, 0);
-	if (arena->memory.uncounted)
-		totals.reserved = 0;
 	check_totals(
 	    check, &arena->memory.stats, &arena->memory.tally, &totals);
 	check_pins(check, arena);

@@ -27,6 +27,7 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/observe/fault.h"
 #include "allocator/observe/tuning.h"
+#include "allocator/private/suspension.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -479,6 +480,11 @@ enter_block(const void *ptr, struct visit *visit)
 		return false;
 	visit->arena = block->arena;
 	lock_take_over(&visit->arena->lock);
+	/* Zones that have left the device cannot be read. */
+	if (arena_is_suspended(visit->arena)) {
+		lock_leave(&visit->arena->lock);
+		return false;
+	}
 	visit->zones = zones_of(block);
 	visit->filled = block->guarded == GUARD_FILLED;
 	note_streams(visit, block);
@@ -591,7 +597,8 @@ guard_look_at_all(struct arena *arena, struct check *check)
 	size_t found = 0;
 	size_t n;
 
-	if (!guard_is_for(arena) || arena->memory.forgotten)
+	if (!guard_is_for(arena) || arena->memory.forgotten ||
+	    arena_is_suspended(arena))
 		return 0;
 	some = meta_alloc(ZONES_AT_ONCE * sizeof(*some));
 	if (some == NULL || !guard_enter(arena, &guard, &own))

@@ -13,6 +13,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
+#include "allocator/memory/handle.h"
 #include "allocator/memory/totals.h"
 #include "allocator/observe/device_stats.h"
 #include "allocator/observe/tuning.h"
@@ -69,11 +70,13 @@ struct part {
 /* ---- Looking ----------------------------------------------------------- */
 
 /* Is a block in the snapshot? A block is left out if its driver segment is
- * being freed or its arena is suspended: in the history that memory is gone. */
+ * being freed or its memory has left with a suspended arena: in the history
+ * that memory is gone. */
 static bool
 is_shown(const struct block *block)
 {
-	return block_is_held(block) && !block->arena->memory.uncounted &&
+	lock_assert_held(&block->arena->lock);
+	return block_is_held(block) && block_present(block) == block->size &&
 	    (block->segment->expandable ||
 		block_state(block) != BLOCK_UNMAPPING);
 }

@@ -82,6 +82,14 @@ const struct entry option_entries[] = {
 		"Grow each stream's pool in one reserved range of addresses, "
 		"mapped as it is needed.",
 	    .pytorch = true },
+	{ "may_sleep", BOOL(may_sleep), "False", "True or False",
+	    .help =
+		"Take plain cudaMalloc memory (WEIR_STREAM_ANY) from mapped "
+		"handles, as memory of streams is, so that it leaves the "
+		"device "
+		"when the process sleeps (weir sleep, weir_sleep()). Such "
+		"memory has no cudaIpcGetMemHandle() and no access for peers "
+		"by cudaDeviceEnablePeerAccess() other than weir's." },
 	{ "large_segment_size_mb",
 	    SIZE_MIB(large_segment_size, 11, (1 << 20) - 1), "20", "11 or more",
 	    .help =

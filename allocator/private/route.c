@@ -20,6 +20,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/keep.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/sleeping.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -458,6 +459,8 @@ route_may_match(const struct stream *stream)
 	int device = stream->device;
 	bool may;
 
+	if (sleeping_is(device)) /* its requests wait, on the slow path */
+		return true;
 	if (atomic_load_explicit(&count, memory_order_relaxed) == 0)
 		return false;
 	lock_enter(&lock);

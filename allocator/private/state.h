@@ -16,6 +16,7 @@ struct copies;
 struct suspension {
 	atomic_bool set; /* suspended, or about to be so: graphs/suspend.h */
 	bool moving;     /* suspending or resuming, with the lock released */
+	bool sleeps;     /* suspended because the device is put to sleep */
 	/* Drops a suspended arena's memory for good if no block of it is live
 	 * or pending. Set while memory.uncounted is. May release and retake the
 	 * lock, in a job of the caller's. */

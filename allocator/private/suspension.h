@@ -53,6 +53,22 @@ suspension_moved(struct arena *arena) HOLDS(arena->lock)
 	arena_job_done(arena);
 }
 
+/* Is the arena suspended because its device sleeps? */
+static inline bool
+arena_sleeps(const struct arena *arena) HOLDS(arena->lock)
+{
+	return arena_is_suspended(arena) && arena->private.suspension.sleeps;
+}
+
+/* Say that the arena was suspended because its device sleeps. */
+static inline void
+suspension_set_sleeps(struct arena *arena) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	ASSERT(arena_is_suspended(arena));
+	arena->private.suspension.sleeps = true;
+}
+
 /* The arena is suspended from now on, and kept. */
 static inline void
 suspension_set(struct arena *arena) HOLDS(arena->lock)
@@ -88,6 +104,7 @@ suspension_end(struct arena *arena) HOLDS(arena->lock)
 	lock_assert_held(&arena->lock);
 	ASSERT(arena_is_suspended(arena));
 	suspension->copies = NULL;
+	suspension->sleeps = false;
 	atomic_store(&suspension->set, false);
 	arena_unkeep_locked(arena);
 	return copies;

@@ -12,6 +12,8 @@
  *     option.KEY              an option; `weir options` lists the keys
  *     history.level           off, none, state, alloc or all; may be set
  *     limit.DEVICE            the limit of a device in bytes; may be set
+ *     sleep.state             awake or asleep; may be set: docs/sleep.md
+ *     sleep.NAME              a number of the latest sleep or wake
  *     stats.NAME              a statistic of all devices together
  *     stats.DEVICE.NAME       a statistic of one device
  *     pinned.NAME             those of page-locked host memory
@@ -37,7 +39,8 @@
  * or a flat name of weir_stats_item(), as `allocated_bytes.small_pool.peak`.
  * Peaks of several devices are added up, although they were not at one time.
  *
- * No call here touches the driver, and none waits for a device.
+ * No call here touches the driver, and none waits for a device, but for
+ * setting sleep.state.
  */
 #ifndef WEIR_CTL_H
 #define WEIR_CTL_H

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "allocator/options.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "ipc/record.h"
@@ -51,6 +52,22 @@ refuse_handle(CUdeviceptr ptr, const char *why)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Plain memory is mapped only because of may_sleep. */
+static CUresult
+refuse_mapped(CUdeviceptr ptr)
+{
+	const struct options *options;
+	static atomic_bool told;
+
+	if (options_get(&options) == WEIR_OK && options->may_sleep &&
+	    !atomic_exchange(&told, true))
+		log_write(LOG_WARN,
+		    "cuIpcGetMemHandle(0x%llx): memory that may sleep has no "
+		    "handle of this kind; run the program without may_sleep",
+		    (unsigned long long)ptr);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult
 cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 {
@@ -74,6 +91,8 @@ cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr)
 	 * pools. */
 	if (place.mapped && gate_free_mode() == FREE_FAST)
 		return refuse_handle(ptr, "not with WEIR_PRELOAD_FREE=fast");
+	if (place.mapped && !place.ordered)
+		return refuse_mapped(ptr);
 	if (place.mapped || place.ordered)
 		return CUDA_ERROR_INVALID_VALUE;
 	code = REAL(cuIpcGetMemHandle)(&part.memory, place.segment);

@@ -605,8 +605,12 @@ idle_plain(int device)
 
 	if (weir_stats_stream(device, WEIR_STREAM_ANY, &stats) != WEIR_OK)
 		return 0;
-	return stats.reserved_bytes.all.current -
-	    stats.allocated_bytes.all.current;
+	/* While the device sleeps live memory is not held. */
+	return stats.reserved_bytes.all.current >
+		stats.allocated_bytes.all.current ?
+	    stats.reserved_bytes.all.current -
+		stats.allocated_bytes.all.current :
+	    0;
 }
 
 /* Free the memory that no pool of the device may keep. This waits for streams,

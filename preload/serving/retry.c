@@ -51,6 +51,18 @@ ASK_TWICE(
 		return code;                                                   \
 	}
 
+/* A launch is held while a device is asleep. */
+#define LAUNCH_OF_GRAPH(name, params, args)                                    \
+	CUresult name params                                                   \
+	{                                                                      \
+		report_call(HOOK_##name);                                      \
+		CUresult code = HELD(REAL(name) args);                         \
+		if (retry_is_due(code))                                        \
+			code = HELD(REAL(name) args);                          \
+		outside_graphs_changed();                                      \
+		return code;                                                   \
+	}
+
 ASK_OF_GRAPH(cuGraphInstantiate_v2,
     (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *log,
 	size_t size),
@@ -72,10 +84,10 @@ ASK_OF_GRAPH(
 ASK_OF_GRAPH(
     cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_OF_GRAPH(
+LAUNCH_OF_GRAPH(
     cuGraphLaunch, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_OF_GRAPH(
+LAUNCH_OF_GRAPH(
     cuGraphLaunch_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
 /* ---- Managed memory ----------------------------------------------------- */

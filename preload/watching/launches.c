@@ -219,8 +219,8 @@ cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
 {
 	if (races_wanted())
 		note_launch(function, parameters, extra, stream, false);
-	return REAL(cuLaunchKernel)(function, gx, gy, gz, bx, by, bz, shared,
-	    stream, parameters, extra);
+	return HELD(REAL(cuLaunchKernel)(function, gx, gy, gz, bx, by, bz,
+	    shared, stream, parameters, extra));
 }
 
 CUresult
@@ -230,8 +230,8 @@ cuLaunchKernel_ptsz(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
 {
 	if (races_wanted())
 		note_launch(function, parameters, extra, stream, true);
-	return REAL(cuLaunchKernel_ptsz)(function, gx, gy, gz, bx, by, bz,
-	    shared, stream, parameters, extra);
+	return HELD(REAL(cuLaunchKernel_ptsz)(function, gx, gy, gz, bx, by, bz,
+	    shared, stream, parameters, extra));
 }
 
 CUresult
@@ -241,8 +241,8 @@ cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy,
 {
 	if (races_wanted())
 		note_launch(function, parameters, NULL, stream, false);
-	return REAL(cuLaunchCooperativeKernel)(
-	    function, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+	return HELD(REAL(cuLaunchCooperativeKernel)(
+	    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
 CUresult
@@ -252,8 +252,8 @@ cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned gx, unsigned gy,
 {
 	if (races_wanted())
 		note_launch(function, parameters, NULL, stream, true);
-	return REAL(cuLaunchCooperativeKernel_ptsz)(
-	    function, gx, gy, gz, bx, by, bz, shared, stream, parameters);
+	return HELD(REAL(cuLaunchCooperativeKernel_ptsz)(
+	    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
 /* The beginning of the driver's CUlaunchConfig. */
@@ -271,7 +271,8 @@ cuLaunchKernelEx(
 	if (races_wanted() && config != NULL)
 		note_launch(function, parameters, extra,
 		    ((const struct launch_config *)config)->stream, false);
-	return REAL(cuLaunchKernelEx)(config, function, parameters, extra);
+	return HELD(
+	    REAL(cuLaunchKernelEx)(config, function, parameters, extra));
 }
 
 CUresult
@@ -281,7 +282,8 @@ cuLaunchKernelEx_ptsz(
 	if (races_wanted() && config != NULL)
 		note_launch(function, parameters, extra,
 		    ((const struct launch_config *)config)->stream, true);
-	return REAL(cuLaunchKernelEx_ptsz)(config, function, parameters, extra);
+	return HELD(
+	    REAL(cuLaunchKernelEx_ptsz)(config, function, parameters, extra));
 }
 
 /* ---- Copies and fills -------------------------------------------------- */
@@ -310,7 +312,7 @@ cuMemcpyHtoDAsync_v2(
     CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
 	return note_copied(to, 0, stream, false,
-	    REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream));
+	    HELD(REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -318,7 +320,7 @@ cuMemcpyHtoDAsync_v2_ptsz(
     CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
 	return note_copied(to, 0, stream, true,
-	    REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream));
+	    HELD(REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -326,7 +328,7 @@ cuMemcpyDtoDAsync_v2(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return note_copied(to, from, stream, false,
-	    REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream));
+	    HELD(REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream)));
 }
 
 CUresult
@@ -334,58 +336,58 @@ cuMemcpyDtoDAsync_v2_ptsz(
     CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return note_copied(to, from, stream, true,
-	    REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream));
+	    HELD(REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream)));
 }
 
 CUresult
 cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
 	return note_copied(
-	    to, 0, NULL, false, REAL(cuMemcpyHtoD_v2)(to, from, bytes));
+	    to, 0, NULL, false, HELD(REAL(cuMemcpyHtoD_v2)(to, from, bytes)));
 }
 
 CUresult
 cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes)
 {
-	return note_copied(
-	    to, 0, NULL, true, REAL(cuMemcpyHtoD_v2_ptds)(to, from, bytes));
+	return note_copied(to, 0, NULL, true,
+	    HELD(REAL(cuMemcpyHtoD_v2_ptds)(to, from, bytes)));
 }
 
 CUresult
 cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	return note_copied(
-	    to, from, NULL, false, REAL(cuMemcpyDtoD_v2)(to, from, bytes));
+	return note_copied(to, from, NULL, false,
+	    HELD(REAL(cuMemcpyDtoD_v2)(to, from, bytes)));
 }
 
 CUresult
 cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	return note_copied(
-	    to, from, NULL, true, REAL(cuMemcpyDtoD_v2_ptds)(to, from, bytes));
+	return note_copied(to, from, NULL, true,
+	    HELD(REAL(cuMemcpyDtoD_v2_ptds)(to, from, bytes)));
 }
 
 CUresult
 cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
 {
-	return filled(
-	    to, stream, false, REAL(cuMemsetD8Async)(to, value, n, stream));
+	return filled(to, stream, false,
+	    HELD(REAL(cuMemsetD8Async)(to, value, n, stream)));
 }
 
 CUresult
 cuMemsetD8Async_ptsz(
     CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
 {
-	return filled(
-	    to, stream, true, REAL(cuMemsetD8Async_ptsz)(to, value, n, stream));
+	return filled(to, stream, true,
+	    HELD(REAL(cuMemsetD8Async_ptsz)(to, value, n, stream)));
 }
 
 CUresult
 cuMemsetD16Async(
     CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
 {
-	return filled(
-	    to, stream, false, REAL(cuMemsetD16Async)(to, value, n, stream));
+	return filled(to, stream, false,
+	    HELD(REAL(cuMemsetD16Async)(to, value, n, stream)));
 }
 
 CUresult
@@ -393,19 +395,19 @@ cuMemsetD16Async_ptsz(
     CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
 {
 	return filled(to, stream, true,
-	    REAL(cuMemsetD16Async_ptsz)(to, value, n, stream));
+	    HELD(REAL(cuMemsetD16Async_ptsz)(to, value, n, stream)));
 }
 
 CUresult
 cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t n, CUstream stream)
 {
-	return filled(
-	    to, stream, false, REAL(cuMemsetD32Async)(to, value, n, stream));
+	return filled(to, stream, false,
+	    HELD(REAL(cuMemsetD32Async)(to, value, n, stream)));
 }
 
 CUresult
 cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned value, size_t n, CUstream stream)
 {
 	return filled(to, stream, true,
-	    REAL(cuMemsetD32Async_ptsz)(to, value, n, stream));
+	    HELD(REAL(cuMemsetD32Async_ptsz)(to, value, n, stream)));
 }

@@ -245,7 +245,7 @@ cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 	wait_began_ns = delay_host_begins();
 	return used(0, from, stream, false,
 	    copy_is_queued(address_of(to), stream, false,
-		REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream)));
+		HELD(REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream))));
 }
 
 CUresult
@@ -256,7 +256,8 @@ cuMemcpyDtoHAsync_v2_ptsz(
 	wait_began_ns = delay_host_begins();
 	return used(0, from, stream, true,
 	    copy_is_queued(address_of(to), stream, true,
-		REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream)));
+		HELD(
+		    REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream))));
 }
 
 CUresult
@@ -266,7 +267,7 @@ cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 	wait_began_ns = delay_host_begins();
 	return used(to, from, stream, false,
 	    copy_is_queued(to, stream, false,
-		REAL(cuMemcpyAsync)(to, from, bytes, stream)));
+		HELD(REAL(cuMemcpyAsync)(to, from, bytes, stream))));
 }
 
 CUresult
@@ -277,7 +278,7 @@ cuMemcpyAsync_ptsz(
 	wait_began_ns = delay_host_begins();
 	return used(to, from, stream, true,
 	    copy_is_queued(to, stream, true,
-		REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream)));
+		HELD(REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream))));
 }
 
 CUresult
@@ -287,7 +288,7 @@ cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 	return over(NULL, false,
 	    used(0, from, NULL, false,
 		ended(HOOK_cuMemcpyDtoH_v2,
-		    REAL(cuMemcpyDtoH_v2)(to, from, bytes))));
+		    HELD(REAL(cuMemcpyDtoH_v2)(to, from, bytes)))));
 }
 
 CUresult
@@ -297,7 +298,7 @@ cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes)
 	return over(NULL, true,
 	    used(0, from, NULL, true,
 		ended(HOOK_cuMemcpyDtoH_v2_ptds,
-		    REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes))));
+		    HELD(REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes)))));
 }
 
 CUresult
@@ -306,7 +307,7 @@ cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 	watch_begin(HOOK_cuMemcpy);
 	return over(NULL, false,
 	    used(to, from, NULL, false,
-		ended(HOOK_cuMemcpy, REAL(cuMemcpy)(to, from, bytes))));
+		ended(HOOK_cuMemcpy, HELD(REAL(cuMemcpy)(to, from, bytes)))));
 }
 
 CUresult
@@ -315,31 +316,32 @@ cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 	watch_begin(HOOK_cuMemcpy_ptds);
 	return over(NULL, true,
 	    used(to, from, NULL, true,
-		ended(
-		    HOOK_cuMemcpy_ptds, REAL(cuMemcpy_ptds)(to, from, bytes))));
+		ended(HOOK_cuMemcpy_ptds,
+		    HELD(REAL(cuMemcpy_ptds)(to, from, bytes)))));
 }
 
 CUresult
 cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2);
-	return copied(false, HOOK_cuMemcpy2D_v2, REAL(cuMemcpy2D_v2)(copy));
+	return copied(
+	    false, HOOK_cuMemcpy2D_v2, HELD(REAL(cuMemcpy2D_v2)(copy)));
 }
 
 CUresult
 cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2D_v2_ptds);
-	return copied(
-	    true, HOOK_cuMemcpy2D_v2_ptds, REAL(cuMemcpy2D_v2_ptds)(copy));
+	return copied(true, HOOK_cuMemcpy2D_v2_ptds,
+	    HELD(REAL(cuMemcpy2D_v2_ptds)(copy)));
 }
 
 CUresult
 cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2DUnaligned_v2);
-	return ended(
-	    HOOK_cuMemcpy2DUnaligned_v2, REAL(cuMemcpy2DUnaligned_v2)(copy));
+	return ended(HOOK_cuMemcpy2DUnaligned_v2,
+	    HELD(REAL(cuMemcpy2DUnaligned_v2)(copy)));
 }
 
 CUresult
@@ -347,22 +349,23 @@ cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *copy)
 {
 	watch_begin(HOOK_cuMemcpy2DUnaligned_v2_ptds);
 	return copied(true, HOOK_cuMemcpy2DUnaligned_v2_ptds,
-	    REAL(cuMemcpy2DUnaligned_v2_ptds)(copy));
+	    HELD(REAL(cuMemcpy2DUnaligned_v2_ptds)(copy)));
 }
 
 CUresult
 cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2);
-	return copied(false, HOOK_cuMemcpy3D_v2, REAL(cuMemcpy3D_v2)(copy));
+	return copied(
+	    false, HOOK_cuMemcpy3D_v2, HELD(REAL(cuMemcpy3D_v2)(copy)));
 }
 
 CUresult
 cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *copy)
 {
 	watch_begin(HOOK_cuMemcpy3D_v2_ptds);
-	return copied(
-	    true, HOOK_cuMemcpy3D_v2_ptds, REAL(cuMemcpy3D_v2_ptds)(copy));
+	return copied(true, HOOK_cuMemcpy3D_v2_ptds,
+	    HELD(REAL(cuMemcpy3D_v2_ptds)(copy)));
 }
 
 /* ---- Waits ------------------------------------------------------------- */

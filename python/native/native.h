@@ -264,6 +264,10 @@ bool graph_setup(PyObject *module);
 
 extern PyMethodDef device_methods[];
 extern PyMethodDef stats_methods[];
+
+/* ---- Sleep (sleep.c) --------------------------------------------------- */
+
+extern PyMethodDef sleep_methods[];
 extern PyMethodDef option_methods[];
 extern PyMethodDef plug_methods[]; /* plug.c */
 

@@ -81,6 +81,7 @@ from ._weir import (
     history_start,
     history_stop,
     init,
+    is_asleep,
     is_pinned,
     largest_free,
     limit,
@@ -97,11 +98,13 @@ from ._weir import (
     set_device,
     set_limit,
     set_metadata,
+    sleep,
     snapshot_write,
     stats,
     synchronize,
     telemetry,
     trim,
+    wake,
     zeros,
 )
 from . import _errors, ipc

@@ -26,7 +26,8 @@ import sys
 import tempfile
 import warnings
 
-__all__ = ["NotInstalled", "build", "install", "installed", "uninstall"]
+__all__ = ["NotInstalled", "build", "install", "installed", "sleep",
+           "uninstall", "wake"]
 
 # Bits of weir_torch_install().
 _DEVICE, _HOST, _SETTINGS = 1, 2, 4
@@ -384,6 +385,28 @@ def uninstall():
         "weir.torch.uninstall(): PyTorch frees each tensor by the allocator "
         "that is installed at that moment, so memory of weir would be freed by "
         "another one. Start the program without weir instead")
+
+
+def sleep(device="all", **how):
+    """Take PyTorch's memory off its devices: weir.sleep(), for all devices.
+
+    Tensors, captured graphs and their pools stay at their addresses, and have
+    their contents after wake(). Until then nothing may run on the devices.
+    The arguments and the result are those of weir.sleep(). Raises RuntimeError
+    if weir is not PyTorch's allocator.
+    """
+    import weir
+
+    if _how is None:
+        raise RuntimeError("weir.torch.sleep(): weir is not installed")
+    return weir.sleep(device, **how)
+
+
+def wake(device="all", **how):
+    """Give PyTorch its memory back: weir.wake(), for all devices."""
+    import weir
+
+    return weir.wake(device, **how)
 
 
 def _main():

@@ -36,6 +36,7 @@ expect_value(const char *key, const char *value, enum weir_option_source source)
 /* Every option and its default, in the manual's order. */
 static const char *const defaults[][2] = {
 	{ "expandable_segments", "True" },
+	{ "may_sleep", "False" },
 	{ "large_segment_size_mb", "20" },
 	{ "max_split_size_mb", "unlimited" },
 	{ "max_non_split_rounding_mb", "20" },

@@ -5,7 +5,8 @@
  *	a  allocate 1 MiB		f  free the latest block
  *	h  page-locked host memory	o  request too much memory
  *	s  SIGUSR2 to itself		k  fork a child that ends by exit()
- *	d  change to another folder
+ *	d  change to another folder	w  fill the latest block
+ *	r  read a byte of it
  *
  * It ends at the end of its stdin.
  */
@@ -36,6 +37,15 @@ child_status(void)
 }
 
 static int
+read_byte(address from)
+{
+	unsigned char byte = 0;
+	int code = cuda.copy_out(&byte, from, 1);
+
+	return code == 0 ? byte : -code;
+}
+
+static int
 step(int letter)
 {
 	address none;
@@ -57,6 +67,12 @@ step(int letter)
 		return child_status();
 	case 'd':
 		return chdir("/");
+	case 'w':
+		return held > 0 ?
+		    cuda.fill(blocks[held - 1], 0x2a2a2a2a, BYTES / 4, NULL) :
+		    -1;
+	case 'r':
+		return held > 0 ? read_byte(blocks[held - 1] + BYTES - 1) : -1;
 	default:
 		return -1;
 	}

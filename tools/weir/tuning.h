@@ -134,6 +134,9 @@ enum { TRACE_STREAMS_MAX = 1024 };
 enum {
 	WATCH_SNAPSHOT_MS = 600 * 1000,
 	WATCH_ANSWER_MS = 10 * 1000,
+	/* To fall asleep or to wake: work in flight ends first, and 140 GiB
+	 * take some 4 s; a wake may wait for memory. */
+	SLEEP_ANSWER_MS = 10 * 60 * 1000,
 	METRICS_ANSWER_MS = 1000,
 };
 

@@ -39,6 +39,7 @@ struct choices {
 	uint64_t guarantee; /* likewise */
 	const char *priority;
 	bool watch;
+	bool may_sleep;
 	bool check_streams;
 	bool torch;
 	bool simulated;
@@ -71,8 +72,10 @@ static const struct argp_option flags[] = {
 	    "who has a lower N lends unused memory first (100)", 0 },
 	{ "watch", 'w', NULL, 0,
 	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
+	{ "may-sleep", 'm', NULL, 0, "--watch, and let 'weir sleep' reach it",
+	    0 },
 	{ "check-streams", 'C', NULL, 0,
-	    "report races and uses after free (docs/faults.md)", 0 },
+	    "report faults of streams (docs/faults.md)", 0 },
 	{ "torch", 't', NULL, 0,
 	    "replace PyTorch's allocator (docs/pytorch.md)", 0 },
 	{ "sim", 's', NULL, 0, "use the simulated device, as without a GPU",
@@ -166,11 +169,39 @@ check_run_flags(const struct choices *choices, struct argp_state *state)
 		    "--limit, --guarantee and --priority are of a --group");
 }
 
+/* The flags without a value but -q and -l. False: another key. */
+static bool
+parse_run_switch(struct choices *choices, int key)
+{
+	switch (key) {
+	case 'w':
+		choices->watch = true;
+		return true;
+	case 'm':
+		choices->may_sleep = true;
+		choices->watch = true;
+		return true;
+	case 'C':
+		choices->check_streams = true;
+		return true;
+	case 't':
+		choices->torch = true;
+		return true;
+	case 's':
+		choices->simulated = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static error_t
 parse_run_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
+	if (parse_run_switch(choices, key))
+		return 0;
 	switch (key) {
 	case 'r':
 		choices->report = value;
@@ -195,18 +226,6 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'S':
 		choices->snapshot = value;
-		return 0;
-	case 'w':
-		choices->watch = true;
-		return 0;
-	case 'C':
-		choices->check_streams = true;
-		return 0;
-	case 't':
-		choices->torch = true;
-		return 0;
-	case 's':
-		choices->simulated = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The rest belongs to the program. */
@@ -321,11 +340,12 @@ set_conf(const struct choices *choices)
 		}
 	}
 	write_group_conf(choices, group, sizeof(group));
-	if (asprintf(&all, "%s%s%s%s%s%s%s", given != NULL ? given : "",
+	if (asprintf(&all, "%s%s%s%s%s%s%s%s", given != NULL ? given : "",
 		choices->history != NULL ? ",history:" : "",
 		choices->history != NULL ? choices->history : "",
 		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
-		choices->watch ? ",watch:True" : "", group) < 0) {
+		choices->watch ? ",watch:True" : "",
+		choices->may_sleep ? ",may_sleep:True" : "", group) < 0) {
 		complain("out of memory");
 		all = NULL;
 		goto drop;
@@ -358,8 +378,9 @@ set_report(const struct choices *choices)
 	if (choices->sites != NULL &&
 	    !set_variable("WEIR_REPORT_SITES", choices->sites))
 		return false;
-	return !choices->check_streams ||
-	    set_variable("WEIR_CHECK_STREAMS", "1");
+	return (!choices->check_streams ||
+		   set_variable("WEIR_CHECK_STREAMS", "1")) &&
+	    (!choices->may_sleep || set_variable("WEIR_MAY_SLEEP", "1"));
 }
 
 /* Set a variable to two parts with a colon between them. A part may be NULL or

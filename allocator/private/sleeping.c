@@ -1,0 +1,148 @@
+/*
+ * Which devices are asleep, and the threads that wait until they are awake.
+ *
+ * A claim is a compare-and-swap on the device's phase. It is never held by a
+ * thread that waits for another claim, so two sleepers cannot lock each other
+ * out; the second one fails. Waiting threads sleep on `changes`, which every
+ * settled claim raises.
+ */
+#include "allocator/private/sleeping.h"
+
+#include "allocator/cache/tcache.h"
+#include "allocator/private/route.h"
+#include "base/futex.h"
+#include "base/os.h"
+#include "base/status.h"
+
+/* `waits_not`: nobody waits, requests fail. `sleeper`: the thread that does not
+ * wait, by os_thread_id(). */
+static struct sleeping {
+	_Atomic(enum sleeping_phase) phase;
+	atomic_bool waits_not;
+	_Atomic(uint32_t) sleeper;
+} sleeping[DEVICES_MAX];
+
+atomic_uint sleeping_devices;
+static atomic_uint changes;
+static void (*_Atomic end_launches)(void);
+static _Atomic(const struct sleeping_calls *) by_text;
+
+enum sleeping_phase
+sleeping_phase(int device)
+{
+	return device >= 0 && device < DEVICES_MAX ?
+	    atomic_load(&sleeping[device].phase) :
+	    SLEEPING_AWAKE;
+}
+
+bool
+sleeping_claim(int device, enum sleeping_phase *was)
+{
+	struct sleeping *s = &sleeping[device];
+	enum sleeping_phase phase = atomic_load(&s->phase);
+
+	ASSERT(device >= 0 && device < DEVICES_MAX);
+	do
+		if (phase == SLEEPING_CHANGING)
+			return false;
+	while (!atomic_compare_exchange_weak(
+	    &s->phase, &phase, SLEEPING_CHANGING));
+	if (phase == SLEEPING_AWAKE) {
+		atomic_store(&s->waits_not, false);
+		atomic_store(&s->sleeper, os_thread_id());
+		/* route_may_match() keeps threads from making caches. */
+		tcache_avoid(route_may_match);
+		atomic_fetch_add(&sleeping_devices, 1);
+	}
+	*was = phase;
+	return true;
+}
+
+void
+sleeping_settle(int device, enum sleeping_phase phase)
+{
+	struct sleeping *s = &sleeping[device];
+	enum sleeping_phase claimed = SLEEPING_CHANGING;
+
+	ASSERT(phase != SLEEPING_CHANGING);
+	/* After sleeping_forget() the device is awake already. */
+	if (!atomic_compare_exchange_strong(&s->phase, &claimed, phase))
+		return;
+	if (phase != SLEEPING_AWAKE)
+		return;
+	atomic_fetch_sub(&sleeping_devices, 1);
+	atomic_fetch_add(&changes, 1);
+	futex_wake_all(&changes);
+}
+
+void
+sleeping_set_waiters(int device, bool nobody)
+{
+	struct sleeping *s = &sleeping[device];
+
+	ASSERT(sleeping_phase(device) != SLEEPING_AWAKE);
+	atomic_store(&s->waits_not, nobody);
+	atomic_store(&s->sleeper, os_thread_id());
+}
+
+enum weir_status
+sleeping_wait(int device, const char *call)
+{
+	struct sleeping *s = &sleeping[device];
+
+	for (;;) {
+		unsigned seen = atomic_load(&changes);
+		if (sleeping_phase(device) == SLEEPING_AWAKE)
+			return WEIR_OK;
+		if (atomic_load(&s->waits_not))
+			return status_set(WEIR_ENOTREADY,
+			    "%s: device %d is asleep, and requests fail until "
+			    "weir_wake()",
+			    call, device);
+		if (atomic_load(&s->sleeper) == os_thread_id())
+			return status_set(WEIR_ENOTREADY,
+			    "%s: device %d is asleep, and this thread has put "
+			    "it to sleep; call weir_wake() first",
+			    call, device);
+		futex_sleep_while(&changes, seen);
+	}
+}
+
+void
+sleeping_forget(int device)
+{
+	struct sleeping *s = &sleeping[device];
+
+	if (atomic_exchange(&s->phase, SLEEPING_AWAKE) == SLEEPING_AWAKE)
+		return;
+	atomic_fetch_sub(&sleeping_devices, 1);
+	atomic_fetch_add(&changes, 1);
+	futex_wake_all(&changes);
+}
+
+void
+sleeping_follow_launches(void (*end)(void))
+{
+	atomic_store(&end_launches, end);
+}
+
+void
+sleeping_end_launches(void)
+{
+	void (*end)(void) = atomic_load(&end_launches);
+
+	if (end != NULL)
+		end();
+}
+
+void
+sleeping_set_calls(const struct sleeping_calls *calls)
+{
+	atomic_store(&by_text, calls);
+}
+
+const struct sleeping_calls *
+sleeping_get_calls(void)
+{
+	return atomic_load(&by_text);
+}

@@ -1,0 +1,579 @@
+/*
+ * <weir/sleep.h>: puts devices to sleep and wakes them.
+ *
+ * To sleep, a device is claimed, so that no request and no launch begins; then
+ * its work ends, thread caches are retired, and free memory is given back. What
+ * is live is copied, of all arenas, before any memory goes, so a failure
+ * changes nothing. Giving memory back cannot fail as a whole: what the driver
+ * refuses stays. To wake, all memory is mapped and filled before any arena
+ * counts as awake. The copies stay until then, so a failure only unmaps again.
+ */
+#include <weir/sleep.h>
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "allocator/allocator.h"
+#include "allocator/cache/tcache.h"
+#include "allocator/memory/arena.h"
+#include "allocator/memory/totals.h"
+#include "allocator/private/arenas.h"
+#include "allocator/private/sleeping.h"
+#include "allocator/private/suspension.h"
+#include "base/meta.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "graphs/pool.h"
+#include "graphs/suspend.h"
+#include "graphs/tuning.h"
+
+static void
+nap_ms(long ms)
+{
+	const struct timespec time = { .tv_nsec = ms * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+/* ---- Devices ----------------------------------------------------------- */
+
+/* The devices of a call, and the phases in which it found them. */
+struct devices {
+	int n;
+	int device[DEVICES_MAX];
+	enum sleeping_phase was[DEVICES_MAX];
+};
+
+static enum weir_status
+find_devices(const char *call, int device, struct devices *out)
+{
+	out->n = 0;
+	if (os_forked())
+		return status_forked(call);
+	if (device != WEIR_DEVICE_ALL) {
+		enum weir_status status = device_resolve(device, &device);
+		if (status != WEIR_OK)
+			return status;
+		if (device >= DEVICES_MAX)
+			return status_set(WEIR_ENOTSUP,
+			    "%s: weir serves the first %d devices", call,
+			    DEVICES_MAX);
+		out->device[out->n++] = device;
+		return WEIR_OK;
+	}
+	for (int i = 0; i < DEVICES_MAX; i++)
+		if (arena_peek(i) != NULL || sleeping_is(i))
+			out->device[out->n++] = i;
+	return WEIR_OK;
+}
+
+/* End the claims of the first n devices, each in the phase that it had. */
+static void
+settle_as_before(const struct devices *devices, int n)
+{
+	for (int i = 0; i < n; i++)
+		sleeping_settle(devices->device[i], devices->was[i]);
+}
+
+static void
+settle_all(const struct devices *devices, enum sleeping_phase phase)
+{
+	for (int i = 0; i < devices->n; i++)
+		sleeping_settle(devices->device[i], phase);
+}
+
+static enum weir_status
+claim_devices(const char *call, struct devices *devices)
+{
+	for (int i = 0; i < devices->n; i++) {
+		if (sleeping_claim(devices->device[i], &devices->was[i]))
+			continue;
+		settle_as_before(devices, i);
+		return status_set(WEIR_ENOTREADY,
+		    "%s: another thread is putting device %d to sleep or "
+		    "waking it",
+		    call, devices->device[i]);
+	}
+	return WEIR_OK;
+}
+
+/* The arenas of the devices, one after the other; NULL: the end. */
+static struct arena *
+next_arena(const struct devices *devices, int *i, struct arena *arena)
+{
+	if (arena != NULL)
+		arena = arena_next(arena);
+	while (arena == NULL && *i < devices->n)
+		arena = arena_peek(devices->device[(*i)++]);
+	return arena;
+}
+
+static size_t
+count_arenas(const struct devices *devices)
+{
+	struct arena *a = NULL;
+	size_t n = 0;
+	int i = 0;
+
+	while ((a = next_arena(devices, &i, a)) != NULL)
+		n++;
+	return n;
+}
+
+/* ---- Discarded memory -------------------------------------------------- */
+
+struct discards {
+	struct copy_range *ranges; /* in order, apart from each other */
+	size_t range_capacity;
+	size_t range_count;
+	struct arena **arenas; /* of the pools */
+	size_t arena_count;
+};
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	const struct copy_range *x = a;
+	const struct copy_range *y = b;
+
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* Join ranges that overlap or touch; they are in order. */
+static void
+join_ranges(struct discards *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->range_count; i++) {
+		struct copy_range *last = n > 0 ? &d->ranges[n - 1] : NULL;
+		struct copy_range r = d->ranges[i];
+		if (last == NULL || r.addr > last->addr + last->size)
+			d->ranges[n++] = r;
+		else if (r.addr + r.size > last->addr + last->size)
+			last->size = r.addr + r.size - last->addr;
+	}
+	d->range_count = n;
+}
+
+static enum weir_status
+read_ranges(const struct weir_sleep_options *options, struct discards *d)
+{
+	size_t n = options->discard_range_count;
+
+	if (n == 0)
+		return WEIR_OK;
+	if (options->discard_ranges == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_sleep: discard_ranges is NULL");
+	d->ranges = n < SIZE_MAX / sizeof(*d->ranges) ?
+	    meta_alloc(n * sizeof(*d->ranges)) :
+	    NULL;
+	if (d->ranges == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_sleep: no host memory for %zu ranges", n);
+	d->range_capacity = n;
+	for (size_t i = 0; i < n; i++) {
+		const struct weir_sleep_range *r = &options->discard_ranges[i];
+		CUdeviceptr addr = (CUdeviceptr)(uintptr_t)r->addr;
+		if (r->size == 0 || r->size > UINT64_MAX - addr ||
+		    !allocator_owns(addr))
+			return status_set(WEIR_EINVAL,
+			    "weir_sleep: the range of %zu bytes at %p is not "
+			    "in memory of weir's",
+			    r->size, r->addr);
+		d->ranges[i] = (struct copy_range){ addr, r->size };
+	}
+	d->range_count = n;
+	qsort(d->ranges, n, sizeof(*d->ranges), compare_ranges);
+	join_ranges(d);
+	return WEIR_OK;
+}
+
+static enum weir_status
+read_pools(const struct weir_sleep_options *options, struct discards *d)
+{
+	size_t n = options->discard_pool_count;
+
+	if (n == 0)
+		return WEIR_OK;
+	if (options->discard_pools == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_sleep: discard_pools is NULL");
+	d->arenas = n < SIZE_MAX / sizeof(*d->arenas) ?
+	    meta_alloc(n * sizeof(*d->arenas)) :
+	    NULL;
+	if (d->arenas == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_sleep: no host memory for %zu pools", n);
+	d->arena_count = n;
+	for (size_t i = 0; i < n; i++) {
+		struct weir_pool *pool;
+		if (weir_pool_find(options->discard_pools[i], &pool) != WEIR_OK)
+			return status_set(WEIR_EINVAL,
+			    "weir_sleep: there is no pool %llu to discard",
+			    (unsigned long long)options->discard_pools[i]);
+		d->arenas[i] = pool->arena;
+		weir_pool_release(pool);
+	}
+	return WEIR_OK;
+}
+
+static void
+drop_discards(struct discards *d)
+{
+	if (d->ranges != NULL)
+		meta_free(d->ranges, d->range_capacity * sizeof(*d->ranges));
+	if (d->arenas != NULL)
+		meta_free(d->arenas, d->arena_count * sizeof(*d->arenas));
+}
+
+static bool
+discards_arena(const struct discards *d, const struct arena *arena)
+{
+	for (size_t i = 0; i < d->arena_count; i++)
+		if (d->arenas[i] == arena)
+			return true;
+	return false;
+}
+
+/* ---- Sleeping ---------------------------------------------------------- */
+
+struct sleeper {
+	struct devices devices;
+	const struct weir_sleep_options *options;
+	struct discards discards;
+	struct suspending *all; /* the arenas that go to sleep */
+	size_t n;
+	size_t capacity;
+	struct weir_sleep_result result;
+};
+
+/* Empty the thread caches of a device; no thread makes another one. */
+static enum weir_status
+close_caches(struct arena *main)
+{
+	lock_enter(&main->lock);
+	tcache_retire(main, NULL, false);
+	enum weir_status status = totals_begin(main);
+	lock_leave(&main->lock);
+	return status;
+}
+
+/* Wait until the work of all devices has ended. No work begins meanwhile. */
+static enum weir_status
+end_work(struct sleeper *sleeper)
+{
+	uint64_t began_ns = os_monotonic_ns();
+	enum weir_status status = WEIR_OK;
+
+	sleeping_end_launches();
+	for (int i = 0; i < sleeper->devices.n && status == WEIR_OK; i++) {
+		struct arena *main = arena_peek(sleeper->devices.device[i]);
+		if (main == NULL)
+			continue;
+		status = close_caches(main);
+		if (status == WEIR_OK)
+			status = stream_wait_host(main->any);
+	}
+	sleeper->result.wait_ns = os_monotonic_ns() - began_ns;
+	return status;
+}
+
+/* Begin with an arena. A thread that got past the claim may still map memory
+ * for a request, for which this waits. */
+static enum weir_status
+begin_arena(struct suspending *s)
+{
+	uint64_t until_ns =
+	    os_monotonic_ns() + SLEEP_SETTLE_MS * UINT64_C(1000000);
+	enum weir_status status = suspending_begin(s);
+
+	while (status == WEIR_ENOTREADY && os_monotonic_ns() < until_ns) {
+		nap_ms(1);
+		status = suspending_begin(s);
+	}
+	return status;
+}
+
+static bool
+takes_part(struct arena *arena)
+{
+	if (!arena_is_counted(arena))
+		return false;
+	lock_enter(&arena->lock);
+	bool part = arena->private.in_use && !arena_is_suspended(arena) &&
+	    !arena->memory.forgotten;
+	lock_leave(&arena->lock);
+	return part;
+}
+
+static enum weir_status
+begin_arenas(struct sleeper *sleeper)
+{
+	const struct weir_sleep_options *options = sleeper->options;
+	enum weir_status status = WEIR_OK;
+	struct arena *a = NULL;
+	int i = 0;
+
+	while (status == WEIR_OK && sleeper->n < sleeper->capacity &&
+	    (a = next_arena(&sleeper->devices, &i, a)) != NULL) {
+		struct suspending *s = &sleeper->all[sleeper->n];
+		if (!takes_part(a))
+			continue;
+		*s = (struct suspending){ .arena = a,
+			.plan = { .flags = options->flags,
+			    .discards = sleeper->discards.ranges,
+			    .discard_count = sleeper->discards.range_count,
+			    .discard = (options->flags &
+					   WEIR_SLEEP_DISCARD_ALL) != 0 ||
+				discards_arena(&sleeper->discards, a) } };
+		status = begin_arena(s);
+		sleeper->n += status == WEIR_OK;
+	}
+	return status;
+}
+
+static enum weir_status
+copy_arenas(struct sleeper *sleeper)
+{
+	uint64_t began_ns = os_monotonic_ns();
+	enum weir_status status = WEIR_OK;
+
+	for (size_t i = 0; i < sleeper->n && status == WEIR_OK; i++)
+		status = suspending_copy(&sleeper->all[i]);
+	sleeper->result.copy_ns = os_monotonic_ns() - began_ns;
+	return status;
+}
+
+static void
+finish_arenas(struct sleeper *sleeper)
+{
+	struct weir_sleep_result *result = &sleeper->result;
+	uint64_t began_ns = os_monotonic_ns();
+
+	for (size_t i = 0; i < sleeper->n; i++) {
+		struct suspending *s = &sleeper->all[i];
+		suspending_finish(s);
+		result->freed_bytes += s->freed_bytes;
+		result->copied_bytes += s->copied_bytes;
+		result->discarded_bytes += s->discarded_bytes;
+		for (int why = 0; why < WEIR_SLEEP_REASON_COUNT; why++) {
+			result->stays[why].count += s->stays[why].count;
+			result->stays[why].bytes += s->stays[why].bytes;
+		}
+	}
+	result->unmap_ns = os_monotonic_ns() - began_ns;
+}
+
+/* Put claimed devices to sleep. On failure nothing has left. */
+static enum weir_status
+fall_asleep(struct sleeper *sleeper)
+{
+	bool fails = (sleeper->options->flags & WEIR_SLEEP_FAIL) != 0;
+
+	for (int i = 0; i < sleeper->devices.n; i++)
+		sleeping_set_waiters(sleeper->devices.device[i], fails);
+	enum weir_status status = end_work(sleeper);
+	if (status != WEIR_OK)
+		return status;
+	sleeper->capacity = count_arenas(&sleeper->devices);
+	sleeper->all =
+	    meta_zalloc((sleeper->capacity + 1) * sizeof(*sleeper->all));
+	if (sleeper->all == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_sleep: no host memory for %zu arenas",
+		    sleeper->capacity);
+	status = begin_arenas(sleeper);
+	if (status == WEIR_OK)
+		status = copy_arenas(sleeper);
+	if (status == WEIR_OK)
+		finish_arenas(sleeper);
+	else
+		while (sleeper->n > 0)
+			suspending_cancel(&sleeper->all[--sleeper->n]);
+	meta_free(
+	    sleeper->all, (sleeper->capacity + 1) * sizeof(*sleeper->all));
+	return status;
+}
+
+static enum weir_status
+check_sleep(const struct weir_sleep_options *options,
+    const struct weir_sleep_result *result)
+{
+	const unsigned all =
+	    WEIR_SLEEP_FAIL | WEIR_SLEEP_LIVE_ONLY | WEIR_SLEEP_DISCARD_ALL;
+
+	if (options->struct_size < sizeof(*options) ||
+	    (result != NULL && result->struct_size < sizeof(*result)))
+		return status_set(WEIR_EINVAL,
+		    "weir_sleep: the options or the result have no "
+		    "struct_size");
+	if ((options->flags & ~all) != 0)
+		return status_set(WEIR_EINVAL, "weir_sleep: unknown flags %#x",
+		    options->flags);
+	return WEIR_OK;
+}
+
+enum weir_status
+weir_sleep(int device, const struct weir_sleep_options *options,
+    struct weir_sleep_result *result)
+{
+	const struct weir_sleep_options usual = { .struct_size =
+						      sizeof(usual) };
+	struct sleeper sleeper = { .options =
+				       options != NULL ? options : &usual };
+	enum weir_status status = check_sleep(sleeper.options, result);
+
+	if (status == WEIR_OK)
+		status = find_devices("weir_sleep", device, &sleeper.devices);
+	if (status == WEIR_OK)
+		status = read_ranges(sleeper.options, &sleeper.discards);
+	if (status == WEIR_OK)
+		status = read_pools(sleeper.options, &sleeper.discards);
+	if (status == WEIR_OK)
+		status = claim_devices("weir_sleep", &sleeper.devices);
+	if (status != WEIR_OK)
+		goto drop;
+	status = fall_asleep(&sleeper);
+	if (status == WEIR_OK)
+		settle_all(&sleeper.devices, SLEEPING_ASLEEP);
+	else
+		settle_as_before(&sleeper.devices, sleeper.devices.n);
+	if (status == WEIR_OK && result != NULL) {
+		size_t size = result->struct_size;
+		*result = sleeper.result;
+		result->struct_size = size;
+	}
+drop:
+	drop_discards(&sleeper.discards);
+	return status;
+}
+
+/* ---- Waking ------------------------------------------------------------ */
+
+struct waker {
+	struct devices devices;
+	struct resuming *all;
+	size_t n;
+	size_t capacity;
+	struct weir_wake_result result;
+};
+
+static void
+find_sleeping(struct waker *waker)
+{
+	struct arena *a = NULL;
+	int i = 0;
+
+	waker->n = 0;
+	while (waker->n < waker->capacity &&
+	    (a = next_arena(&waker->devices, &i, a)) != NULL) {
+		lock_enter(&a->lock);
+		if (a->memory.uncounted && arena_sleeps(a))
+			waker->all[waker->n++] =
+			    (struct resuming){ .arena = a };
+		lock_leave(&a->lock);
+	}
+}
+
+/* Try to map and fill all memory. On failure all is unmapped again. */
+static enum weir_status
+try_to_wake(struct waker *waker)
+{
+	enum weir_status status = WEIR_OK;
+	uint64_t began_ns = os_monotonic_ns();
+	size_t begun = 0;
+
+	while (begun < waker->n && status == WEIR_OK) {
+		status = resuming_begin(&waker->all[begun]);
+		begun += status == WEIR_OK;
+	}
+	for (size_t i = 0; i < begun && status == WEIR_OK; i++)
+		status = resuming_map(&waker->all[i]);
+	waker->result.map_ns = os_monotonic_ns() - began_ns;
+	if (status != WEIR_OK) {
+		while (begun > 0)
+			resuming_cancel(&waker->all[--begun]);
+		return status;
+	}
+	for (size_t i = 0; i < waker->n; i++) {
+		waker->result.mapped_bytes += waker->all[i].mapped_bytes;
+		waker->result.copied_bytes += waker->all[i].copied_bytes;
+		resuming_finish(&waker->all[i]);
+	}
+	return WEIR_OK;
+}
+
+/* Wake claimed devices; wait for memory meanwhile. */
+static enum weir_status
+wake_up(struct waker *waker, uint64_t wait_ms)
+{
+	uint64_t began_ns = os_monotonic_ns();
+
+	waker->capacity = count_arenas(&waker->devices);
+	waker->all = meta_zalloc((waker->capacity + 1) * sizeof(*waker->all));
+	if (waker->all == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_wake: no host memory for %zu arenas",
+		    waker->capacity);
+	find_sleeping(waker);
+	uint64_t tried_ns = os_monotonic_ns();
+	enum weir_status status = try_to_wake(waker);
+	while (status == WEIR_ENOMEM &&
+	    (os_monotonic_ns() - began_ns) / 1000000 < wait_ms) {
+		nap_ms(WAKE_RETRY_MS);
+		tried_ns = os_monotonic_ns();
+		find_sleeping(waker);
+		status = try_to_wake(waker);
+	}
+	waker->result.wait_ns = tried_ns - began_ns;
+	meta_free(waker->all, (waker->capacity + 1) * sizeof(*waker->all));
+	return status;
+}
+
+/* Leave out the devices that are awake. */
+static void
+leave_awake(struct devices *devices)
+{
+	int n = 0;
+
+	for (int i = 0; i < devices->n; i++)
+		if (sleeping_is(devices->device[i]))
+			devices->device[n++] = devices->device[i];
+	devices->n = n;
+}
+
+enum weir_status
+weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
+{
+	struct waker waker = { 0 };
+	enum weir_status status =
+	    result != NULL && result->struct_size < sizeof(*result) ?
+	    status_set(
+		WEIR_EINVAL, "weir_wake: the result has no struct_size") :
+	    find_devices("weir_wake", device, &waker.devices);
+
+	if (status != WEIR_OK)
+		return status;
+	leave_awake(&waker.devices);
+	status = claim_devices("weir_wake", &waker.devices);
+	if (status != WEIR_OK)
+		return status;
+	status = wake_up(&waker, wait_ms);
+	if (status == WEIR_OK)
+		settle_all(&waker.devices, SLEEPING_AWAKE);
+	else
+		settle_as_before(&waker.devices, waker.devices.n);
+	for (int i = 0; i < waker.devices.n && status == WEIR_OK; i++) {
+		struct arena *main = arena_peek(waker.devices.device[i]);
+		if (main != NULL)
+			arena_empty_unowned(main);
+	}
+	if (status == WEIR_OK && result != NULL) {
+		size_t size = result->struct_size;
+		*result = waker.result;
+		result->struct_size = size;
+	}
+	return status;
+}

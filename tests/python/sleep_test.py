@@ -1,0 +1,209 @@
+"""Sleep and wake from Python, and the interfaces of others over them."""
+
+import ctypes
+import gc
+import sys
+import threading
+import types
+
+import pytest
+import support
+
+import weir
+from weir.memory_saver import TorchMemorySaver
+
+DRIVER = ctypes.CDLL(support.DRIVER)
+MIB = 1 << 20
+
+
+def memset(block, value, stream):
+    assert DRIVER.cuMemsetD8Async(
+        ctypes.c_uint64(block.address), ctypes.c_ubyte(value),
+        ctypes.c_size_t(block.size), ctypes.c_void_p(stream.handle)) == 0
+    stream.synchronize()
+
+
+def content(block):
+    back = bytearray(block.size)
+    weir.copy(back, block)
+    return bytes(back)
+
+
+@pytest.fixture(autouse=True)
+def health():
+    weir.set_device(0)
+    yield
+    gc.collect()
+    assert not weir.is_asleep("all")
+    assert weir.check() == []
+
+
+def held():
+    return weir.stats()["reserved_bytes.all.current"]
+
+
+def test_a_device_sleeps_and_wakes():
+    stream = weir.Stream()
+    block = weir.malloc(4 * MIB, stream)
+    memset(block, 7, stream)
+    assert not weir.is_asleep()
+    slept = weir.sleep()
+    assert weir.is_asleep() and weir.is_asleep(0)
+    assert slept["copied_bytes"] >= 4 * MIB and held() == 0
+    assert sum(slept["stays"].values()) == 0
+    with pytest.raises(weir.NotReadyError, match="asleep"):
+        weir.malloc(512, stream)
+    woken = weir.wake(wait_ms=10)
+    assert woken["mapped_bytes"] == slept["freed_bytes"]
+    assert content(block) == bytes([7]) * (4 * MIB)
+
+
+def test_what_is_discarded_is_not_copied():
+    stream = weir.Stream()
+    pool = weir.Pool()
+    block = weir.malloc(4 * MIB, stream)
+    other = weir.malloc(2 * MIB, stream, pool=pool)
+    slept = weir.sleep("all", discard_pools=[pool.id],
+                       discard_ranges=[(block.address, MIB)])
+    assert slept["discarded_bytes"] == 3 * MIB
+    weir.wake("all")
+    memset(other, 1, stream)
+    assert weir.sleep(discard_all=True)["copied_bytes"] == 0
+    weir.wake()
+
+
+@pytest.mark.parametrize("how, error", [
+    ({"discard_pools": [10 ** 6]}, weir.InvalidArgumentError),
+    ({"discard_ranges": [(16, 16)]}, weir.InvalidArgumentError),
+    ({"discard_ranges": [3]}, TypeError),
+    ({"discard_pools": ["a"]}, TypeError),
+    ({"device": 99}, weir.NoDeviceError),
+])
+def test_wrong_arguments_are_refused(how, error):
+    weir.malloc(512)
+    with pytest.raises(error):
+        weir.sleep(**how)
+
+
+def test_other_threads_wait():
+    stream = weir.Stream()
+    got = []
+    weir.malloc(512, stream).free()
+    weir.sleep()
+    thread = threading.Thread(
+        target=lambda: got.append(weir.malloc(512, stream)))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive() and not got
+    weir.wake()
+    thread.join(20)
+    assert len(got) == 1
+
+
+# ---- torch_memory_saver ------------------------------------------------------
+
+
+def test_a_region_is_paused_and_resumed():
+    saver = TorchMemorySaver()
+    stream = weir.Stream()
+    with saver.region("weights", enable_cpu_backup=True):
+        kept = weir.malloc(2 * MIB, stream)
+    with saver.region("kv_cache"):
+        cache = weir.malloc(4 * MIB, stream)
+    memset(kept, 3, stream)
+    before = held()
+    saver.pause("kv_cache")
+    assert held() <= before - 4 * MIB
+    with pytest.raises(RuntimeError, match="paused"):
+        with saver.region("kv_cache"):
+            pass
+    saver.pause()
+    saver.pause()
+    address = cache.address
+    saver.resume("kv_cache")
+    assert cache.address == address
+    memset(cache, 1, stream)
+    saver.resume()
+    assert content(kept) == bytes([3]) * (2 * MIB)
+    with pytest.raises(ValueError, match="no tag 'x'"):
+        saver.pause("x")
+    with saver.disable(), saver.region("other"):
+        weir.malloc(512, stream)
+    saver.pause()
+    saver.resume()
+
+
+# ---- vLLM --------------------------------------------------------------------
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    """A double of the parts of vLLM that the backend uses."""
+    backend = types.ModuleType("vllm.device_allocator.sleep_mode_backend")
+
+    class SleepModeBackend:
+        def __init__(self):
+            self._state = "RUNNING"
+
+    class Factory:
+        registry = {}
+
+        @classmethod
+        def register_backend(cls, name, module_path, class_name):
+            if name in cls.registry:
+                raise ValueError(f"{name} is already registered")
+            cls.registry[name] = (module_path, class_name)
+
+    backend.SleepModeBackend = SleepModeBackend
+    backend.SleepModeBackendFactory = Factory
+    package = types.ModuleType("vllm")
+    allocators = types.ModuleType("vllm.device_allocator")
+    package.device_allocator = allocators
+    allocators.sleep_mode_backend = backend
+    for module in (package, allocators, backend):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.delitem(sys.modules, "weir.vllm", raising=False)
+    import weir.vllm
+    yield weir.vllm, allocators, Factory, SleepModeBackend
+    sys.modules.pop("weir.vllm", None)
+
+
+def test_vllm_sleeps_by_level_and_wakes_by_tag(vllm):
+    module, allocators, factory, base = vllm
+    module.register()
+    module.register()
+    assert factory.registry == {"weir": ("weir.vllm", "SleepBackend")}
+    assert issubclass(module.SleepBackend, base)
+    allocator = allocators.get_mem_allocator_instance()
+    stream = weir.Stream()
+    static = weir.malloc(2 * MIB, stream)
+    with allocator.use_memory_pool("weights"):
+        weights = weir.malloc(2 * MIB, stream)
+    with allocator.use_memory_pool("kv_cache"):
+        cache = weir.malloc(8 * MIB, stream)
+    memset(static, 1, stream)
+    memset(weights, 2, stream)
+    assert allocator.get_current_usage() >= 10 * MIB
+    backend = module.SleepBackend()
+    assert backend.state() == "RUNNING"
+    for level in (1, 2):
+        backend.suspend(level)
+        assert backend.state() == "SUSPENDED" and held() == 0
+        backend.resume(["weights"])
+        assert backend.state() == "SUSPENDED"
+        if level == 1:
+            assert content(weights) == bytes([2]) * (2 * MIB)
+        memset(weights, 4, stream)
+        backend.resume(["kv_cache"])
+        assert backend.state() == "RUNNING"
+        memset(cache, 5, stream)
+        assert content(static) == bytes([1]) * (2 * MIB)
+        memset(weights, 2, stream)
+    backend.discard(("kv_cache",))
+    assert backend.state() == "SUSPENDED"
+    backend.resume()
+    assert backend.state() == "RUNNING"
+    with pytest.raises(ValueError, match="level 3"):
+        backend.suspend(3)
+    assert backend.preserves_compiled_artifacts()
+    assert not backend.supports_durable_storage()
