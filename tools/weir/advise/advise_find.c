@@ -250,6 +250,9 @@ try_candidate(struct finder *f, struct candidate *item)
 	item->tried = true;
 	item->gain = (int64_t)f->base.held - (int64_t)item->whole.held;
 	item->serves = f->out->fails && item->limited.ooms == 0;
+	if (f->out->fails)
+		json_object_set_new(
+		    f->out->serves, item->setting, json_boolean(item->serves));
 	correct_price(f, item);
 	f->out->tried++;
 	now = progress_clock_ms() - now;
@@ -481,7 +484,7 @@ advise_find(const struct advise_request *request, struct advice *out)
 	char part[TOOL_PATH];
 	bool good;
 
-	*out = (struct advice){ .list = json_array() };
+	*out = (struct advice){ .list = json_array(), .serves = json_object() };
 	f.began_ms = progress_clock_ms();
 	f.weir_plays =
 	    locate_quietly("sim/libcuda.so.1", part) && use_simulated_if(true);
@@ -489,7 +492,7 @@ advise_find(const struct advise_request *request, struct advice *out)
 	    moment_held_peak(request->snapshot, request->device);
 	progress_begin(&f.progress, PROGRESS_AFTER_MS);
 	find_own_settings(&f);
-	good = out->list != NULL &&
+	good = out->list != NULL && out->serves != NULL &&
 	    advise_case_whole(&f.whole, request->snapshot, request->device,
 		request->path, UINT64_MAX);
 	if (good && request->path != NULL)
@@ -510,7 +513,9 @@ void
 advice_drop(struct advice *advice)
 {
 	json_decref(advice->list);
+	json_decref(advice->serves);
 	advice->list = NULL;
+	advice->serves = NULL;
 }
 
 /* ---- Output ---------------------------------------------------------- */

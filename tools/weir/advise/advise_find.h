@@ -41,6 +41,9 @@ struct advice {
 	 * `setting` the line to copy. `serves` is null if no request has
 	 * failed. */
 	json_t *list;
+	/* Where requests fail: for each line that was tried, whether a replay
+	 * with it serves them. */
+	json_t *serves;
 };
 
 /* Try all settings. False, and a complaint, on failure. The caller calls
