@@ -22,10 +22,10 @@ static const struct command commands[] = {
 	    cmd_help, NULL },
 };
 
-/* The last four subcommands share one line, so that the list fits a screen. */
+/* The last five subcommands share one line, so that the list fits a screen. */
 enum {
 	COMMANDS = sizeof(commands) / sizeof(commands[0]),
-	LISTED = COMMANDS - 4,
+	LISTED = COMMANDS - 5,
 };
 
 const struct command *
@@ -72,8 +72,8 @@ commands_list(FILE *out)
 		    commands[i].args);
 		fprintf(out, "  %-22s %s\n", usage, commands[i].help);
 	}
-	fputs("Also: info, completion SHELL, version, help. 'weir COMMAND "
-	      "--help' says more.\n"
+	fputs("Also: options, info, completion SHELL, version, help; "
+	      "'weir COMMAND --help'.\n"
 	      "'weir --read-memory=SIZE COMMAND' allows SIZE of memory for "
 	      "reading a file.\n"
 	      "Exit status: 0 done, nothing found; 1 found (leaks, faults); 2 "

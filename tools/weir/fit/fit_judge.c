@@ -205,9 +205,9 @@ fit_forecast_csv(
 {
 	const struct recording *recording = &forecast->recording;
 
-	fputs("# {\"name\": ", out);
+	fputs("# {\"name\": \"", out);
 	json_escaped(name, strlen(name), out);
-	fputs("}\naction,addr,size,stream,time_us\n", out);
+	fputs("\"}\naction,addr,size,stream,time_us\n", out);
 	for (uint32_t i = 0; i < recording->row_count; i++) {
 		const struct recording_row *row = &recording->rows[i];
 		const struct recording_block *block;

@@ -524,8 +524,16 @@ TEST(a_forecast_can_be_kept_and_replayed)
 	const json_t *torch =
 	    json_array_get(json_object_get(json, "allocators"), 0);
 
+	FILE *file;
+	char line[64] = "";
+
 	EXPECT_EQ(true_peak(kept, "torch", "peak_reserved_bytes"),
 	    json_number(torch, "peak_held_bytes"));
+	file = fopen(kept, "r");
+	EXPECT_NOT_NULL(file);
+	EXPECT_NOT_NULL(fgets(line, sizeof(line), file));
+	EXPECT_STR_EQ(line, "# {\"name\": \"forecast\"}\n");
+	fclose(file);
 	json_decref(json);
 	free(kept);
 	free(paths[0]);
