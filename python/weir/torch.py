@@ -26,8 +26,10 @@ import sys
 import tempfile
 import warnings
 
-__all__ = ["NotInstalled", "build", "install", "installed", "sleep",
-           "uninstall", "wake"]
+from weir._fit import FitError, Forecast
+
+__all__ = ["FitError", "Forecast", "NotInstalled", "build", "fit", "install",
+           "installed", "sleep", "uninstall", "wake"]
 
 # Bits of weir_torch_install().
 _DEVICE, _HOST, _SETTINGS = 1, 2, 4
@@ -407,6 +409,46 @@ def wake(device="all", **how):
     import weir
 
     return weir.wake(device, **how)
+
+
+def fit(step, *, ask, **options):
+    """Forecast the memory of a program at a size at which it has not run.
+
+        def step(batch):
+            loss(model(data(batch))).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        print(weir.torch.fit(step, batch=[2, 4], ask=64, limit="80G"))
+
+    Runs the step at two or three small sizes, records each run, and asks the
+    command `weir fit` (docs/foresight.md).
+
+    step       called with the sizes by their names: once, and then `steps`
+               times, which are recorded, for each. What it makes in the first
+               call and keeps, such as the optimiser's state, counts
+    NAME=[N, N]
+               sizes by any names, two or more of each; those of one place are
+               used together
+    ask        the size to forecast: a number, or {NAME: number} for several
+    limit      bytes, or a text such as "80G": whether it fits. `context` is
+               the part of the limit that no allocator gets
+    largest    the name of a size, whose largest value that fits is searched
+    allocators as --as takes them: "weir", "torch,expandable_segments:True"
+    steps      3 by default
+    keep       a folder in which the recordings are kept
+
+    Returns a Forecast. Raises ValueError for sizes that do not fit together,
+    FitError if the command fails or is not there, and what `step` raises. A
+    recording of PyTorch's memory history that is under way ends.
+    """
+    import torch
+    from weir import _fit
+
+    if _how == "pluggable":
+        raise NotInstalled("weir.torch.fit(): PyTorch's pluggable allocator "
+                           "has no memory history")
+    return _fit.forecast(torch, step, ask, options)
 
 
 def _main():

@@ -3,7 +3,8 @@
     fit_record.py --kind KIND [--set NAME=N]... [--steps N] [-o FILE]
 
 Writes FILE, a pickled snapshot with its history and stacks, and FILE.json with
-the peaks that PyTorch itself counts. --no-history writes the peaks alone.
+the peaks that PyTorch itself counts. --no-history writes the peaks alone. A program that runs out of memory, as --limit-mb makes it do,
+has "fits": false in FILE.json, and the exit status is 1.
 The allocator's settings are PYTORCH_CUDA_ALLOC_CONF's. --list prints the kinds
 and the sizes that each understands, with their defaults. A program is the same
 at each run: its data comes from one seed.
@@ -589,6 +590,9 @@ def main():
     if not args.no_history:
         with open(args.output, "wb") as file:
             pickle.dump(torch.cuda.memory._snapshot(), file)
+    if not fits:
+        raise SystemExit(f"{args.output}: out of memory, after allocating "
+                         f"{record['allocated'] / 1e6:.1f} MB")
     print(f"{args.output}: allocated {record['allocated'] / 1e6:.1f} MB, "
           f"reserved {record['reserved'] / 1e6:.1f} MB, "
           f"{record['seconds']:.1f} s")

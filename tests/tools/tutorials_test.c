@@ -87,7 +87,8 @@ begin(struct tutorial *t, const char *name)
 	EXPECT_GT(asprintf(&line,
 		      "TOP='%s'/../.. && ln -s $TOP/driver $TOP/include . && "
 		      "mkdir build && ln -s '%s' build/release && "
-		      "cp $TOP/tests/data/snapshots/train4.pickle .",
+		      "cp $TOP/tests/data/snapshots/train4.pickle "
+		      "$TOP/tests/data/fit/*.xz .",
 		      build, build),
 	    0);
 	shell_only(t->folder, line);
@@ -286,6 +287,11 @@ TEST_TIMEOUT(the_tutorial_on_cplusplus_is_right, COMPILE_SECONDS)
 TEST_TIMEOUT(the_tutorial_on_holding_twice_is_right, COMPILE_SECONDS)
 {
 	expect_commands("tutorials/twice", NULL, 5);
+}
+
+TEST(the_tutorial_on_what_fits_is_right)
+{
+	expect_commands("tutorials/fit", NULL, 4);
 }
 
 TEST(the_examples_of_snapshots_are_right)

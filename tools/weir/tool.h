@@ -81,6 +81,7 @@ int cmd_version(int argc, char **argv);
 	X(stats, "SNAPSHOT", "sums and counts of each device")                 \
 	X(top, "SNAPSHOT", "who holds the memory: by stack, size, lifetime")   \
 	X(oom, "SNAPSHOT", "why memory ran out, and what would have helped")   \
+	X(advise, "PID|FILE", "settings that help, as replays have shown")     \
 	X(frag, "SNAPSHOT", "where memory is reserved and not used")           \
 	X(leaks, "SNAPSHOT", "stacks that may leak")                           \
 	X(trace, "SNAPSHOT", "the history, a line for each event")             \

@@ -16,9 +16,9 @@
 
 /* All commands except help. */
 static const char *const names[] = { "run", "watch", "ctl", "show", "stats",
-	"top", "oom", "frag", "leaks", "trace", "diff", "merge", "check",
-	"export", "view", "replay", "generate", "options", "info", "completion",
-	"version" };
+	"top", "oom", "advise", "frag", "leaks", "trace", "diff", "merge",
+	"check", "export", "view", "replay", "fit", "generate", "options",
+	"info", "completion", "version" };
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 

@@ -7,15 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/weir/fit/fit_judge.h"
-#include "tools/weir/progress.h"
+#include "tools/weir/fit/fit_largest.h"
+#include "tools/weir/fit/tuning.h"
 #include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/tool.h"
-
-enum { SITES = 8 };
-
-/* Larger values are not searched. */
-#define LARGEST_VALUE (UINT64_C(1) << 40)
 
 struct choices {
 	struct fit_numbers numbers;
@@ -23,6 +18,8 @@ struct choices {
 	bool asked[FIT_NAMES];
 	char *names[FIT_NAMES]; /* to be freed */
 	uint64_t limit_bytes;   /* UINT64_MAX: none */
+	uint64_t context_bytes; /* of it, that no allocator gets */
+	uint64_t usable_bytes;  /* the rest of the limit */
 	const char *largest;    /* a name, or NULL */
 	const char *as[FIT_SETTINGS];
 	unsigned as_count;
@@ -38,6 +35,10 @@ static const struct argp_option flags[] = {
 	{ "ask", 'a', "NAME=N,...", 0, "the numbers to forecast", 0 },
 	{ "limit", 'l', "BYTES", 0,
 	    "say whether it fits into BYTES, such as 80G", 0 },
+	{ "context", 'c', "BYTES", 0,
+	    "memory within --limit that no allocator gets: CUDA's context, "
+	    "libraries, other programs (default: 0)",
+	    0 },
 	{ "largest", 'L', "NAME", 0,
 	    "find the largest value of NAME that fits --limit", 0 },
 	{ "as", 'A', "ALLOCATOR", 0,
@@ -178,6 +179,11 @@ check_numbers(const struct argp_state *state, struct choices *choices)
 				argp_error(state, "--ask has no '%s'",
 				    numbers->name[i]);
 	}
+	if (choices->context_bytes != 0 && choices->limit_bytes == UINT64_MAX)
+		argp_error(state, "--context needs --limit");
+	if (choices->context_bytes >= choices->limit_bytes)
+		argp_error(state, "--context leaves nothing of --limit");
+	choices->usable_bytes = choices->limit_bytes - choices->context_bytes;
 	if (choices->largest == NULL)
 		return;
 	if (choices->limit_bytes == UINT64_MAX)
@@ -205,6 +211,12 @@ parse_fit_flag(int key, char *value, struct argp_state *state)
 		if (!bytes_parse(value, &choices->limit_bytes))
 			argp_error(state,
 			    "--limit is a size such as 80G, not '%s'", value);
+		return 0;
+	case 'c':
+		if (!bytes_parse(value, &choices->context_bytes))
+			argp_error(state,
+			    "--context is a size such as 600M, not '%s'",
+			    value);
 		return 0;
 	case 'L':
 		choices->largest = value;
@@ -244,7 +256,7 @@ const struct argp argp_fit = { flags, parse_fit_flag,
 
 static bool
 forecast(struct fit_program *program, const struct choices *choices,
-    uint64_t limit, struct fit_judgement *out, struct fit_forecast *made)
+    struct fit_judgement *out, struct fit_forecast *made)
 {
 	bool good =
 	    fit_forecast_make(program, made) && fit_judge(program, made, out);
@@ -253,95 +265,24 @@ forecast(struct fit_program *program, const struct choices *choices,
 	for (unsigned i = 0; good && i < choices->as_count; i++) {
 		out->settings[i] =
 		    (struct fit_setting){ .name = choices->as[i] };
-		good = fit_judge_setting(made, limit, &out->settings[i]);
+		good = fit_judge_setting(
+		    made, choices->usable_bytes, false, &out->settings[i]);
 	}
 	return good;
 }
 
 /* ---- The largest value ----------------------------------------------- */
 
-/* Whether the program fits the limit with a value of a number. */
-static bool
-try_value(struct fit_program *program, const struct choices *choices,
-    unsigned name, uint64_t value, struct fit_setting *setting, bool *fits)
-{
-	struct fit_judgement judged;
-	struct fit_forecast made = { 0 };
-	bool good;
-
-	*fits = false;
-	program->numbers.ask[name] = (double)value;
-	good = fit_forecast_make(program, &made) &&
-	    fit_judge(program, &made, &judged);
-	/* No allocator holds less than what is live. */
-	if (good && judged.live <= choices->limit_bytes) {
-		good = fit_judge_setting(&made, choices->limit_bytes, setting);
-		*fits = setting->ooms == 0;
-	}
-	fit_forecast_drop(&made);
-	return good;
-}
-
-static void
-show_try(struct progress *progress, const struct choices *choices,
-    const char *allocator, uint64_t value)
-{
-	progress_show(progress, "fit: %s with %s=%" PRIu64, allocator,
-	    choices->largest, value);
-}
-
-/* Find the largest whole value of a number with which no request fails. It is
- * searched from what is asked, by doubling or halving and then by bisection. */
-static bool
-find_largest(struct fit_program *program, const struct choices *choices,
-    unsigned name, const char *allocator, uint64_t *out)
-{
-	struct fit_setting setting = { .name = allocator };
-	uint64_t low = 0;
-	uint64_t high = 0; /* does not fit; 0: not known */
-	uint64_t value = (uint64_t)program->numbers.ask[name];
-	struct progress progress;
-	bool good = true;
-
-	progress_begin(&progress, PROGRESS_AFTER_MS);
-	if (value == 0)
-		value = 1;
-	while (good && value > 0 && value <= LARGEST_VALUE &&
-	    (high == 0 || high - low > 1)) {
-		bool fits;
-
-		show_try(&progress, choices, allocator, value);
-		good =
-		    try_value(program, choices, name, value, &setting, &fits);
-		if (fits)
-			low = value;
-		else
-			high = value;
-		value = high == 0 ? 2 * low : low + (high - low) / 2;
-	}
-	progress_end(&progress);
-	*out = low;
-	return good;
-}
-
 /* Find the largest value for each allocator. */
 static bool
 find_all_largest(struct fit_program *program, const struct choices *choices,
     struct fit_judgement *judged)
 {
-	double asked[FIT_NAMES];
 	unsigned name = 0;
-	bool good = true;
 
-	memcpy(asked, program->numbers.ask, sizeof(asked));
 	while (strcmp(program->numbers.name[name], choices->largest) != 0)
 		name++;
-	for (unsigned i = 0; good && i < judged->setting_count; i++) {
-		good = find_largest(program, choices, name,
-		    judged->settings[i].name, &judged->settings[i].largest);
-		memcpy(program->numbers.ask, asked, sizeof(asked));
-	}
-	return good;
+	return fit_largest(program, name, choices->usable_bytes, judged);
 }
 
 /* ---- Text ------------------------------------------------------------ */
@@ -354,12 +295,56 @@ print_numbers(const struct fit_numbers *numbers)
 		    numbers->ask[i]);
 }
 
+/* "7 retries" of PyTorch's allocator, or "1 wait" of weir. */
+static const char *
+retries_text(
+    const struct fit_setting *setting, uint64_t count, char text[VIEW_TEXT])
+{
+	bool weir = strcmp(setting->name, "weir") == 0;
+
+	snprintf(text, VIEW_TEXT, "%" PRIu64 " %s", count,
+	    weir           ? count == 1 ? "wait" : "waits" :
+		count == 1 ? "retry" :
+			     "retries");
+	return text;
+}
+
+static void
+add_fits(struct table *table, const struct fit_setting *setting)
+{
+	char text[VIEW_TEXT];
+
+	if (setting->ooms != 0)
+		table_add(table, "no");
+	else if (setting->retries == 0)
+		table_add(table, "yes");
+	else
+		table_add(table, "yes, %s",
+		    retries_text(setting, setting->retries, text));
+}
+
+/* "174", or "174, with 2 retries; 160 without". */
+static void
+add_largest(struct table *table, const struct fit_setting *setting)
+{
+	const char *open = setting->largest_open ? " or more" : "";
+	char text[VIEW_TEXT];
+
+	if (setting->largest_retries == 0)
+		table_add(table, "%" PRIu64 "%s", setting->largest, open);
+	else
+		table_add(table, "%" PRIu64 "%s, with %s; %" PRIu64 " without",
+		    setting->largest, open,
+		    retries_text(setting, setting->largest_retries, text),
+		    setting->largest_calm);
+}
+
 static bool
 print_settings(
     const struct fit_judgement *judged, const struct choices *choices)
 {
 	bool limited = choices->limit_bytes != UINT64_MAX;
-	struct table *table = table_new(choices->largest != NULL ? "lrrlr" :
+	struct table *table = table_new(choices->largest != NULL ? "lrrll" :
 		limited                                          ? "lrrl" :
 								   "lrr");
 	bool printed;
@@ -368,7 +353,7 @@ print_settings(
 	table_add(table, "peak live");
 	table_add(table, "peak held");
 	if (limited)
-		table_add(table, "fits %s", size_text(choices->limit_bytes));
+		table_add(table, "fits %s", size_text(choices->usable_bytes));
 	if (choices->largest != NULL)
 		table_add(table, "largest %s", choices->largest);
 	for (unsigned i = 0; i < judged->setting_count; i++) {
@@ -380,12 +365,9 @@ print_settings(
 							judged->live));
 		table_add(table, "%s", size_text(setting->held));
 		if (limited)
-			table_add(table, "%s",
-			    setting->ooms != 0       ? "no" :
-				setting->retries > 0 ? "with retries" :
-						       "yes");
+			add_fits(table, setting);
 		if (choices->largest != NULL)
-			table_add(table, "%" PRIu64, setting->largest);
+			add_largest(table, setting);
 	}
 	printed = table_print(table, true);
 	table_free(table);
@@ -427,7 +409,8 @@ print_unsure(const struct fit_program *program, const struct fit_forecast *made,
 		return;
 	printf("\n%" PRIu32 " allocations have no formula (%s of the peak):\n",
 	    judged->unsure, size_text(judged->unsure_bytes));
-	for (uint32_t i = 0; i < made->recording.block_count && printed < SITES;
+	for (uint32_t i = 0;
+	     i < made->recording.block_count && printed < FIT_SITES_SHOWN;
 	     i++) {
 		const struct recording_block *block =
 		    &made->recording.blocks[i];
@@ -440,6 +423,16 @@ print_unsure(const struct fit_program *program, const struct fit_forecast *made,
 		    site_text(pattern->snapshot, block->stack, text));
 		printed++;
 	}
+}
+
+static void
+put_largest(json_t *item, const struct fit_setting *setting)
+{
+	put_number(item, "largest", setting->largest);
+	put_number(item, "largest_retries", setting->largest_retries);
+	put_number(item, "largest_without_retries", setting->largest_calm);
+	json_object_set_new(
+	    item, "largest_or_more", json_boolean(setting->largest_open));
 }
 
 static int
@@ -478,14 +471,16 @@ print_fit_json(const struct fit_program *program, const struct choices *choices,
 			json_object_set_new(
 			    item, "fits", json_boolean(setting->ooms == 0));
 		if (choices->largest != NULL)
-			put_number(item, "largest", setting->largest);
+			put_largest(item, setting);
 		json_array_append_new(settings, item);
 	}
 	json_object_set_new(json, "allocators", settings);
 	put_number(json, "unsure_allocations", judged->unsure);
 	put_number(json, "unsure_bytes", judged->unsure_bytes);
-	if (choices->limit_bytes != UINT64_MAX)
+	if (choices->limit_bytes != UINT64_MAX) {
 		put_number(json, "limit_bytes", choices->limit_bytes);
+		put_number(json, "context_bytes", choices->context_bytes);
+	}
 	return print_json(json);
 }
 
@@ -507,7 +502,7 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 	struct fit_forecast made = { 0 };
 	int status = TOOL_FAILED;
 
-	if (forecast(program, choices, choices->limit_bytes, &judged, &made) &&
+	if (forecast(program, choices, &judged, &made) &&
 	    (choices->largest == NULL ||
 		find_all_largest(program, choices, &judged))) {
 		status = TOOL_DONE;
@@ -532,7 +527,8 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 int
 cmd_fit(int argc, char **argv)
 {
-	struct choices choices = { .limit_bytes = UINT64_MAX };
+	struct choices choices = { .limit_bytes = UINT64_MAX,
+		.usable_bytes = UINT64_MAX };
 	struct fit_program program;
 	int status = TOOL_FAILED;
 

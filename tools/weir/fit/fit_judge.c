@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include "tools/weir/fit/fit_sizes.h"
+#include "tools/weir/fit/tuning.h"
 #include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
-
-/* Shorter lives than this are those of workspaces, in allocations. */
-enum { SHORT_LIFE = 3 };
 
 const char *
 fit_kind_name(enum fit_kind kind)
@@ -89,7 +87,7 @@ kind_of(const struct sorter *sorter, uint32_t id)
 		return lasts ? FIT_OPTIMISER : FIT_WORKSPACES;
 	if (lasts)
 		return FIT_PARAMETERS;
-	if (alloc->end - id <= SHORT_LIFE)
+	if (alloc->end - id <= FIT_SHORT_LIFE)
 		return FIT_WORKSPACES;
 	if ((alloc->stack == 0 ||
 		stack_mentions(pattern->snapshot, alloc->stack, backwards)) &&
@@ -140,6 +138,15 @@ find_peak(const struct fit_forecast *forecast, uint64_t *peak)
 		}
 	}
 	return at;
+}
+
+uint64_t
+fit_live_peak(const struct fit_forecast *forecast)
+{
+	uint64_t peak;
+
+	find_peak(forecast, &peak);
+	return peak;
 }
 
 bool
@@ -198,9 +205,9 @@ fit_forecast_csv(
 {
 	const struct recording *recording = &forecast->recording;
 
-	fputs("# {\"name\": ", out);
+	fputs("# {\"name\": \"", out);
 	json_escaped(name, strlen(name), out);
-	fputs("}\naction,addr,size,stream,time_us\n", out);
+	fputs("\"}\naction,addr,size,stream,time_us\n", out);
 	for (uint32_t i = 0; i < recording->row_count; i++) {
 		const struct recording_row *row = &recording->rows[i];
 		const struct recording_block *block;
@@ -221,13 +228,14 @@ fit_forecast_csv(
 }
 
 static bool
-judge_weir(const struct fit_forecast *forecast, uint64_t limit,
+judge_weir(const struct fit_forecast *forecast, uint64_t limit, bool until_oom,
     struct fit_setting *setting)
 {
-	struct trial_choices choices = {
-		.play = { .limit_bytes = limit, .speed = 1, .seed = 1 },
-		.device = -1
-	};
+	struct trial_choices choices = { .play = { .limit_bytes = limit,
+					     .speed = 1,
+					     .seed = 1,
+					     .until_oom = until_oom },
+		.device = -1 };
 	char path[] = "/tmp/weir-fit-XXXXXX";
 	int fd = mkstemp(path);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -249,6 +257,8 @@ judge_weir(const struct fit_forecast *forecast, uint64_t limit,
 		    json_object_get(figures, "peak_held_bytes"));
 		setting->ooms = (uint64_t)json_integer_value(
 		    json_object_get(figures, "ooms"));
+		setting->retries = (uint64_t)json_integer_value(
+		    json_object_get(figures, "host_waits"));
 	}
 	json_decref(figures);
 	return good;
@@ -256,19 +266,20 @@ judge_weir(const struct fit_forecast *forecast, uint64_t limit,
 
 bool
 fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
-    struct fit_setting *setting)
+    bool until_oom, struct fit_setting *setting)
 {
 	struct torch_played played;
 	struct torch_conf conf;
 	char why[TORCH_CONF_WHY];
 
 	if (strcmp(setting->name, "weir") == 0)
-		return judge_weir(forecast, limit, setting);
+		return judge_weir(forecast, limit, until_oom, setting);
 	if (!torch_as_parse(setting->name, &conf, why)) {
 		complain("%s", why);
 		return false;
 	}
-	if (!torch_replay(&forecast->recording, &conf, limit, &played))
+	if (!torch_replay(
+		&forecast->recording, &conf, limit, until_oom, &played))
 		return false;
 	setting->held = played.figures.reserved.peak;
 	setting->allocated = played.figures.allocated.peak;

@@ -35,10 +35,17 @@ struct fit_setting {
 	const char *name;   /* "weir", "torch", "torch,KEY:VALUE" */
 	uint64_t held;      /* the peak, in bytes; 0: not known */
 	uint64_t allocated; /* the peak of rounded live bytes; 0 for weir */
+	/* Requests before which cached memory was freed, of PyTorch's; waits of
+	 * the host, of weir. Both cost time. */
 	uint64_t retries;
 	uint64_t ooms;
-	uint64_t
-	    largest; /* value of a number that fits; 0: none, or not asked */
+	/* The largest value of a number that fits; 0: none, or not asked. Its
+	 * retries, the largest value without any, and whether larger values
+	 * that were not searched may fit. */
+	uint64_t largest;
+	uint64_t largest_retries;
+	uint64_t largest_calm;
+	bool largest_open;
 };
 
 struct fit_judgement {
@@ -57,10 +64,14 @@ struct fit_judgement {
 bool fit_judge(const struct fit_program *program,
     const struct fit_forecast *forecast, struct fit_judgement *out);
 
-/* Play the forecast through the allocator of a setting, on a device of `limit`
- * bytes (UINT64_MAX: none). False, and a complaint, on failure. */
+/* The peak of requested live bytes of a forecast. */
+uint64_t fit_live_peak(const struct fit_forecast *forecast);
+
+/* Play the forecast through the allocator of a setting, with a limit of bytes
+ * (UINT64_MAX: none); to its end, or `until_oom`. False, and a complaint, on
+ * failure. */
 bool fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
-    struct fit_setting *setting);
+    bool until_oom, struct fit_setting *setting);
 
 /* Write a forecast as a trace that `weir replay` plays. */
 void fit_forecast_csv(

@@ -413,6 +413,14 @@ agree_on_changes(struct fit_loops *loops)
 	}
 }
 
+static uint32_t
+whole_rounds(double rounds)
+{
+	if (!(rounds > 0))
+		return 0;
+	return rounds < UINT32_MAX ? (uint32_t)(rounds + 0.5) : UINT32_MAX;
+}
+
 uint32_t
 fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
     const struct fit_run *pattern)
@@ -427,7 +435,7 @@ fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
 		struct fit_value rounds;
 
 		fit_find(numbers, loop->seen, known, 0, &rounds);
-		loop->asked = (uint32_t)(rounds.value + 0.5);
+		loop->asked = whole_rounds(rounds.value);
 		loop->doubtful =
 		    rounds.grade == FIT_ROUNDED || rounds.grade == FIT_UNKNOWN;
 	}
@@ -438,7 +446,10 @@ fit_loops_ask(struct fit_loops *loops, const struct fit_numbers *numbers,
 		loop->begin = (uint32_t)(loop->first + shift);
 		shift += ((int64_t)loop->asked - loop->rounds) * loop->period;
 	}
-	return (uint32_t)(pattern->count + shift);
+	shift += pattern->count;
+	return shift < 0       ? 0 :
+	    shift > UINT32_MAX ? UINT32_MAX :
+				 (uint32_t)shift;
 }
 
 /* The round of the pattern that a round of a forecast is like: the first and

@@ -34,7 +34,7 @@ bool fit_loops_find(const struct fit_numbers *numbers,
     struct fit_loops *out);
 
 /* Decide how often each loop goes round in the forecast. Returns the number of
- * allocations of the forecast. */
+ * allocations of the forecast; UINT32_MAX if there are more. */
 uint32_t fit_loops_ask(struct fit_loops *loops,
     const struct fit_numbers *numbers, const struct fit_run *pattern);
 

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "tools/weir/fit/fit_sizes.h"
+#include "tools/weir/fit/tuning.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/tool.h"
-
-/* Allocations of a forecast; each takes 200 bytes. */
-enum { FORECAST_MAX = 1u << 26 };
 
 static double
 sum_bytes(const struct fit_run *run)
@@ -274,6 +272,13 @@ forecast_room(struct forecaster *f, uint32_t count)
 	    out->error != NULL && f->endings != NULL;
 }
 
+uint32_t
+fit_forecast_length(struct fit_program *program)
+{
+	return fit_loops_ask(&program->loops, &program->numbers,
+	    &program->runs[program->pattern]);
+}
+
 bool
 fit_forecast_make(struct fit_program *program, struct fit_forecast *out)
 {
@@ -289,9 +294,9 @@ fit_forecast_make(struct fit_program *program, struct fit_forecast *out)
 	*out = (struct fit_forecast){ 0 };
 	out->recording.snapshot = f.pattern->snapshot;
 	out->recording.device = f.pattern->device;
-	if (count > FORECAST_MAX) {
-		complain(
-		    "the forecast has more than %u allocations", FORECAST_MAX);
+	if (count > FIT_FORECAST_MAX) {
+		complain("the forecast has more than %u allocations",
+		    FIT_FORECAST_MAX);
 		return false;
 	}
 	fit_sizes_ask(program->sizes, program->numbers.ask);

@@ -39,6 +39,9 @@ struct fit_forecast {
 /* Make the recording for what the program's numbers ask. False, and a
  * complaint, without memory. */
 bool fit_forecast_make(struct fit_program *program, struct fit_forecast *out);
+
+/* The number of allocations of such a recording; UINT32_MAX for more. */
+uint32_t fit_forecast_length(struct fit_program *program);
 void fit_forecast_drop(struct fit_forecast *forecast);
 
 /* The formula of an allocation of the pattern. */

@@ -13,6 +13,7 @@
 #include "tools/weir/live/watch_link.h"
 #include "tools/weir/live/watch_metrics.h"
 #include "tools/weir/live/watch_show.h"
+#include "tools/weir/live/watch_snapshot.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
 
@@ -109,37 +110,6 @@ ends_in_json(const char *path)
 	const char *dot = strrchr(path, '.');
 
 	return dot != NULL && strcmp(dot, ".json") == 0;
-}
-
-static int
-request_snapshot(const struct choices *choices)
-{
-	const struct watch_request request = { WATCH_MAGIC, WATCH_VERSION,
-		WATCH_SNAPSHOT, ends_in_json(choices->snapshot) };
-	static struct watch_reply reply;
-	enum watch_answer answer;
-	struct out *file;
-	int fd;
-
-	if (!watch_reach(choices->pid, WATCH_SNAPSHOT_MS, &fd))
-		return TOOL_FAILED;
-	if (out_open(choices->snapshot, &file) != WEIR_OK) {
-		complain("%s", weir_last_error());
-		close(fd);
-		return TOOL_FAILED;
-	}
-	answer = watch_ask(fd, &request, file->fd, &reply);
-	close(fd);
-	if (answer == WATCH_ENDED)
-		complain("process %ld has ended", (long)choices->pid);
-	if (answer != WATCH_ANSWERED) {
-		out_abandon(file);
-		return TOOL_FAILED;
-	}
-	if (out_close(file) == WEIR_OK)
-		return TOOL_DONE;
-	complain("%s", weir_last_error());
-	return TOOL_FAILED;
 }
 
 /* ---- Samples ----------------------------------------------------------- */
@@ -244,6 +214,9 @@ cmd_watch(int argc, char **argv)
 	if (choices.pid == 0)
 		return list_all(&choices);
 	if (choices.snapshot != NULL)
-		return request_snapshot(&choices);
+		return watch_snapshot(choices.pid, choices.snapshot,
+			   ends_in_json(choices.snapshot)) ?
+		    TOOL_DONE :
+		    TOOL_FAILED;
 	return watch_process(&choices);
 }

@@ -10,10 +10,11 @@
 
 #include "tools/weir/reading/snapshot_holders.h"
 #include "tools/weir/reading/snapshot_moment.h"
+#include "tools/weir/reading/snapshot_settings.h"
 #include "tools/weir/reading/snapshot_sites.h"
 #include "tools/weir/reading/torch_sizes.h"
 
-enum { MIB = 1 << 20, SETTING = 512 };
+enum { MIB = 1 << 20 };
 
 /* ---- Settings of the snapshot ------------------------------------------ */
 
@@ -26,38 +27,6 @@ setting_of_device(
 	snprintf(
 	    path, sizeof(path), "allocator_settings.%s.%" PRIu32, name, device);
 	return setting_value(snapshot, path);
-}
-
-/* True if weir wrote the snapshot. */
-static bool
-is_weir(const struct snapshot *snapshot)
-{
-	static const char ours[] = "allocator_settings.weir_";
-
-	for (uint32_t i = 0; i < snapshot->setting_count; i++)
-		if (strncmp(snapshot_text(snapshot, snapshot->settings[i].name),
-			ours, sizeof(ours) - 1) == 0)
-			return true;
-	return setting_value(snapshot, "weir.version") != NULL;
-}
-
-static bool
-is_set(const struct snapshot *snapshot, const char *name)
-{
-	const char *value = setting_value(snapshot, name);
-
-	return value != NULL && strcmp(value, "True") == 0;
-}
-
-static bool
-has_expandable_segments(const struct snapshot *snapshot)
-{
-	if (is_set(snapshot, "allocator_settings.expandable_segments"))
-		return true;
-	for (uint32_t i = 0; i < snapshot->segment_count; i++)
-		if (snapshot->segments[i].expandable)
-			return true;
-	return false;
 }
 
 static void
@@ -203,54 +172,6 @@ add_remedy(json_t *cause, enum price price, uint64_t gives, const char *setting,
 	json_array_append_new(remedies, one);
 }
 
-/* The snapshot's PYTORCH_CUDA_ALLOC_CONF with one more option. */
-static const char *
-torch_setting(
-    const struct snapshot *snapshot, const char *option, char text[SETTING])
-{
-	const char *conf = setting_value(
-	    snapshot, "allocator_settings.PYTORCH_CUDA_ALLOC_CONF");
-	char plain[VIEW_TEXT] = "";
-
-	if (conf != NULL)
-		plain_text(conf, plain);
-	snprintf(text, SETTING, "export PYTORCH_CUDA_ALLOC_CONF=%s%s%s", plain,
-	    plain[0] != '\0' ? "," : "", option);
-	return text;
-}
-
-/* WEIR_CONF with the options that the snapshot's program had set, and one more
- * in the place of its old value. */
-static const char *
-weir_setting(const struct snapshot *snapshot, const char *key,
-    const char *value, char text[SETTING])
-{
-	static const char prefix[] = "allocator_settings.weir_options.";
-	int n = snprintf(text, SETTING, "export WEIR_CONF=");
-	char plain[VIEW_TEXT];
-
-	for (uint32_t i = 0; i < snapshot->setting_count && n < SETTING; i++) {
-		const char *name =
-		    snapshot_text(snapshot, snapshot->settings[i].name);
-
-		if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 ||
-		    strcmp(name + sizeof(prefix) - 1, key) == 0)
-			continue;
-		plain_text(name + sizeof(prefix) - 1, plain);
-		n += snprintf(text + n, (size_t)(SETTING - n), "%s:", plain);
-		if (n >= SETTING)
-			break;
-		plain_text(snapshot_text(snapshot, snapshot->settings[i].value),
-		    plain);
-		n += snprintf(text + n, (size_t)(SETTING - n), "%s,", plain);
-	}
-	/* A list that does not fit is left out. */
-	if (n >= SETTING - 64)
-		n = snprintf(text, SETTING, "export WEIR_CONF=");
-	snprintf(text + n, (size_t)(SETTING - n), "%s:%s", key, value);
-	return text;
-}
-
 /* Offer weir in place of PyTorch's allocator. Without --torch PyTorch would
  * still keep its own pools, and weir would not see its requests. */
 static void
@@ -266,21 +187,21 @@ static void
 offer_mapping(
     const struct snapshot *snapshot, json_t *cause, uint64_t own, uint64_t all)
 {
-	char setting[SETTING];
-	bool weir = is_weir(snapshot);
+	char setting[SETTINGS_LINE];
+	bool weir = settings_of_weir(snapshot);
 
-	if (!has_expandable_segments(snapshot))
+	if (!settings_expandable(snapshot))
 		add_remedy(cause, PRICE_NONE, weir ? all : own,
-		    weir ? weir_setting(snapshot, "expandable_segments", "True",
-			       setting) :
-			   torch_setting(
+		    weir ? settings_weir_line(snapshot, "expandable_segments",
+			       "True", setting) :
+			   settings_torch_line(
 			       snapshot, "expandable_segments:True", setting),
 		    map_calls);
 	else if (weir &&
 	    setting_value(
 		snapshot, "allocator_settings.weir_options.handle_mb") == NULL)
 		add_remedy(cause, PRICE_LITTLE, all,
-		    weir_setting(snapshot, "handle_mb", "2", setting),
+		    settings_weir_line(snapshot, "handle_mb", "2", setting),
 		    "more calls of the driver where new memory is taken: "
 		    "pieces of 2 MiB are put together, however few are free "
 		    "in a row");
@@ -303,7 +224,7 @@ add_limit(const struct snapshot *snapshot, struct verdict *verdict)
 	uint64_t headroom = limit_headroom(verdict);
 	uint64_t need = verdict->all.reserved + verdict->bytes;
 	uint64_t mib = (need + TORCH_LARGE_SEGMENT) / MIB;
-	char setting[SETTING];
+	char setting[SETTINGS_LINE];
 	char megabytes[24];
 	json_t *cause;
 
@@ -311,10 +232,11 @@ add_limit(const struct snapshot *snapshot, struct verdict *verdict)
 		return;
 	snprintf(megabytes, sizeof(megabytes), "%" PRIu64, mib);
 	if (strcmp(verdict->limit_source, "memory_limit_mb") == 0)
-		weir_setting(snapshot, "memory_limit_mb", megabytes, setting);
+		settings_weir_line(
+		    snapshot, "memory_limit_mb", megabytes, setting);
 	else if (strcmp(verdict->limit_source, "per_process_memory_fraction") ==
 	    0)
-		weir_setting(
+		settings_weir_line(
 		    snapshot, "per_process_memory_fraction", "1", setting);
 	else
 		snprintf(setting, sizeof(setting),
@@ -343,7 +265,7 @@ add_torch_limit(const struct snapshot *snapshot, struct verdict *verdict)
 	    bytes < TORCH_OWN_LEAST                 ? TORCH_LARGE_SEGMENT :
 						      bytes + TORCH_SEGMENT_STEP;
 
-	if (is_weir(snapshot) || !verdict->free_known ||
+	if (settings_of_weir(snapshot) || !verdict->free_known ||
 	    verdict->device_free < segment)
 		return;
 	add_remedy(
@@ -363,7 +285,7 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 	const struct sums *own = &verdict->own;
 	json_t *cause;
 
-	if (is_weir(snapshot) && verdict->stream == UINT64_MAX) {
+	if (settings_of_weir(snapshot) && verdict->stream == UINT64_MAX) {
 		add_cause(verdict->causes, "fragmentation", own->free,
 		    "Fragmentation: memory of no stream has %s free, but in "
 		    "%" PRIu64 " pieces of at most %s. cudaMalloc's memory "
@@ -378,7 +300,7 @@ add_pieces(const struct snapshot *snapshot, struct verdict *verdict)
 	    "%" PRIu64 " pieces of at most %s%s",
 	    size_text(own->free), own->free_blocks,
 	    size_text(own->largest_free),
-	    has_expandable_segments(snapshot) ?
+	    settings_expandable(snapshot) ?
 		", between blocks that are in use. Expandable segments are on; "
 		"only whole free pieces of physical memory can be put "
 		"together." :
@@ -408,8 +330,9 @@ add_idle(const struct snapshot *snapshot, struct verdict *verdict)
 		"to the driver.",
 		segments, segments == 1 ? "" : "s", size_text(idle)),
 	    PRICE_LITTLE, idle,
-	    is_weir(snapshot) ? "weir_trim(WEIR_DEVICE_ALL, 0, NULL);" :
-				"torch.cuda.empty_cache()",
+	    settings_of_weir(snapshot) ?
+		"weir_trim(WEIR_DEVICE_ALL, 0, NULL);" :
+		"torch.cuda.empty_cache()",
 	    "calls of the driver, now and where the memory is taken again");
 }
 
@@ -448,8 +371,8 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 	const struct sums *others = &verdict->others;
 	const char *prefer =
 	    setting_value(snapshot, "allocator_settings.weir_options.prefer");
-	bool weir = is_weir(snapshot);
-	char setting[SETTING];
+	bool weir = settings_of_weir(snapshot);
+	char setting[SETTINGS_LINE];
 	json_t *cause;
 
 	if (others->free == 0)
@@ -462,7 +385,7 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 		   "because each stream has a pool of its own; weir in its "
 		   "place (--torch) does.");
 	if (!weir) {
-		if (has_expandable_segments(snapshot) ||
+		if (settings_expandable(snapshot) ||
 		    others->largest_free < TORCH_LARGE_SEGMENT)
 			offer_weir(cause, verdict->own.free + others->free);
 		else
@@ -473,7 +396,7 @@ add_other_streams(const struct snapshot *snapshot, struct verdict *verdict)
 	offer_mapping(snapshot, cause, 0, verdict->own.free + others->free);
 	if (prefer == NULL || strcmp(prefer, "memory") != 0)
 		add_remedy(cause, PRICE_TIME, others->free,
-		    weir_setting(snapshot, "prefer", "memory", setting),
+		    settings_weir_line(snapshot, "prefer", "memory", setting),
 		    "time: streams wait for each other, and programs of "
 		    "several busy streams took up to 2.7 times as long");
 }
@@ -492,8 +415,9 @@ find_other_causes(const struct snapshot *snapshot, struct verdict *verdict)
 			"still use them.",
 			size_text(all->pending)),
 		    PRICE_LITTLE, all->pending,
-		    is_weir(snapshot) ? "weir_stream_synchronize(NULL);" :
-					"torch.cuda.synchronize()",
+		    settings_of_weir(snapshot) ?
+			"weir_stream_synchronize(NULL);" :
+			"torch.cuda.synchronize()",
 		    "a wait of the host until the streams are done");
 	if (verdict->pools.free > 0)
 		add_remedy(

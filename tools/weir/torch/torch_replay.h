@@ -19,12 +19,13 @@ struct torch_played {
 
 /*
  * Play a recording on a device of `device_bytes`, UINT64_MAX for no limit. A
- * request that fails is counted, and its block does not exist. Where the
- * recording freed segments, which torch.cuda.empty_cache() does, the model
- * frees them too. False, and a complaint, without memory.
+ * request that fails is counted, and its block does not exist; `until_oom` ends
+ * the replay there. Where the recording freed segments, which
+ * torch.cuda.empty_cache() does, the model frees them too. False, and a
+ * complaint, without memory.
  */
 bool torch_replay(const struct recording *recording,
-    const struct torch_conf *conf, uint64_t device_bytes,
+    const struct torch_conf *conf, uint64_t device_bytes, bool until_oom,
     struct torch_played *out);
 
 /* `weir replay --as`: play all devices' traces of a file with the settings

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/advise/advise_find.h"
+#include "tools/weir/advise/tuning.h"
 #include "tools/weir/reading/snapshot_holders.h"
 #include "tools/weir/reading/snapshot_verdict.h"
 #include "tools/weir/reading/snapshot_view.h"
@@ -125,17 +127,73 @@ print_summary(const struct snapshot *snapshot, const struct view_args *args,
 	putchar('\n');
 }
 
+/* ---- Replays --------------------------------------------------------- */
+
+/* Say of each remedy that was replayed whether it serves the request. */
+static void
+mark_remedies(const struct verdict *verdict, const struct advice *advice)
+{
+	json_t *cause;
+	json_t *remedy;
+	size_t i;
+	size_t k;
+
+	json_array_foreach(verdict->causes, i, cause)
+	{
+		json_array_foreach(
+		    json_object_get(cause, "remedies"), k, remedy)
+		{
+			const char *setting = json_string_value(
+			    json_object_get(remedy, "setting"));
+			json_t *serves = setting == NULL ?
+			    NULL :
+			    json_object_get(advice->serves, setting);
+
+			json_object_set(remedy, "serves",
+			    serves == NULL ? json_null() : serves);
+		}
+	}
+}
+
+/* Replay the recording up to the failure with the settings of `weir advise`.
+ * False if there is no failure to replay, or it cannot be replayed. */
+static bool
+advise_on_failure(const struct snapshot *snapshot, const char *path,
+    const struct verdict *verdict, struct advice *advice)
+{
+	const struct advise_request request = {
+		.snapshot = snapshot,
+		.device = verdict->device,
+		.path = strcmp(path, "-") == 0 ? NULL : path,
+		.file_device = (int)verdict->device,
+		.limit = UINT64_MAX,
+		.seconds = ADVISE_SECONDS_OOM,
+	};
+
+	*advice = (struct advice){ 0 };
+	return verdict->event != UINT32_MAX && advise_find(&request, advice);
+}
+
+/* ---- Text ------------------------------------------------------------ */
+
 static void
 print_remedy(const json_t *remedy)
 {
+	const json_t *serves = json_object_get(remedy, "serves");
+
 	const char *setting =
 	    json_string_value(json_object_get(remedy, "setting"));
 	const char *text = json_string_value(json_object_get(remedy, "text"));
 
+	const char *replay = json_is_true(serves) ?
+	    "; a replay shows that it serves the request" :
+	    json_is_false(serves) ? "; in a replay the request still fails" :
+				    "";
+
 	if (setting == NULL)
 		printf("      %s\n", text);
 	else
-		printf("      %s\n          %s\n", setting, text);
+		printf("      %s\n          %s%s\n", setting, text, replay);
 }
 
 static void
@@ -190,16 +248,22 @@ print_holders(const struct snapshot *snapshot, const struct view_args *args,
 
 static bool
 print_oom_text(const struct snapshot *snapshot, const struct view_args *args,
-    const struct verdict *verdict, const struct holders *holders)
+    const struct verdict *verdict, const struct advice *advice,
+    const struct holders *holders)
 {
 	print_summary(snapshot, args, verdict);
 	print_causes(verdict->causes);
+	if (advice != NULL) {
+		puts("in replays of the recording:");
+		advice_print(advice);
+		putchar('\n');
+	}
 	return print_where(verdict) && print_holders(snapshot, args, holders);
 }
 
 static json_t *
 oom_json(const struct snapshot *snapshot, const char *path,
-    const struct verdict *verdict)
+    const struct verdict *verdict, const struct advice *advice)
 {
 	json_t *object = json_object();
 	const struct {
@@ -234,6 +298,8 @@ oom_json(const struct snapshot *snapshot, const char *path,
 		    0 :
 		    snapshot->events.stack[verdict->event]));
 	json_object_set(object, "causes", verdict->causes);
+	json_object_set_new(object, "replays",
+	    advice == NULL ? json_null() : advice_json(advice));
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		json_t *sums = json_object();
 
@@ -254,6 +320,7 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 		.event = UINT32_MAX,
 	};
 	struct holders holders = { 0 };
+	struct advice advice = { 0 };
 	int status = TOOL_FAILED;
 
 	if (choices->bytes == 0 &&
@@ -266,12 +333,21 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 	verdict.callers = args->callers;
 	if (verdict_find(snapshot, &verdict) &&
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {
+		const struct advice *found = NULL;
+
+		if (advise_on_failure(
+			snapshot, args->paths[0], &verdict, &advice)) {
+			mark_remedies(&verdict, &advice);
+			found = &advice;
+		}
 		if (args->json)
-			status = print_json(
-			    oom_json(snapshot, args->paths[0], &verdict));
-		else if (print_oom_text(snapshot, args, &verdict, &holders))
+			status = print_json(oom_json(
+			    snapshot, args->paths[0], &verdict, found));
+		else if (print_oom_text(
+			     snapshot, args, &verdict, found, &holders))
 			status = TOOL_DONE;
 	}
+	advice_drop(&advice);
 	verdict_drop(&verdict);
 	holders_drop(&holders);
 	return status;

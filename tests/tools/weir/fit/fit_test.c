@@ -416,6 +416,104 @@ TEST(the_largest_value_fits_and_the_next_does_not)
 	free(paths[1]);
 }
 
+/* The row of an allocator in an answer about --largest. */
+static json_t *
+largest_of(const char *as, const char *limit, const char *context,
+    char *const paths[2])
+{
+	json_t *json = parsed_output(command_weir("fit", "--json", "--was",
+	    "n=2,4", "--limit", limit, "--context", context, "--largest", "n",
+	    "--as", as, paths[0], paths[1], NULL));
+	json_t *row =
+	    json_incref(json_array_get(json_object_get(json, "allocators"), 0));
+
+	EXPECT_EQ(json_number(json, "limit_bytes"), 700u << 20);
+	EXPECT_EQ(json_number(json, "context_bytes"), 100u << 20);
+	json_decref(json);
+	return row;
+}
+
+/* Each step has tensors of another size, so that the cached ones of the step
+ * before serve none. */
+static void
+write_changing(struct program *p, uint64_t n)
+{
+	uint64_t blocks[4];
+
+	take(p, "load", 30 << 20);
+	for (unsigned step = 0; step < STEPS; step++) {
+		for (unsigned i = 0; i < 4; i++)
+			blocks[i] = take(p, "forward",
+			    n * (3 << 20) * (step + 1) + (i << 20));
+		for (unsigned i = 0; i < 4; i++)
+			drop(p, blocks[i]);
+	}
+}
+
+TEST(the_largest_value_may_need_cached_memory_to_be_freed)
+{
+	char *paths[2] = { recorded(write_changing, 2),
+		recorded(write_changing, 4) };
+	json_t *row = largest_of("torch", "700M", "100M", paths);
+	uint64_t largest = json_number(row, "largest");
+	uint64_t calm = json_number(row, "largest_without_retries");
+	char *path = recorded(write_changing, largest);
+	json_t *played = parsed_output(command_weir("replay", "--json", "--as",
+	    "torch", "--limit", "600M", path, NULL));
+
+	/* Without a limit more is held than the device has. */
+	EXPECT_GT(true_peak(path, "torch", "peak_reserved_bytes"), 600u << 20);
+	EXPECT_EQ(json_number(played, "ooms"), 0);
+	EXPECT_EQ(json_number(played, "retries"),
+	    json_number(row, "largest_retries"));
+	EXPECT_GT(json_number(row, "largest_retries"), 0);
+	EXPECT_LT(calm, largest);
+	EXPECT_GT(calm, 0);
+	json_decref(played);
+	free(path);
+	path = recorded(write_changing, largest + 1);
+	played = parsed_output(command_weir("replay", "--json", "--as", "torch",
+	    "--limit", "600M", path, NULL));
+	EXPECT_GT(json_number(played, "ooms"), 0);
+	json_decref(played);
+	json_decref(row);
+	free(path);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+/* A cache that is not the number's: live bytes do not grow with it. */
+static void
+write_steps(struct program *p, uint64_t steps)
+{
+	take(p, "load", 30 << 20);
+	for (uint64_t step = 0; step < steps * 8; step++)
+		drop(p, take(p, "forward", 5 << 20));
+}
+
+TEST(a_number_that_needs_no_memory_has_no_largest_value_that_is_known)
+{
+	char *paths[2] = { recorded(write_steps, 2), recorded(write_steps, 4) };
+	json_t *row = largest_of("torch", "700M", "100M", paths);
+
+	EXPECT(json_is_true(json_object_get(row, "largest_or_more")));
+	EXPECT_GT(json_number(row, "largest"), 1000);
+	json_decref(row);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+TEST(what_no_allocator_gets_must_leave_something_of_the_limit)
+{
+	struct command_result result =
+	    command_weir("fit", "--was", "n=2,4", "--ask", "n=8", "--limit",
+		"1G", "--context", "2G", "a.json", "b.json", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "--context leaves nothing of --limit");
+	command_free(&result);
+}
+
 TEST(a_forecast_can_be_kept_and_replayed)
 {
 	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
@@ -426,8 +524,16 @@ TEST(a_forecast_can_be_kept_and_replayed)
 	const json_t *torch =
 	    json_array_get(json_object_get(json, "allocators"), 0);
 
+	FILE *file;
+	char line[64] = "";
+
 	EXPECT_EQ(true_peak(kept, "torch", "peak_reserved_bytes"),
 	    json_number(torch, "peak_held_bytes"));
+	file = fopen(kept, "r");
+	EXPECT_NOT_NULL(file);
+	EXPECT_NOT_NULL(fgets(line, sizeof(line), file));
+	EXPECT_STR_EQ(line, "# {\"name\": \"forecast\"}\n");
+	fclose(file);
 	json_decref(json);
 	free(kept);
 	free(paths[0]);

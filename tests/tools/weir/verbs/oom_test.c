@@ -246,7 +246,8 @@ TEST(a_program_with_pytorch_s_allocator_gets_weir_in_its_place)
 
 	EXPECT_STR_HAS(result.out,
 	    "      weir run --torch -- PROGRAM\n"
-	    "          gives up to 19.83 MiB; costs about 1 % of the time\n");
+	    "          gives up to 19.83 MiB; costs about 1 % of the time; a "
+	    "replay shows that it serves the request\n");
 	EXPECT_NULL(strstr(result.out, "prefer:memory"));
 	command_free(&result);
 }

@@ -1,0 +1,39 @@
+/*
+ * The settings of a snapshot's allocator, and lines to copy that change one of
+ * them.
+ */
+#ifndef TOOLS_WEIR_READING_SNAPSHOT_SETTINGS_H
+#define TOOLS_WEIR_READING_SNAPSHOT_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "snapshot/model.h"
+
+enum { SETTINGS_LINE = 512 }; /* bytes of a line */
+
+/* True if weir wrote the snapshot. */
+bool settings_of_weir(const struct snapshot *snapshot);
+
+/* True if the snapshot's allocator has expandable segments. */
+bool settings_expandable(const struct snapshot *snapshot);
+
+/* The value of an option of weir that the program has set, or NULL. */
+const char *settings_weir_option(
+    const struct snapshot *snapshot, const char *key);
+
+/* Write "export PYTORCH_CUDA_ALLOC_CONF=..." with the snapshot's settings and
+ * one more, which PyTorch heeds in place of an earlier one. Returns `text`. */
+const char *settings_torch_line(const struct snapshot *snapshot,
+    const char *option, char text[SETTINGS_LINE]);
+
+/* Write "export WEIR_CONF=..." with the options that the snapshot's program had
+ * set, and one more in the place of its old value. Returns `text`. */
+const char *settings_weir_line(const struct snapshot *snapshot, const char *key,
+    const char *value, char text[SETTINGS_LINE]);
+
+/* Write the options that the snapshot's program had set, "key:value,...". A
+ * list that does not fit is left out. Returns `text`. */
+const char *settings_weir_conf(
+    const struct snapshot *snapshot, char text[SETTINGS_LINE]);
+
+#endif
