@@ -151,6 +151,13 @@ enum {
 	SHOW_TEXT = 48,
 };
 
+/* A page has at most so many faults of a device, and stacks that may leak: it
+ * says them as sentences, and names the command that lists them all. */
+enum {
+	PAGE_FAULTS = 20,
+	PAGE_SUSPECTS = 50,
+};
+
 /* Milliseconds between two looks at a stopped program, and until the witness
  * reports. */
 enum {
