@@ -151,6 +151,15 @@ enum {
 	SHOW_TEXT = 48,
 };
 
+/* Parts of a curve of held memory: about one for each second pixel of a wide
+ * picture. `weir view --what-if` plays at most so many settings, which is as
+ * many as a picture has colours, and a setting has at most so many bytes. */
+enum {
+	HELD_CURVE_PARTS = 600,
+	WHAT_IF_MOST = 9,
+	WHAT_IF_TEXT = 512,
+};
+
 /* A page has at most so many faults of a device, and stacks that may leak: it
  * says them as sentences, and names the command that lists them all. */
 enum {

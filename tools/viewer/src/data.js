@@ -102,6 +102,7 @@ export class Snapshot {
 			value.replace(UNSEEN, "\ufffd") : value);
 		this.verdicts = parsed(columns.verdicts);
 		this.findings = parsed(columns.findings);
+		this.whatIf = parsed(columns.what_if);
 		this.ranks = this.findRanks();
 		this.growTree();
 	}

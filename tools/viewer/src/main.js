@@ -22,12 +22,13 @@ import { Streams } from "./views/streams.js";
 import { Flame } from "./views/flame.js";
 import { Events } from "./views/events.js";
 import { Compare } from "./views/compare.js";
+import { WhatIf } from "./views/whatif.js";
 
 const KEYS = [
 	["← →", "move along the trace"],
 	["+ −", "zoom in and out; the wheel does too"],
 	["0", "show the whole trace"],
-	["1 to 6", "choose a picture"],
+	["1 to 7", "choose a picture"],
 	["P", "go to the peak"],
 	["Z", "in Allocations, show only the heights at which memory changes"],
 	["K", "show only memory that was allocated in view and is in use at its end"],
@@ -131,7 +132,8 @@ class App {
 		this.panel = new Panel(this);
 		this.list = [new Bands(this), new AddressMap(this), new Streams(this),
 			new Flame(this), new Events(this),
-			...(this.snap.before ? [new Compare(this)] : [])];
+			...(this.snap.before ? [new Compare(this)] : []),
+			...(this.snap.whatIf.length ? [new WhatIf(this)] : [])];
 		this.views = Object.fromEntries(this.list.map((v) => [v.id, v]));
 		this.view = this.list[0];
 		this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
@@ -702,7 +704,7 @@ class App {
 	}
 
 	globalKey(e) {
-		const index = "123456".slice(0, this.list.length).indexOf(e.key);
+		const index = "1234567".slice(0, this.list.length).indexOf(e.key);
 		const action = {
 			ArrowLeft: () => this.pan(e.shiftKey ? -0.5 : -0.1),
 			ArrowRight: () => this.pan(e.shiftKey ? 0.5 : 0.1),

@@ -6,6 +6,7 @@ import { bytes, count, duration, percent, plural, signed,
 	frameLabel } from "./format.js";
 import { KINDS, kindSums } from "./kinds.js";
 import { argmax } from "./series.js";
+import { price, settingName } from "./views/whatif.js";
 
 /* The call site that holds most memory at the peak, and its bytes. */
 function largestSite(model, sites) {
@@ -97,7 +98,7 @@ export function sentences(model, sites, snap, times) {
 	if (wait > 0)
 		out.push(`At most ${bytes(wait)} were freed and waited for work ` +
 		    `to end,${when(model, times, argmax(model.pending.values))}.`);
-	out.push(...failures(model), ...kinds(model), ...leaks(model, sites),
+	out.push(...failures(model), ...whatIf(model), ...kinds(model), ...leaks(model, sites),
 	    ...faults(model));
 	if (!model.events)
 		out.push("The snapshot has no history: it shows the state at one moment.");
@@ -114,6 +115,25 @@ function failures(model) {
 	return [`A request for ${bytes(c.event_size[e])} failed: the device had ` +
 		`${bytes(c.event_addr[e])} free, and ${bytes(free)} were held but ` +
 		`free.${more ? ` ${plural(more, "other")} failed too.` : ""}`];
+}
+
+/* The setting that would have held least, of those that no request failed
+ * under. */
+function whatIf(model) {
+	const all = model.snap.whatIf.filter(({ device, ooms }) =>
+		device === model.device && !ooms);
+	const held = model.reserved.max;
+	const best = all.reduce((a, b) => !a ||
+		b.peak_held_bytes < a.peak_held_bytes ? b : a, null);
+	if (!best || held === 0)
+		return [];
+	const by = held - best.peak_held_bytes;
+	return [by > 0 ? `Of ${plural(all.length, "setting")} that were tried, ` +
+		`${settingName(best.setting)} holds least: at most ` +
+		`${bytes(best.peak_held_bytes)}, ${bytes(by)} (${percent(by, held)}) ` +
+		`less than recorded, with ${price(best)}.` :
+		`None of ${plural(all.length, "setting")} that were tried holds ` +
+		"less than what was recorded."];
 }
 
 /* Bytes by kind at the peak, the largest first. */

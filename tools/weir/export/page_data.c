@@ -39,6 +39,7 @@ struct page_data {
 	uint32_t *places[CALLERS]; /* caller_place() of each stack */
 	char *verdicts;   /* JSON: why the last request of a device failed */
 	char *findings;   /* JSON: faults, and stacks that may leak */
+	char *what_if;    /* JSON: held memory under other settings */
 	uint32_t devices; /* page-locked memory of device d is shown as device
 			     `devices` + d */
 };
@@ -271,7 +272,8 @@ find_for_page(struct page_data *page)
 	json_decref(all);
 	json_decref(faults);
 	json_decref(leaks);
-	return page->findings != NULL;
+	page->what_if = strdup("[]");
+	return page->findings != NULL && page->what_if != NULL;
 }
 
 /* True if the event has an address. */
@@ -362,6 +364,7 @@ enum rows {
 	TITLE,
 	VERDICTS,
 	FINDINGS,
+	WHAT_IF,
 	TRACES,
 	EVENT_ACTION,
 	EVENT_ADDRESS,
@@ -414,6 +417,7 @@ static const struct column columns[] = {
 	{ "title", U8, TITLE, WHOLE(char), PLAIN },
 	{ "verdicts", U8, VERDICTS, WHOLE(char), PLAIN },
 	{ "findings", U8, FINDINGS, WHOLE(char), PLAIN },
+	{ "what_if", U8, WHAT_IF, WHOLE(char), PLAIN },
 	{ "trace_first", U32, TRACES, FIELD(trace, first), PLAIN },
 	{ "trace_events", U32, TRACES, FIELD(trace, count), PLAIN },
 	{ "event_action", U8, EVENT_ACTION, WHOLE(uint8_t), PLAIN },
@@ -502,6 +506,7 @@ array_of(const struct page_data *page, enum rows rows)
 		[TITLE] = { page->title, 1, strlen(page->title) },
 		[VERDICTS] = { page->verdicts, 1, strlen(page->verdicts) },
 		[FINDINGS] = { page->findings, 1, strlen(page->findings) },
+		[WHAT_IF] = { page->what_if, 1, strlen(page->what_if) },
 		[TRACES] = ARRAY(s->traces, s->trace_count),
 		[SEGMENTS] = ARRAY(s->segments, segments_of(s)),
 		[BLOCKS] = ARRAY(s->blocks, s->block_count),
@@ -703,6 +708,20 @@ drop:
 	return NULL;
 }
 
+bool
+page_data_add_what_if(struct page_data *page, const json_t *what_if)
+{
+	char *text = json_dumps(what_if, JSON_COMPACT);
+
+	if (text == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	free(page->what_if);
+	page->what_if = text;
+	return true;
+}
+
 void
 page_data_free(struct page_data *page)
 {
@@ -714,6 +733,7 @@ page_data_free(struct page_data *page)
 			free(page->places[c]);
 		free(page->verdicts);
 		free(page->findings);
+		free(page->what_if);
 	}
 	free(page);
 }

@@ -268,7 +268,7 @@ fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
 		complain("%s", why);
 		return false;
 	}
-	if (!torch_replay(&forecast->recording, &conf, limit, &played))
+	if (!torch_replay(&forecast->recording, &conf, limit, NULL, &played))
 		return false;
 	setting->held = played.figures.reserved.peak;
 	setting->allocated = played.figures.allocated.peak;

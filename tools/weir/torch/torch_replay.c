@@ -212,7 +212,7 @@ recorded_peak(const struct recording *recording)
 
 bool
 torch_replay(const struct recording *recording, const struct torch_conf *conf,
-    uint64_t device_bytes, struct torch_played *out)
+    uint64_t device_bytes, struct held_curve *curve, struct torch_played *out)
 {
 	struct playing playing = { .recording = recording, .out = out };
 	struct progress progress;
@@ -234,6 +234,11 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 			progress_part(
 			    &progress, "playing rows", i, recording->row_count);
 		play_row(&playing, i);
+		if (curve != NULL)
+			held_curve_add(curve,
+			    (uint64_t)(recording->rows[i].time_us -
+				recording->rows[0].time_us),
+			    torch_model_figures(playing.model)->reserved.now);
 	}
 	progress_end(&progress);
 	if (good) {
@@ -339,7 +344,8 @@ replay_device(const struct snapshot *snapshot, uint32_t device,
 		    ", device %" PRIu32, device);
 	if (!recording_make(snapshot, device, &recording))
 		return TOOL_FAILED;
-	good = torch_replay(&recording, conf, request->limit_bytes, &played);
+	good =
+	    torch_replay(&recording, conf, request->limit_bytes, NULL, &played);
 	recording_drop(&recording);
 	if (!good)
 		return TOOL_FAILED;

@@ -5,6 +5,7 @@
 #define TOOLS_WEIR_TORCH_TORCH_REPLAY_H
 
 #include "tools/weir/fit/recording.h"
+#include "tools/weir/reading/held_curve.h"
 #include "tools/weir/torch/torch_model.h"
 
 struct torch_played {
@@ -22,10 +23,12 @@ struct torch_played {
  * request that fails is counted, and its block does not exist. Where the
  * recording freed segments, which torch.cuda.empty_cache() does, the model
  * frees them too. False, and a complaint, without memory.
+ *
+ * @param curve  gets the reserved memory through time; NULL for none
  */
 bool torch_replay(const struct recording *recording,
     const struct torch_conf *conf, uint64_t device_bytes,
-    struct torch_played *out);
+    struct held_curve *curve, struct torch_played *out);
 
 /* `weir replay --as`: play all devices' traces of a file with the settings
  * `conf`, and print the figures. Returns an enum tool_exit. */

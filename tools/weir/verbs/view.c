@@ -17,6 +17,7 @@
 #include "tools/weir/export/page_data.h"
 #include "tools/weir/page.h"
 #include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/replay/what_if.h"
 #include "tools/weir/tool.h"
 
 struct choices {
@@ -24,6 +25,8 @@ struct choices {
 	const char *output;
 	const char *title;
 	const char *compare; /* an earlier snapshot, or NULL */
+	struct what_if what_if;
+	bool asks_what_if;
 	bool opens;
 };
 
@@ -33,6 +36,11 @@ static const struct argp_option flags[] = {
 	    "title of the page (default: the snapshot's file name)", 0 },
 	{ "compare", 'c', "BEFORE", 0,
 	    "also show the changes since an earlier snapshot", 0 },
+	{ "what-if", 'w', "SETTING", OPTION_ARG_OPTIONAL,
+	    "also show what other settings would have held: of weir, "
+	    "key:value,..., or of PyTorch, torch,key:value,...; either may "
+	    "have limit:BYTES (default: the usual ones)",
+	    0 },
 	{ "open", 'O', NULL, 0,
 	    "open the page in a browser; without --output it is a file in "
 	    "/tmp",
@@ -40,12 +48,45 @@ static const struct argp_option flags[] = {
 	{ 0 },
 };
 
+static void
+parse_what_if(
+    struct choices *choices, const char *value, const struct argp_state *state)
+{
+	char why[WHAT_IF_WHY];
+
+	choices->asks_what_if = true;
+	if (value != NULL && !what_if_add(&choices->what_if, value, why))
+		argp_error(state, "--what-if: %s", why);
+}
+
+/* Refuse flags that do not go together. */
+static void
+check_choices(const struct choices *choices, const struct argp_state *state)
+{
+	if (choices->snapshot == NULL)
+		argp_error(state, "no SNAPSHOT");
+	if (choices->output == NULL && !choices->opens)
+		argp_error(
+		    state, "neither --output=FILE for the page nor --open");
+	if (choices->opens && choices->output != NULL &&
+	    strcmp(choices->output, "-") == 0)
+		argp_error(state, "--open needs a file, not --output=-");
+	if (choices->asks_what_if && choices->snapshot != NULL &&
+	    strcmp(choices->snapshot, "-") == 0)
+		argp_error(state,
+		    "--what-if reads the SNAPSHOT once for each setting, "
+		    "which stdin cannot be");
+}
+
 static error_t
 parse_view_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
 	switch (key) {
+	case 'w':
+		parse_what_if(choices, value, state);
+		return 0;
 	case 'o':
 		choices->output = value;
 		return 0;
@@ -64,15 +105,7 @@ parse_view_flag(int key, char *value, struct argp_state *state)
 		choices->snapshot = value;
 		return 0;
 	case ARGP_KEY_END:
-		if (choices->snapshot == NULL)
-			argp_error(state, "no SNAPSHOT");
-		if (choices->output == NULL && !choices->opens)
-			argp_error(state,
-			    "neither --output=FILE for the page nor --open");
-		if (choices->opens && choices->output != NULL &&
-		    strcmp(choices->output, "-") == 0)
-			argp_error(
-			    state, "--open needs a file, not --output=-");
+		check_choices(choices, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -207,6 +240,27 @@ write_page_file(const struct choices *choices, const struct side *now,
 	return false;
 }
 
+/* Play the recording under other settings, if the user asks what these would
+ * have held. */
+static bool
+add_what_if(struct choices *choices, struct side *side)
+{
+	json_t *found;
+	bool added;
+
+	if (!choices->asks_what_if)
+		return true;
+	if (choices->what_if.count == 0)
+		what_if_add_usual(&choices->what_if);
+	if (!use_simulated_if(true))
+		return false;
+	found =
+	    what_if_play(&choices->what_if, choices->snapshot, side->snapshot);
+	added = found != NULL && page_data_add_what_if(side->data, found);
+	json_decref(found);
+	return added;
+}
+
 int
 cmd_view(int argc, char **argv)
 {
@@ -227,6 +281,7 @@ cmd_view(int argc, char **argv)
 	if (choices.title == NULL)
 		choices.title = page_title_of(choices.snapshot);
 	good = side_load(&now, choices.snapshot, choices.title) &&
+	    add_what_if(&choices, &now) &&
 	    (choices.compare == NULL ||
 		side_load(
 		    &before, choices.compare, page_title_of(choices.compare)));
