@@ -81,8 +81,10 @@ export async function close() {
 }
 
 /* Open a page and wait until it is drawn; `complaints` collects errors, refused
- * content and requests, none of which may happen. */
-export async function open(path, options = {}) {
+ * content and requests, none of which may happen. A page of a server may ask
+ * that server. */
+export async function open(path, options = {},
+	address = `file://${path}`) {
 	const tab = await (await browse()).newPage({
 		viewport: { width: 1280, height: 860 }, ...options,
 	});
@@ -94,10 +96,11 @@ export async function open(path, options = {}) {
 	});
 	tab.on("pageerror", (e) => complaints.push(e.stack));
 	tab.on("request", (r) => {
-		if (r.url() !== `file://${path}`)
+		if (r.url() !== address && (path !== null ||
+		    !r.url().startsWith(address)))
 			complaints.push(`request of ${r.url()}`);
 	});
-	await tab.goto(`file://${path}`);
+	await tab.goto(address);
 	await tab.waitForSelector("html[data-ready]");
 	await settle(tab);
 	return { tab, complaints };

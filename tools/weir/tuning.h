@@ -160,6 +160,16 @@ enum {
 	WHAT_IF_TEXT = 512,
 };
 
+/* Random bytes in the address of a live page: as many as a key of AES has. */
+enum { LIVE_TOKEN = 16 };
+
+/* The chart of weir watch: it fits 80 columns, and leaves the rest of a
+ * terminal of 24 rows to the figures. */
+enum {
+	CHART_COLUMNS = 64,
+	CHART_ROWS = 4,
+};
+
 /* A page has at most so many faults of a device, and stacks that may leak: it
  * says them as sentences, and names the command that lists them all. */
 enum {

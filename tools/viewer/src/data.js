@@ -38,7 +38,7 @@ const UNSEEN =
 	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /* The runs of base64 in a page: the snapshot, and the earlier snapshot that it
- * is compared with, if any. */
+ * is compared with, if any; or the word "live". */
 export function runs(text) {
 	return text.trim().split(/\s+/);
 }

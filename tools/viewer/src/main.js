@@ -12,6 +12,7 @@ import { h, fill, swatch } from "./dom.js";
 import { bytes, count, percent, plural } from "./format.js";
 import { changes, figures, sentences } from "./summary.js";
 import { foundIn, keepOnly, next, search, sumFound } from "./search.js";
+import { Live } from "./live.js";
 import { Ranks, rankSentence } from "./ranks.js";
 import { Timeline } from "./timeline.js";
 import { Minimap } from "./minimap.js";
@@ -90,6 +91,12 @@ class App {
 			this.ranks.draw();
 		}
 		this.tellRanks();
+	}
+
+	/* Add the live part, of a page that a server gave. */
+	follow() {
+		this.liveView = new Live(this);
+		this.root.querySelector(".summary").after(this.liveView.root);
 	}
 
 	tellRanks() {
@@ -811,13 +818,16 @@ async function start() {
 	try {
 		const data = document.getElementById("weir-data");
 		const [now, before] = runs(data.textContent);
+		const live = before === "live";
 		data.remove();
 		const snap = new Snapshot(await unpack(now));
-		if (before)
+		if (before && !live)
 			snap.before = new Snapshot(await unpack(before));
 		document.title = `${snap.title} · weir`;
 		const app = new App(snap, root);
 		await app.start(step);
+		if (live)
+			app.follow();
 		app.loaded = performance.now() - began;
 		window.weir = app; /* for the console, and for tests */
 		document.documentElement.dataset.ready = "true";

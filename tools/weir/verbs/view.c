@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #include "tools/weir/export/page_data.h"
+#include "tools/weir/export/page_write.h"
+#include "tools/weir/live/live_page.h"
+#include "tools/weir/live/watch_link.h"
 #include "tools/weir/page.h"
 #include "tools/weir/reading/snapshot_file.h"
 #include "tools/weir/replay/what_if.h"
@@ -27,6 +30,7 @@ struct choices {
 	const char *compare; /* an earlier snapshot, or NULL */
 	struct what_if what_if;
 	bool asks_what_if;
+	pid_t live; /* a process in place of a snapshot, or 0 */
 	bool opens;
 };
 
@@ -37,10 +41,11 @@ static const struct argp_option flags[] = {
 	{ "compare", 'c', "BEFORE", 0,
 	    "also show the changes since an earlier snapshot", 0 },
 	{ "what-if", 'w', "SETTING", OPTION_ARG_OPTIONAL,
-	    "also show what other settings would have held: of weir, "
-	    "key:value,..., or of PyTorch, torch,key:value,...; either may "
-	    "have limit:BYTES (default: the usual ones)",
+	    "also show what a setting would have held, such as "
+	    "prefer:memory,limit:8G or torch,expandable_segments:True",
 	    0 },
+	{ "live", 'l', "PID", 0,
+	    "serve the page of a running process on this machine", 0 },
 	{ "open", 'O', NULL, 0,
 	    "open the page in a browser; without --output it is a file in "
 	    "/tmp",
@@ -63,6 +68,14 @@ parse_what_if(
 static void
 check_choices(const struct choices *choices, const struct argp_state *state)
 {
+	if (choices->live != 0) {
+		if (choices->snapshot != NULL || choices->output != NULL ||
+		    choices->compare != NULL || choices->asks_what_if)
+			argp_error(state,
+			    "--live serves a page: it takes no SNAPSHOT, "
+			    "--output, --compare or --what-if");
+		return;
+	}
 	if (choices->snapshot == NULL)
 		argp_error(state, "no SNAPSHOT");
 	if (choices->output == NULL && !choices->opens)
@@ -84,6 +97,9 @@ parse_view_flag(int key, char *value, struct argp_state *state)
 	struct choices *choices = state->input;
 
 	switch (key) {
+	case 'l':
+		choices->live = watch_parse_pid(value, state);
+		return 0;
 	case 'w':
 		parse_what_if(choices, value, state);
 		return 0;
@@ -112,7 +128,8 @@ parse_view_flag(int key, char *value, struct argp_state *state)
 	}
 }
 
-const struct argp argp_view = { flags, parse_view_flag, "SNAPSHOT -o FILE",
+const struct argp argp_view = { flags, parse_view_flag,
+	"SNAPSHOT -o FILE\n--live PID",
 	"Write a page that shows a memory snapshot: the memory in use and the "
 	"held memory through time, every block at its address, streams, and "
 	"the calls that allocated. Any browser shows it, without a network.\v"
@@ -155,28 +172,6 @@ side_free(struct side *side)
 	snapshot_free(side->snapshot);
 }
 
-/* Write the page, with the data of the snapshot and those of an earlier
- * snapshot, if any. */
-static bool
-write_page(
-    const struct page_data *data, const struct page_data *before, FILE *out)
-{
-	const unsigned char *place =
-	    memmem(page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
-	const unsigned char *rest = place + sizeof(PAGE_DATA) - 1;
-
-	fwrite(page_html, 1, (size_t)(place - page_html), out);
-	if (!page_data_write(data, out))
-		return false;
-	if (before != NULL) {
-		putc('\n', out);
-		if (!page_data_write(before, out))
-			return false;
-	}
-	fwrite(rest, 1, (size_t)(page_html + page_bytes - rest), out);
-	return true;
-}
-
 /* The path of a page in a new folder that no other user can enter, since other
  * users can guess names in /tmp. The caller frees the path. */
 static char *
@@ -193,26 +188,19 @@ private_page_path(void)
 	return path;
 }
 
-/* Open a page with $BROWSER, or with the desktop's program for pages. */
+/* Open an address or a file with $BROWSER, or with the desktop's program for
+ * pages. */
 static bool
-open_page(const char *path)
+start_browser(const char *what)
 {
 	const char *browser = getenv("BROWSER");
 	const char *program =
 	    browser != NULL && *browser != '\0' ? browser : "xdg-open";
-	char *file = realpath(path, NULL);
-	char *argv[] = { (char *)program, file, NULL };
+	char *argv[] = { (char *)program, (char *)what, NULL };
 	pid_t child;
 	int status = 0;
-	int error;
+	int error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
 
-	if (file == NULL) {
-		complain("%s: %s", path, strerror(errno));
-		return false;
-	}
-	printf("%s\n", file);
-	fflush(stdout);
-	error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
 	if (error == 0)
 		waitpid(child, &status, 0);
 	if (error != 0)
@@ -222,8 +210,37 @@ open_page(const char *path)
 		complain("%s could not open the page; set BROWSER to a "
 			 "browser, or copy the page to a machine that has one",
 		    program);
-	free(file);
 	return error == 0 && status == 0;
+}
+
+/* Open the address of a live page. The server does not wait for the browser,
+ * which asks for the page. */
+static void
+open_address(const char *address)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(start_browser(address) ? 0 : 1);
+	if (child < 0)
+		complain("cannot start a browser: %s", strerror(errno));
+}
+
+static bool
+open_page(const char *path)
+{
+	char *file = realpath(path, NULL);
+	bool opened;
+
+	if (file == NULL) {
+		complain("%s: %s", path, strerror(errno));
+		return false;
+	}
+	printf("%s\n", file);
+	fflush(stdout);
+	opened = start_browser(file);
+	free(file);
+	return opened;
 }
 
 static bool
@@ -234,7 +251,7 @@ write_page_file(const struct choices *choices, const struct side *now,
 
 	if (out == NULL)
 		return false;
-	if (write_page(now->data, before->data, out))
+	if (page_write(now->data, before->data, false, out))
 		return output_close(out, choices->output);
 	output_abandon(out);
 	return false;
@@ -278,6 +295,9 @@ cmd_view(int argc, char **argv)
 		    "and then 'make' builds it (docs/viewer.md)");
 		return TOOL_FAILED;
 	}
+	if (choices.live != 0)
+		return live_page_serve(
+		    choices.live, choices.opens ? open_address : NULL);
 	if (choices.title == NULL)
 		choices.title = page_title_of(choices.snapshot);
 	good = side_load(&now, choices.snapshot, choices.title) &&
