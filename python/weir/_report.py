@@ -67,15 +67,15 @@ def memory_summary(device=None, abbreviated=False):
     free, total = _weir.memory_info(device)
     bound = _weir.limit(device)
     rule = "|" + "-" * 80 + "|"
-    title = ("weir memory summary, device "
-             + ("current" if device is None else str(device)))
+    heading = ("weir memory summary, device "
+               + ("current" if device is None else str(device)))
     facts = (f"OOMs: {stats['num_ooms']}   "
              f"retries: {stats['num_alloc_retries']}   "
              f"host waits: {stats['num_host_waits']}   "
              f"pending: {_size(stats['pending_bytes'])}",
              f"free: {_size(free)} of {_size(total)}   limit: "
              + ("none" if bound is None else _size(bound)))
-    lines = [rule, f"|{title:^80}|", rule, *(f"|{fact:^80}|" for fact in facts),
+    lines = [rule, f"|{heading:^80}|", rule, *(f"|{fact:^80}|" for fact in facts),
              rule, _LINE.format(*_COLUMNS), rule]
     rows = []
     pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
@@ -87,7 +87,7 @@ def memory_summary(device=None, abbreviated=False):
             rows.append((label, *values))
             lines.append(_LINE.format(*rows[-1]))
     lines.append(rule)
-    return _Summary("\n".join(lines), title, "   ".join(facts), rows)
+    return _Summary("\n".join(lines), heading, "   ".join(facts), rows)
 
 
 def snapshot(device=None, *, stream=None, pool=None, trace=True):
