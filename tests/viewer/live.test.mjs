@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import { mkdtempSync } from "node:fs";
-import { close, open, text } from "./support.mjs";
+import { axe, close, open, text } from "./support.mjs";
 
 const weir = process.env.WEIR_BIN;
 const build = join(dirname(weir), "..");
@@ -33,7 +33,7 @@ function line(stream) {
 }
 
 /* Run `f` on the live page of a program that makes steps. */
-function served(name, f, { refused } = {}) {
+function served(name, f, { refused, options } = {}) {
 	test(name, async () => {
 		const env = { ...process.env, XDG_RUNTIME_DIR: mkdtempSync(
 		    join(process.env.VIEWER_WORK, "run-")),
@@ -52,7 +52,8 @@ function served(name, f, { refused } = {}) {
 		const ended = new Promise((done) => server.on("exit", done));
 		try {
 			const address = await line(server.stdout);
-			const { tab, complaints } = await open(null, {}, address);
+			const { tab, complaints } = await open(null, options,
+			    address);
 			await f(tab, { address, step, program, ended });
 			assert.deepEqual(complaints.filter((c) =>
 				!refused?.test(c)), []);
@@ -103,7 +104,10 @@ served("values can be set, and a refusal is said", async (tab) => {
 	await tab.evaluate(() => document.querySelector(
 	    ".live form [role=status]").textContent = "");
 	assert.match(await set("limit.0", "many"), /many/);
-}, { refused: /400 \(Bad Request\)/ });
+	assert.deepEqual(await axe(tab), []);
+/* Without the policy the browser looks for an icon, too. */
+}, { refused: /400 \(Bad Request\)|404 \(Not Found\)/,
+	options: { bypassCSP: true } });
 
 served("only who knows the address gets anything", async (tab, { address }) => {
 	const at = new URL(address);
@@ -112,6 +116,8 @@ served("only who knows the address gets anything", async (tab, { address }) => {
 	assert.equal(at.hostname, "127.0.0.1");
 	assert.match(at.pathname, /^\/[0-9a-f]{32}\/$/);
 	assert.equal(await status("/"), 404);
+	const page = await (await fetch(at)).text();
+	assert.match(page, /Content-Security-Policy" content="default-src 'none'; connect-src 'self'; script-src 'sha256-/);
 	assert.equal(await status("/metrics"), 404);
 	assert.equal(await status(`/${"0".repeat(32)}/sample`), 404);
 	assert.equal(await status(`${at.pathname}sample`), 200);

@@ -5,7 +5,7 @@
 import { after } from "node:test";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { close, press, settle, shown, snapshot, text } from "./support.mjs";
+import { axe, close, press, settle, shown, snapshot, text } from "./support.mjs";
 
 after(close);
 
@@ -36,8 +36,10 @@ shown("other settings are drawn beside what was recorded", "training",
 	    assert.match(rows[2], /PyTorch, expandable_segments:True/);
 	    assert.match(await text(tab, ".story"),
 	        /(Of|None of) 2 settings that were tried/);
+	    assert.deepEqual(await axe(tab), []);
     }, { flags: ["--what-if=prefer:memory",
-	    "--what-if=torch,expandable_segments:True"] });
+	    "--what-if=torch,expandable_segments:True"],
+    options: { bypassCSP: true } });
 
 shown("a setting's curve has its colour, and can be hidden", "training",
     async (tab) => {
