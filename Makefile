@@ -394,7 +394,7 @@ test-gpu: tests ## the same test programs on this machine's GPU
 
 # In a browser without a window, which `make test` does not need.
 .PHONY: test-viewer
-test-viewer: build $(call deps,viewer) ## test the page of `weir view` in a browser
+test-viewer: build $(B)/tests/programs/driver_steps $(call deps,viewer) ## test the page of `weir view` in a browser
 	scripts/test-viewer $(B)
 
 .PHONY: test-san

@@ -1,5 +1,7 @@
 """Reports: a table of the statistics, and a snapshot as objects."""
 
+from html import escape
+
 from . import _weir
 
 
@@ -25,11 +27,37 @@ _ROWS = (
     ("Segments", "segment", str),
     ("Inactive split blocks", "inactive_split", str),
 )
+_COLUMNS = ("", "now", "peak", "allocated", "freed")
 _LINE = "| {:<22} | {:>11} | {:>11} | {:>11} | {:>11} |"
 
 
+class _Summary(str):
+    """A table in text, which a notebook shows as a table."""
+
+    __slots__ = ("_title", "_facts", "_rows")
+
+    def __new__(cls, text, title, facts, rows):
+        made = super().__new__(cls, text)
+        made._title, made._facts, made._rows = title, facts, rows
+        return made
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+    def _repr_html_(self):
+        head = "".join(f"<th>{escape(text)}</th>" for text in _COLUMNS)
+        body = "".join(
+            "<tr><th>{}</th>{}</tr>".format(escape(label), "".join(
+                f"<td>{escape(value)}</td>" for value in values))
+            for label, *values in self._rows)
+        return (f"<table><caption>{escape(self._title)}<br>"
+                f"{escape(self._facts)}</caption>"
+                f"<tr>{head}</tr>{body}</table>")
+
+
 def memory_summary(device=None, abbreviated=False):
-    """The statistics of a device as a table in text.
+    """The statistics of a device as a table in text; a notebook shows it as a
+    table.
 
     device: a number, "cuda:N" or None. abbreviated: without the rows of small
     and large pools. The columns are the current value, the peak since peaks
@@ -39,30 +67,27 @@ def memory_summary(device=None, abbreviated=False):
     free, total = _weir.memory_info(device)
     bound = _weir.limit(device)
     rule = "|" + "-" * 80 + "|"
-    lines = [
-        rule,
-        "|{:^80}|".format("weir memory summary, device "
-                          + ("current" if device is None else str(device))),
-        rule,
-        "|{:^80}|".format(f"OOMs: {stats['num_ooms']}   "
-                          f"retries: {stats['num_alloc_retries']}   "
-                          f"host waits: {stats['num_host_waits']}   "
-                          f"pending: {_size(stats['pending_bytes'])}"),
-        "|{:^80}|".format(f"free: {_size(free)} of {_size(total)}   limit: "
-                          + ("none" if bound is None else _size(bound))),
-        rule,
-        _LINE.format("", "now", "peak", "allocated", "freed"),
-        rule,
-    ]
+    heading = ("weir memory summary, device "
+               + ("current" if device is None else str(device)))
+    facts = (f"OOMs: {stats['num_ooms']}   "
+             f"retries: {stats['num_alloc_retries']}   "
+             f"host waits: {stats['num_host_waits']}   "
+             f"pending: {_size(stats['pending_bytes'])}",
+             f"free: {_size(free)} of {_size(total)}   limit: "
+             + ("none" if bound is None else _size(bound)))
+    lines = [rule, f"|{heading:^80}|", rule, *(f"|{fact:^80}|" for fact in facts),
+             rule, _LINE.format(*_COLUMNS), rule]
+    rows = []
     pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
     for title, name, form in _ROWS:
         for pool in pools:
             label = title if pool == "all" else "    " + pool.replace("_", " ")
             values = (form(stats[f"{name}.{pool}.{part}"])
                       for part in ("current", "peak", "allocated", "freed"))
-            lines.append(_LINE.format(label, *values))
+            rows.append((label, *values))
+            lines.append(_LINE.format(*rows[-1]))
     lines.append(rule)
-    return "\n".join(lines)
+    return _Summary("\n".join(lines), heading, "   ".join(facts), rows)
 
 
 def snapshot(device=None, *, stream=None, pool=None, trace=True):

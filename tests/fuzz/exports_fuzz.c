@@ -60,7 +60,7 @@ expect_trace(const struct text *text)
 
 static void export(const struct snapshot *snapshot, int format)
 {
-	const struct snapshot_part part = { snapshot, 0 };
+	const struct snapshot_part part = { .snapshot = snapshot };
 	uint32_t device = snapshot_traced_device(snapshot, 0);
 	struct text text = { NULL, 0 };
 	FILE *out = open_memstream(&text.at, &text.length);

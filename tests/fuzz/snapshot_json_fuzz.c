@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 read_again(const struct snapshot *snapshot)
 {
-	struct snapshot_part part = { snapshot, 0 };
+	struct snapshot_part part = { .snapshot = snapshot };
 	struct snapshot *again = NULL;
 	struct source source;
 	char *text = NULL;

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import xml.etree.ElementTree
 
 import pytest
 import support
@@ -47,6 +48,21 @@ def test_the_summary_has_the_values_of_the_statistics():
     assert {len(line) for line in lines} == {82}
     assert "Allocated memory" in text and "small pool" in text
     assert len(weir.memory_summary(abbreviated=True).splitlines()) < len(lines)
+
+
+def test_a_notebook_shows_the_summary_as_a_table():
+    weir.malloc(10)
+    summary = weir.memory_summary()
+    page = xml.etree.ElementTree.fromstring(
+        summary._repr_html_().replace("<br>", "<br/>"))
+    rows = [[cell.text or "" for cell in row] for row in page.findall("tr")]
+    assert rows[0] == ["", "now", "peak", "allocated", "freed"]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")]
+             for line in summary.splitlines() if line.count("|") == 6]
+    assert [[cell.strip() for cell in row] for row in rows] == lines
+    assert "weir memory summary" in page.find("caption").text
+    assert "<" not in summary
+    assert type(pickle.loads(pickle.dumps(summary))) is str
 
 
 def test_a_limit_holds_and_is_removed():

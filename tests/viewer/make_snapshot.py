@@ -16,6 +16,12 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
     wrapped    four callers of one function that allocates
     sites      forty call sites, and a block without a stack
     pinned     a device, and page-locked host memory beside it
+    rank       a short training, as one rank of a job
+    bigrank    the same, with 120 MiB more of one call site
+    leaky      a call site whose blocks pile up
+    faulty     thirteen blocks that are said to be larger than their segment
+    kinds      each kind of memory, by metadata, by range, and to be guessed
+    high       46 MiB that come and go on top of 3.4 GiB
     empty      nothing at all
     wild       what no allocator does: anything in any order
     million    EVENTS events of blocks that come and go on eight streams
@@ -468,7 +474,92 @@ def sites():
     return {"segments": [segment], "device_traces": [[]]}
 
 
+def rank(more):
+    """A rank; with `more`, a cache of three blocks of 40 MiB beside it."""
+    world = World(4)
+    streams = [world.stream(0, 0, expandable=True), world.stream(0, 5),
+               world.stream(0, 7)]
+    for _ in range(3 if more else 0):
+        world.alloc(streams[0], 40 * MIB, world.frames("main.run",
+                                                       "cache.stash"))
+    world.random.seed(5)
+    train(world, streams, 400 + len(world.traces[0]))
+    return world.snapshot()
+
+
+def leaky():
+    """Forty steps, each of which frees a block and keeps another one."""
+    world = World(6)
+    stream = world.stream(0, 0)
+    for _ in range(40):
+        scratch = world.alloc(stream, MIB, world.frames("main.run",
+                                                        "step.work"))
+        world.alloc(stream, 2 * MIB, world.frames("main.run", "log.remember"))
+        world.free_block(scratch, world.frames("main.run", "step.work"))
+    return world.snapshot()
+
+
+def faulty():
+    blocks = [{"address": 4096 + i * MIB, "size": MIB, "requested_size":
+               2 * MIB, "state": "active_allocated", "frames": []}
+              for i in range(13)]
+    segment = {"address": 4096, "total_size": 13 * MIB, "blocks": blocks,
+               "allocated_size": 13 * MIB, "active_size": 13 * MIB,
+               "requested_size": 26 * MIB, "device": 0, "stream": 0,
+               "segment_type": "large", "frames": []}
+    return {"segments": [segment], "device_traces": [[]]}
+
+
+def kinds():
+    """Memory of each kind; sizes in MiB are powers of two, so that sums tell
+    what was counted."""
+    world = World(8)
+    stream = world.stream(0, 0)
+    graph = world.stream(0, 7, pool=(2, 0))
+    trace = world.traces[0]
+    world.alloc(stream, 1 * MIB, world.frames("main.run", "model.build"))
+    world.alloc(stream, 2 * MIB, world.frames("main.run", "a.one"))
+    trace[-1]["user_metadata"] = "gradients of layer 3"
+    world.annotate("optimizer step", "START")
+    world.time += 10
+    world.alloc(stream, 4 * MIB, world.frames("main.run", "a.two"))
+    world.time += 10
+    world.annotate("optimizer step", "END")
+    world.time += 10
+    kept = []
+    for i in range(30):
+        kept.append(world.alloc(stream, 8 * MIB, world.frames(
+            "main.run", "model.forward")))
+        for _ in range(4):
+            scratch = world.alloc(stream, 512, world.frames("main.run",
+                                                            "ops.tmp"))
+            world.free_block(scratch, world.frames("main.run", "ops.tmp"))
+        if len(kept) > 1:
+            world.free_block(kept.pop(0), world.frames("main.run", "a.free"))
+    world.free_block(kept.pop(), world.frames("main.run", "a.free"))
+    world.alloc(graph, 16 * MIB, world.frames("main.run", "graph.capture"))
+    return world.snapshot()
+
+
+def high():
+    world = World(9)
+    stream = world.stream(0, 0)
+    for i in range(34):
+        world.alloc(stream, 100 * MIB, world.frames("main.run", "model.build"))
+    for i in range(200):
+        block = world.alloc(stream, 46 * MIB, world.frames("main.run",
+                                                           "step.work"))
+        world.free_block(block, world.frames("main.run", "step.work"))
+    return world.snapshot()
+
+
 KINDS = {
+    "rank": lambda n: rank(False),
+    "bigrank": lambda n: rank(True),
+    "leaky": lambda n: leaky(),
+    "faulty": lambda n: faulty(),
+    "kinds": lambda n: kinds(),
+    "high": lambda n: high(),
     "sites": lambda n: sites(),
     "blame": lambda n: blame(),
     "wrapped": lambda n: wrapped(),

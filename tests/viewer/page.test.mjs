@@ -8,58 +8,11 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { close, colours, difference, open, page, pixels, settle, snapshot,
+import { close, colours, difference, lookFor, open, page, pixels, press,
+	reopen, settle, showView, shown, snapshot, spot, text, view,
 	work } from "./support.mjs";
 
 after(close);
-
-/* Run `f` on an open page, and check that there were no complaints. */
-function shown(name, kind, f, { events, flags = [], options, refused } = {}) {
-	test(name, async () => {
-		const { path, answers } = page(kind, events, ...flags);
-		const { tab, complaints } = await open(path, options);
-		try {
-			await f(tab, answers, path);
-			assert.deepEqual(complaints.filter((c) => !refused?.test(c)), []);
-		} finally {
-			await tab.close();
-		}
-	});
-}
-
-const text = (tab, selector) => tab.locator(selector).first().innerText();
-const view = (tab) => tab.evaluate(() => [weir.x0, weir.x1]);
-async function press(tab, ...keys) {
-	for (const key of keys)
-		await tab.keyboard.press(key);
-	await settle(tab);
-}
-/* The place of a fraction of the shown picture, in pixels of the page. */
-async function spot(tab, fx, fy) {
-	const box = await tab.locator(".stage .plot").boundingBox();
-	const inner = await tab.evaluate(() => weir.view.plot.inner);
-	const left = await tab.evaluate(() => weir.view.plot.px(weir.x0));
-	return [box.x + left + fx * inner, box.y + fy * box.height];
-}
-/* Search for a text. It is entered at once, as if pasted, because the page
- * searches when nothing was typed for a moment. */
-async function lookFor(tab, wanted) {
-	await press(tab, "/");
-	await tab.keyboard.insertText(wanted);
-	await tab.waitForFunction(() => weir.found !== null);
-	await settle(tab);
-}
-async function showView(tab, id) {
-	await tab.click(`#tab-${id}`);
-	await settle(tab);
-}
-/* Load the page anew with another state in its address. An empty page comes
- * first, because an open one writes its own state there soon after it is drawn. */
-async function reopen(tab, path, hash) {
-	await tab.goto("about:blank");
-	await tab.goto(`file://${path}${hash}`);
-	await tab.waitForSelector("html[data-ready]");
-}
 
 /* ---- Loading ---- */
 

@@ -154,6 +154,32 @@ enum {
 	SHOW_TEXT = 48,
 };
 
+/* Parts of a curve of held memory: about one for each second pixel of a wide
+ * picture. `weir view --what-if` plays at most so many settings, which is as
+ * many as a picture has colours, and a setting has at most so many bytes. */
+enum {
+	HELD_CURVE_PARTS = 600,
+	WHAT_IF_MOST = 9,
+	WHAT_IF_TEXT = 512,
+};
+
+/* Random bytes in the address of a live page: as many as a key of AES has. */
+enum { LIVE_TOKEN = 16 };
+
+/* The chart of weir watch: it fits 80 columns, and leaves the rest of a
+ * terminal of 24 rows to the figures. */
+enum {
+	CHART_COLUMNS = 64,
+	CHART_ROWS = 4,
+};
+
+/* A page has at most so many faults of a device, and stacks that may leak: it
+ * says them as sentences, and names the command that lists them all. */
+enum {
+	PAGE_FAULTS = 20,
+	PAGE_SUSPECTS = 50,
+};
+
 /* Milliseconds between two looks at a stopped program, and until the witness
  * reports. */
 enum {

@@ -90,11 +90,180 @@ expect_keys(const char *command, const json_t *json, const char *text)
 	}
 }
 
+/* ---- The schema ---------------------------------------------------------- */
+
+static const char *
+type_name(const json_t *value)
+{
+	static const char *const names[] = {
+		[JSON_OBJECT] = "object",
+		[JSON_ARRAY] = "array",
+		[JSON_STRING] = "string",
+		[JSON_INTEGER] = "integer",
+		[JSON_REAL] = "number",
+		[JSON_TRUE] = "boolean",
+		[JSON_FALSE] = "boolean",
+		[JSON_NULL] = "null",
+	};
+
+	return names[json_typeof(value)];
+}
+
+/* True if a type of the schema, a name or a list of names, has the value's. A
+ * whole number is a number, too. */
+static bool
+allows_type(const json_t *type, const json_t *value)
+{
+	const char *name = type_name(value);
+	const json_t *one;
+	size_t i;
+
+	if (json_is_string(type))
+		return strcmp(json_string_value(type), name) == 0 ||
+		    (strcmp(json_string_value(type), "number") == 0 &&
+			json_is_number(value));
+	json_array_foreach(type, i, one)
+	{
+		if (allows_type(one, value))
+			return true;
+	}
+	return type == NULL;
+}
+
+static void expect_schema(const json_t *defs, const json_t *schema,
+    const json_t *value, const char *where);
+
+/* Check the keys of an object: none is missing, and each is known. */
+static void
+expect_properties(const json_t *defs, const json_t *schema, const json_t *value,
+    const char *where)
+{
+	const json_t *properties = json_object_get(schema, "properties");
+	const json_t *others = json_object_get(schema, "additionalProperties");
+	const json_t *required;
+	const char *key;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(schema, "required"), i, required)
+	{
+		if (json_object_get(value, json_string_value(required)) == NULL)
+			FAIL("%s lacks %s", where, json_string_value(required));
+	}
+	/* An object without properties, such as host, is not described. */
+	if (properties == NULL && others == NULL)
+		return;
+	json_object_foreach((json_t *)value, key, one)
+	{
+		const json_t *of = json_object_get(properties, key);
+		char path[256];
+
+		snprintf(path, sizeof(path), "%s.%s", where, key);
+		if (of == NULL && others == NULL)
+			FAIL("docs/json.schema.json lacks %s", path);
+		expect_schema(defs, of != NULL ? of : others, one, path);
+	}
+}
+
+static void
+expect_schema(const json_t *defs, const json_t *schema, const json_t *value,
+    const char *where)
+{
+	const char *ref = json_string_value(json_object_get(schema, "$ref"));
+	const json_t *constant = json_object_get(schema, "const");
+	json_t *one;
+	size_t i;
+
+	if (ref != NULL)
+		schema = json_object_get(defs, ref + strlen("#/$defs/"));
+	EXPECT_NOT_NULL(schema);
+	if (constant != NULL && !json_equal(constant, value))
+		FAIL("%s is not the constant of the schema", where);
+	if (!allows_type(json_object_get(schema, "type"), value))
+		FAIL("%s is of type %s", where, type_name(value));
+	if (json_is_object(value))
+		expect_properties(defs, schema, value, where);
+	json_array_foreach(value, i, one)
+	{
+		const json_t *items = json_object_get(schema, "items");
+
+		if (items == NULL)
+			FAIL("docs/json.schema.json lacks the items of %s",
+			    where);
+		expect_schema(defs, items, one, where);
+	}
+}
+
+/* The definitions of docs/json.schema.json. The caller releases them. */
+static json_t *
+schema_definitions(void)
+{
+	char *path = test_data("../../docs/json.schema.json");
+	json_t *schema = json_load_file(path, 0, NULL);
+	json_t *defs = json_incref(json_object_get(schema, "$defs"));
+
+	if (schema == NULL)
+		SKIP("the sources are not here");
+	EXPECT_NOT_NULL(defs);
+	json_decref(schema);
+	free(path);
+	return defs;
+}
+
+/* Check the objects of `out`, one after the other. */
+static void
+expect_described(const char *definition, const char *out)
+{
+	json_t *defs = schema_definitions();
+	json_error_t error;
+	json_t *json;
+
+	while (*out != '\0') {
+		json = json_loads(out, JSON_DISABLE_EOF_CHECK, &error);
+		EXPECT_NOT_NULL(json);
+		expect_schema(
+		    defs, json_object_get(defs, definition), json, definition);
+		json_decref(json);
+		out += error.position;
+		out += strspn(out, "\n");
+	}
+	json_decref(defs);
+}
+
+TEST(the_model_of_pytorch_is_in_the_schema)
+{
+	struct command_result result = command_weir(
+	    "replay", "--json", "--as=torch", "--limit=80M", train(), NULL);
+
+	EXPECT_EQ(result.status, 0);
+	expect_described("replay_as", result.out);
+	command_free(&result);
+}
+
+TEST(the_schema_refuses_what_is_not_described)
+{
+	json_t *defs = schema_definitions();
+	const json_t *type = json_object_get(
+	    json_object_get(
+		json_object_get(json_object_get(defs, "leaks"), "properties"),
+		"traced_allocs"),
+	    "type");
+	json_t *number = json_integer(1);
+	json_t *text = json_string("1");
+
+	EXPECT(allows_type(type, number));
+	EXPECT(!allows_type(type, text));
+	json_decref(number);
+	json_decref(text);
+	json_decref(defs);
+}
+
 /* Read the objects that a command printed one after the other. */
 static void
 expect_output(const char *command, const char *out)
 {
 	char *text = manual_of(command);
+	const char *all = out;
 	size_t count = 0;
 	json_error_t error;
 	json_t *json;
@@ -112,6 +281,7 @@ expect_output(const char *command, const char *out)
 	}
 	EXPECT_GT(count, 0);
 	free(text);
+	expect_described(command, all);
 }
 
 TEST(every_key_is_in_the_manual_and_objects_have_a_version)

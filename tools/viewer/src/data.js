@@ -10,7 +10,7 @@
  * text of a snapshot is in one table of strings, and the page shows it as text
  * only, never as HTML.
  */
-const VERSION = 3;
+const VERSION = 4;
 
 /* Streams from this value on are handles. Smaller values are numbers of a trace
  * in CSV, which has at most 1,024 streams; a handle is an address above the
@@ -38,7 +38,7 @@ const UNSEEN =
 	/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /* The runs of base64 in a page: the snapshot, and the earlier snapshot that it
- * is compared with, if any. */
+ * is compared with, if any; or the word "live". */
 export function runs(text) {
 	return text.trim().split(/\s+/);
 }
@@ -97,10 +97,29 @@ export class Snapshot {
 		this.before = null; /* the earlier Snapshot of a comparison */
 		this.title = this.decoder.decode(columns.title)
 		    .replace(UNSEEN, "\ufffd");
-		this.verdicts = JSON.parse(this.decoder.decode(columns.verdicts),
+		const parsed = (column) => JSON.parse(this.decoder.decode(column),
 		    (key, value) => typeof value === "string" ?
 			value.replace(UNSEEN, "\ufffd") : value);
+		this.verdicts = parsed(columns.verdicts);
+		this.findings = parsed(columns.findings);
+		this.whatIf = parsed(columns.what_if);
+		this.ranks = this.findRanks();
 		this.growTree();
+	}
+
+	/* The ranks of a file that `weir merge` wrote: {first device, name}, by
+	 * their devices. Empty for other files. */
+	findRanks() {
+		const key = "weir_ranks.";
+		const ranks = this.settings.filter(([name]) => name.startsWith(key))
+		    .map(([name, value]) => ({ first: Number(name.slice(key.length)),
+			    name: value }))
+		    .filter(({ first }) => Number.isInteger(first) && first >= 0 &&
+			first < this.devices)
+		    .sort((a, b) => a.first - b.first);
+		this.settings = this.settings.filter(([name]) =>
+			!name.startsWith(key));
+		return ranks.length > 1 ? ranks : [];
 	}
 
 	/*
@@ -148,8 +167,27 @@ export class Snapshot {
 	}
 
 	deviceName(device) {
-		return device < this.pinnedFrom ? `device ${device}` :
-			`pinned memory of device ${device - this.pinnedFrom}`;
+		return device < this.pinnedFrom ? this.ownName(device) :
+			`pinned memory of ${this.ownName(device - this.pinnedFrom)}`;
+	}
+
+	/* A device of a rank is named by the rank, if that is its only one. */
+	ownName(device) {
+		let rank = this.ranks.length - 1;
+		while (rank >= 0 && this.ranks[rank].first > device)
+			rank--;
+		if (rank < 0)
+			return `device ${device}`;
+		const { first } = this.ranks[rank];
+		const next = this.ranks[rank + 1]?.first ?? this.pinnedFrom;
+		return next - first === 1 ? `rank ${rank}` :
+			`rank ${rank}, device ${device - first}`;
+	}
+
+	/* The file of a device's rank, or "". */
+	rankFile(device) {
+		return this.ranks.findLast(({ first }) => first <= device)?.name ??
+			"";
 	}
 
 	get strings() {

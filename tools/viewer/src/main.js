@@ -11,7 +11,9 @@ import { css, readTheme } from "./theme.js";
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, percent, plural } from "./format.js";
 import { changes, figures, sentences } from "./summary.js";
-import { search, keepOnly, next } from "./search.js";
+import { foundIn, keepOnly, next, search, sumFound } from "./search.js";
+import { Live } from "./live.js";
+import { Ranks, rankSentence } from "./ranks.js";
 import { Timeline } from "./timeline.js";
 import { Minimap } from "./minimap.js";
 import { Panel, same } from "./panel.js";
@@ -21,20 +23,22 @@ import { Streams } from "./views/streams.js";
 import { Flame } from "./views/flame.js";
 import { Events } from "./views/events.js";
 import { Compare } from "./views/compare.js";
+import { WhatIf } from "./views/whatif.js";
 
 const KEYS = [
 	["← →", "move along the trace"],
 	["+ −", "zoom in and out; the wheel does too"],
 	["0", "show the whole trace"],
-	["1 to 6", "choose a picture"],
+	["1 to 7", "choose a picture"],
 	["P", "go to the peak"],
+	["Z", "in Allocations, show only the heights at which memory changes"],
 	["K", "show only memory that was allocated in view and is in use at its end"],
 	["/", "search stacks, files and addresses"],
 	["N, Shift N", "go to the next or the previous result"],
 	["[ ]", "move the mark to the event before or after"],
 	["Enter", "select the allocation at the mark"],
 	["↑ ↓", "in the address map, select the next or the previous block at this address"],
-	["Escape", "clear the selection, then the search"],
+	["Escape", "clear the selection, then what the legend shows, then the search"],
 	["T", "dark or light"],
 	["?", "show this list"],
 ];
@@ -52,6 +56,8 @@ class App {
 		this.found = this.matchedFrames = this.matchedNodes = null;
 		this.matchedAddress = null;
 		this.kept = null; /* {p0, p1}: show only memory kept between them */
+		this.picked = null; /* {mode, key, label}: chosen in the legend */
+		this.slots = {}; /* the colours' slots by mode, of all devices */
 		this.dirty = new Set();
 		this.models = new Map();
 	}
@@ -68,6 +74,36 @@ class App {
 		this.build();
 		this.setDevice();
 		this.restore(wanted);
+		this.loadOthers();
+	}
+
+	/* Make the models of the other devices, one after the other, while the
+	 * page can be used. */
+	async loadOthers() {
+		if (!this.ranks)
+			return;
+		for (const device of this.ranks.devices) {
+			if (!this.models.has(device))
+				await this.makeModel(device, () =>
+					new Promise((done) => setTimeout(done)));
+			this.ranks.models = this.ranks.devices.flatMap((d) =>
+				this.models.get(d) ?? []);
+			this.ranks.draw();
+		}
+		this.tellRanks();
+	}
+
+	/* Add the live part, of a page that a server gave. */
+	follow() {
+		this.liveView = new Live(this);
+		this.root.querySelector(".summary").after(this.liveView.root);
+	}
+
+	tellRanks() {
+		const { models, devices } = this.ranks;
+		if (models.length === devices.length)
+			this.story.prepend(h("li", { id: "rank-story" },
+			    rankSentence(models, this.snap, this.sites)));
 	}
 
 	hasSomething(device) {
@@ -75,12 +111,16 @@ class App {
 			this.snap.columns.segment_device.includes(device);
 	}
 
-	async load(device, step) {
-		let model = this.models.get(device);
-		if (!model) {
-			model = await buildModel(this.snap, device, step);
+	async makeModel(device, step) {
+		const model = await buildModel(this.snap, device, step);
+		if (!this.models.has(device))
 			this.models.set(device, model);
-		}
+		return this.models.get(device);
+	}
+
+	async load(device, step) {
+		const model = this.models.get(device) ??
+			await this.makeModel(device, step);
 		this.model = model;
 		this.times = new TimeAxis(this.snap.columns.event_time, model.first,
 		    model.length);
@@ -99,7 +139,8 @@ class App {
 		this.panel = new Panel(this);
 		this.list = [new Bands(this), new AddressMap(this), new Streams(this),
 			new Flame(this), new Events(this),
-			...(this.snap.before ? [new Compare(this)] : [])];
+			...(this.snap.before ? [new Compare(this)] : []),
+			...(this.snap.whatIf.length ? [new WhatIf(this)] : [])];
 		this.views = Object.fromEntries(this.list.map((v) => [v.id, v]));
 		this.view = this.list[0];
 		this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
@@ -109,6 +150,9 @@ class App {
 		this.stage = h("div", { class: "stage", role: "tabpanel",
 			id: "stage" });
 		this.story = h("ul", { class: "story" });
+		const devices = Array.from({ length: this.snap.devices }, (_, d) => d)
+		    .filter((d) => d < this.snap.pinnedFrom && this.hasSomething(d));
+		this.ranks = devices.length > 1 ? new Ranks(this, devices) : null;
 		this.why = h("dialog", { class: "verdict",
 			"aria-label": "Why it failed" });
 		this.tiles = h("dl", { class: "tiles" });
@@ -120,7 +164,7 @@ class App {
 			h("div", { class: "foot" }, this.hint, this.footnote)));
 		fill(this.root, this.header(),
 		    h("section", { class: "summary", "aria-label": "Summary" },
-			this.tiles, this.story),
+			this.tiles, this.story), this.ranks?.root,
 		    h("div", { class: "work" }, main, this.panel.root), this.live,
 		    this.help(), this.why);
 		document.addEventListener("keydown", (e) => this.keydown(e));
@@ -143,7 +187,7 @@ class App {
 			e.stopPropagation();
 		} });
 		this.hits = h("span", { class: "quiet hits", role: "status" });
-		const devices = h("select", { "aria-label": "Device",
+		const devices = this.deviceChoice = h("select", { "aria-label": "Device",
 			onchange: (e) => this.changeDevice(Number(e.target.value)) },
 		...Array.from({ length: this.snap.devices }, (_, d) => h("option",
 		    { value: d, selected: d === this.model.device },
@@ -252,12 +296,45 @@ class App {
 	/* ---- Changes of the state ---- */
 
 	async changeDevice(device) {
+		const { axis } = this, place = this.place();
 		await this.load(device);
-		this.setDevice();
+		this.setDevice(axis.kind);
+		this.goTo(place);
+		this.deviceChoice.value = String(device);
+		this.say(this.snap.deviceName(device));
 	}
 
-	setDevice() {
-		this.views.map.resetY();
+	/* The view and the mark as shares of the trace, and as times, so that
+	 * another device can show the same moment. */
+	place() {
+		const { model, axis, times } = this, c = model.columns;
+		const at = (p) => ({ share: p / model.length, time: times.useful ?
+			c.event_time[model.first + Math.max(0,
+			    Math.min(model.events - 1, Math.floor(p)))] : null });
+		const p0 = axis.position(this.x0), p1 = axis.position(this.x1);
+		return { whole: this.x0 <= axis.start && this.x1 >= axis.end,
+			from: at(p0), to: at(p1),
+			mark: this.mark === null ? null : at(this.mark) };
+	}
+
+	goTo({ whole, from, to, mark }) {
+		const { model, times } = this, c = model.columns;
+		const first = c.event_time[model.first];
+		const last = c.event_time[model.first + model.events - 1];
+		const byTime = times.useful && from.time !== null &&
+			from.time <= last && to.time >= first;
+		const position = ({ share, time }) => byTime ?
+			model.positionOfTime(time) : share * model.length;
+		if (!whole)
+			this.setWindow(this.axis.x(position(from)),
+			    this.axis.x(position(to)));
+		if (mark)
+			this.setMark(position(mark));
+	}
+
+	setDevice(axis = "event") {
+		for (const view of this.list)
+			view.resetY?.();
 		fill(this.tiles, ...figures(this.model, this.times).map(
 		    ([label, value, text, meaning, alarm], i) => h("div", {
 			    class: "tile", title: meaning, "data-tile": i },
@@ -273,9 +350,13 @@ class App {
 			this.story.append(h("li", {}, h("button", { class: "link",
 				id: "why", onclick: () => this.why.showModal() },
 			"Why it failed, and what would help")));
+		if (this.ranks) {
+			this.tellRanks();
+			this.ranks.draw();
+		}
 		this.axisButtons.querySelector("[data-axis=time]").disabled =
 			!this.times.useful;
-		this.setAxis("event");
+		this.setAxis(axis === "time" && this.times.useful ? axis : "event");
 		this.search();
 		this.show(this.view);
 	}
@@ -297,6 +378,13 @@ class App {
 			state.set("kept", `${this.kept.p0}-${this.kept.p1}`);
 		if (this.input.value)
 			state.set("find", this.input.value);
+		if (this.picked)
+			state.set("pick", `${this.picked.mode}-${this.picked.key}`);
+		if (this.selected?.element !== undefined)
+			state.set("at", this.selected.element);
+		for (const view of this.list)
+			for (const [name, value] of view.state?.() ?? [])
+				state.set(`${view.id}.${name}`, value);
 		history.replaceState(null, "", `#${state}`);
 	}
 
@@ -321,7 +409,14 @@ class App {
 			this.kept = { p0: Number(kept[1]), p1:
 				Math.min(Number(kept[2]), this.model.length) };
 		this.input.value = state.get("find") ?? "";
+		const pick = /^([a-z]+)-(\d{1,10})$/.exec(state.get("pick") ?? "");
+		if (pick && MODES.some(([id]) => id === pick[1]))
+			this.picked = { mode: pick[1], key: Number(pick[2]) };
 		this.search();
+		if (number("at") !== null && number("at") < this.model.elements.n)
+			this.select({ element: number("at") });
+		for (const view of this.list)
+			view.restore?.((name) => state.get(`${view.id}.${name}`));
 		if (Object.hasOwn(this.views, state.get("view") ?? ""))
 			this.show(this.views[state.get("view")]);
 	}
@@ -360,7 +455,7 @@ class App {
 		}
 		this.stage.setAttribute("aria-labelledby", `tab-${view.id}`);
 		this.hint.textContent = view.hint;
-		const coloured = view.id === "memory" || view.id === "map";
+		const coloured = ["memory", "map", "flame"].includes(view.id);
 		this.colourBar.hidden = this.legend.hidden = !coloured;
 		this.saveButton.hidden = !view.plot;
 		this.hovered = null;
@@ -371,15 +466,36 @@ class App {
 
 	recolour() {
 		const legend = colour(this);
+		this.legendList = legend;
 		fill(this.legend, ...legend.map((l) => h("li", { title:
 			`${l.label}: ${bytes(l.bytes)} at the peak` },
-		swatch(l.colour), l.others ? h("button", { class: "link",
-			title: "List them", onclick: () =>
-				this.select({ others: l.others }) }, l.label) :
-			h("span", {}, l.label),
+		l.others ? h("button", { class: "link", title: "List them",
+			onclick: () => this.select({ others: l.others }) },
+		swatch(l.colour), l.label) : h("button", { class: "pick",
+			"aria-pressed": String(this.isPicked(l.key)),
+			onclick: () => this.pick(l.key, l.label) },
+		swatch(l.colour), h("span", {}, l.label)),
 		h("small", {}, l.bytes > 0 ? bytes(l.bytes) : ""))));
 		this.panel.stale = true;
 		this.changed("window");
+	}
+
+	isPicked(key) {
+		return this.picked !== null && this.picked.mode === this.colour &&
+			this.picked.key === key;
+	}
+
+	/* Show only the allocations of one entry of the legend, or all again. */
+	pick(key, label) {
+		const { activeElement } = document;
+		const index = [...this.legend.querySelectorAll("button")]
+		    .indexOf(activeElement);
+		this.picked = this.isPicked(key) ? null :
+			{ mode: this.colour, key, label };
+		this.search();
+		/* The legend is new. */
+		this.legend.querySelectorAll("button")[index]?.focus();
+		this.say(this.picked ? this.hits.textContent : "all are shown");
 	}
 
 	retheme() {
@@ -497,10 +613,13 @@ class App {
 		this.waiting = setTimeout(() => this.search(), 120);
 	}
 	search() {
-		const result = search(this, this.input.value);
+		search(this, this.input.value);
+		this.found = foundIn(this, this.model);
+		const result = this.found ? sumFound(this.model, this.found) : null;
 		this.hits.textContent = !result ? "" : result.n === 0 ? "nothing" :
 			`${plural(result.n, "allocation")}, ` +
 			`${percent(result.peak, this.model.active.max)} of the peak`;
+		this.ranks?.draw();
 		this.keepButton.setAttribute("aria-pressed", String(this.kept !== null));
 		if (this.kept) {
 			const { n, sum } = keepOnly(this, this.kept);
@@ -592,7 +711,7 @@ class App {
 	}
 
 	globalKey(e) {
-		const index = "123456".slice(0, this.list.length).indexOf(e.key);
+		const index = "1234567".slice(0, this.list.length).indexOf(e.key);
 		const action = {
 			ArrowLeft: () => this.pan(e.shiftKey ? -0.5 : -0.1),
 			ArrowRight: () => this.pan(e.shiftKey ? 0.5 : 0.1),
@@ -600,12 +719,13 @@ class App {
 			ArrowDown: () => this.neighbour(-1),
 			"+": () => this.zoom(0.7), "=": () => this.zoom(0.7),
 			"-": () => this.zoom(1 / 0.7), "0": () => {
-				this.views.map.resetY();
+				this.view.resetY?.();
 				this.zoomAll();
 			},
 			p: () => this.goPeak(), k: () => this.toggleKept(), "/": () => this.input.focus(),
 			n: () => this.goNext(1), N: () => this.goNext(-1),
 			"[": () => this.stepMark(-1), "]": () => this.stepMark(1),
+			z: () => this.views.memory.toggleFit(),
 			t: () => this.flip(), "?": () => this.dialog.showModal(),
 			Enter: () => this.selectAtMark(),
 			Escape: () => this.letGo(),
@@ -634,6 +754,9 @@ class App {
 			this.changed("window");
 		} else if (this.kept) {
 			this.toggleKept();
+		} else if (this.picked) {
+			this.picked = null;
+			this.search();
 		} else if (this.input.value) {
 			this.input.value = "";
 			this.search();
@@ -695,13 +818,16 @@ async function start() {
 	try {
 		const data = document.getElementById("weir-data");
 		const [now, before] = runs(data.textContent);
+		const live = before === "live";
 		data.remove();
 		const snap = new Snapshot(await unpack(now));
-		if (before)
+		if (before && !live)
 			snap.before = new Snapshot(await unpack(before));
 		document.title = `${snap.title} · weir`;
 		const app = new App(snap, root);
 		await app.start(step);
+		if (live)
+			app.follow();
 		app.loaded = performance.now() - began;
 		window.weir = app; /* for the console, and for tests */
 		document.documentElement.dataset.ready = "true";

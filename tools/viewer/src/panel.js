@@ -4,6 +4,7 @@
  */
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, duration, fileName, plural, signed } from "./format.js";
+import { EVIDENCE, GUESSED, KINDS, kindsOf } from "./kinds.js";
 import { BEFORE, AT_END, BROKEN } from "./model.js";
 
 export class Panel {
@@ -93,6 +94,9 @@ export class Panel {
 		if (el.held[k] !== el.size[k] && flags & AT_END)
 			rows.splice(1, 0, ["Block", bytes(el.held[k])]);
 		const life = this.length(el.start[k], el.end[k]);
+		const { kind, evidence } = kindsOf(model);
+		rows.push(["Kind", `${KINDS[kind[k]]}, ${evidence[k] === GUESSED ?
+			"guessed" : `by ${EVIDENCE[evidence[k]]}`}`]);
 		if (snap.pools > 1)
 			rows.push(["Pool", snap.pool(el.pool[k])]);
 		rows.push([flags & (BEFORE | AT_END) ? "Lived at least" : "Lived", life]);
@@ -206,13 +210,13 @@ export class Panel {
 	}
 
 	flame(d, view) {
-		const path = view.path(d), { snap } = this.app;
+		const path = view.path(d);
 		return [
 			h("div", { class: "headline" }, view.name(d)),
 			this.facts(h("dl", { class: "facts" }), view.describe(d)),
-			h("section", {}, h("h3", {}, "Called through"),
+			h("section", {}, h("h3", {}, view.inverted ? "Calls" : "Called through"),
 			    h("ol", { class: "frames" }, ...path.map((f) => {
-				    const { name, file, line } = snap.frame(f);
+				    const { name, file, line } = view.frame(f);
 				    return h("li", { title: file },
 				        h("span", { class: "name" }, name),
 				        h("span", { class: "place" },
@@ -253,7 +257,9 @@ export class Panel {
 			h("p", { class: "quiet" }, "In use at the peak, largest first" +
 			    (list.length > shown.length ? "; the first 100" : "")),
 			this.facts(h("dl", { class: "facts wide" }),
-			    shown.map((r) => [bytes(r.bytes), r.label])),
+			    shown.map((r) => [bytes(r.bytes), h("button", { class: "link",
+				    title: "Show only these", onclick: () =>
+					    this.app.pick(r.key, r.label) }, r.label)])),
 		];
 	}
 

@@ -250,37 +250,48 @@ export class Raster {
 	}
 }
 
-/* At most `most` steps of a power of two of bytes, up to `max`. */
-export function byteTicks(max, most) {
+/* The power of two of bytes of which `span` has at most `most`. */
+function byteStep(span, most) {
 	let step = 1;
-	while (max / step > most)
+	while (span / step > most)
 		step *= 2;
-	const ticks = [];
-	for (let v = 0; v <= max; v += step)
+	return step;
+}
+
+/* At most `most` steps of a power of two of bytes, from `low` up by `span`. */
+export function byteTicks(span, most, low = 0) {
+	const step = byteStep(span, most), ticks = [];
+	for (let v = Math.ceil(low / step) * step; v <= low + span; v += step)
 		ticks.push(v);
 	return ticks;
 }
 
-/* Bytes with as few digits as ticks need. */
-export function tickLabel(n) {
+/* Bytes with as few digits as ticks need that are `step` apart. */
+export function tickLabel(n, step = Infinity) {
 	const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 	let unit = 0;
-	while (n >= 1024 && unit < 5) {
+	while (n >= 1024 && unit < 5 && step >= 10.24) {
 		n /= 1024;
+		step /= 1024;
 		unit++;
 	}
 	return `${Math.round(n * 100) / 100} ${units[unit]}`;
 }
 
-/* Draw the labels and lines of a scale of bytes, with 0 at the bottom. */
-export function drawByteScale(plot, ctx, max) {
+/* Draw the labels and lines of a scale of bytes from `low`, at the bottom, to
+ * `max`. */
+export function drawByteScale(plot, ctx, max, low = 0) {
 	const { theme } = plot.app;
-	for (const v of byteTicks(max, Math.max(2, plot.height / 44))) {
-		const y = Math.round(plot.height - v / max * plot.height) - 0.5;
+	const most = Math.max(2, plot.height / 44);
+	const step = byteStep(max - low, most);
+	for (const v of byteTicks(max - low, most, low)) {
+		const y = Math.round(plot.height -
+			(v - low) / (max - low) * plot.height) - 0.5;
 		ctx.fillStyle = theme.quiet;
 		ctx.textAlign = "right";
 		if (y > 6)
-			ctx.fillText(tickLabel(v), GUTTER - 8, Math.min(y, plot.height - 7));
+			ctx.fillText(tickLabel(v, step), GUTTER - 8,
+			    Math.min(y, plot.height - 7));
 		ctx.strokeStyle = theme.line;
 		ctx.beginPath();
 		ctx.moveTo(GUTTER - 4, y);

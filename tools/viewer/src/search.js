@@ -1,16 +1,18 @@
 /*
  * Search for text in the names and files of stacks, or for an address.
  */
+import { keyed } from "./colours.js";
 import { isKept } from "./flamedata.js";
 
+/* Find the frames and stacks with a text, or read an address. */
 export function search(app, query) {
-	const { snap, model } = app, c = snap.columns;
+	const { snap } = app, c = snap.columns;
 	const text = query.trim().toLowerCase();
 	app.query = text;
 	app.matchedAddress = null;
 	if (!text) {
-		app.matchedFrames = app.matchedNodes = app.found = null;
-		return null;
+		app.matchedFrames = app.matchedNodes = null;
+		return;
 	}
 	const strings = new Uint8Array(snap.strings);
 	for (let i = 0; i < strings.length; i++)
@@ -28,22 +30,32 @@ export function search(app, query) {
 		nodes[n] = frames[c.node_frame[n]] | nodes[c.node_parent[n]];
 	const address = /^0x[0-9a-f]+$/.test(text) ?
 		Number(BigInt(text) - snap.base) : NaN;
-	const el = model.elements, found = new Uint8Array(el.n);
-	let n = 0, most = -1;
-	for (let k = 0; k < el.n; k++) {
-		if (nodes[el.stack[k]] || (el.addr[k] <= address &&
-		    address < el.addr[k] + el.held[k])) {
-			found[k] = 1;
-			n++;
-			if (most < 0 || el.size[k] > el.size[most])
-				most = k;
-		}
-	}
 	app.matchedFrames = frames;
 	app.matchedNodes = nodes;
 	app.matchedAddress = Number.isNaN(address) ? null : address;
-	app.found = found;
-	return { n, peak: foundAt(model, found, model.peak) };
+}
+
+/*
+ * The elements of a model that the search found, and that have the key which is
+ * picked in the legend. Null if there is neither. Devices share the choice.
+ */
+export function foundIn(app, model) {
+	const { matchedNodes: nodes, matchedAddress: address, picked } = app;
+	if (!nodes && !picked)
+		return null;
+	const el = model.elements, found = new Uint8Array(el.n);
+	const keyOf = picked && keyed(app, model, picked.mode).keyOf;
+	for (let k = 0; k < el.n; k++)
+		found[k] = (!nodes || nodes[el.stack[k]] || (address !== null &&
+			el.addr[k] <= address && address < el.addr[k] + el.held[k])) &&
+			(!keyOf || keyOf(k) === picked.key) ? 1 : 0;
+	return found;
+}
+
+/* The number of found elements, and their bytes at the peak. */
+export function sumFound(model, found) {
+	return { n: found.reduce((sum, f) => sum + f, 0),
+		peak: foundAt(model, found, model.peak) };
 }
 
 /*

@@ -4,7 +4,9 @@
  */
 import { bytes, count, duration, percent, plural, signed,
 	frameLabel } from "./format.js";
+import { KINDS, kindSums } from "./kinds.js";
 import { argmax } from "./series.js";
+import { price, settingName } from "./views/whatif.js";
 
 /* The call site that holds most memory at the peak, and its bytes. */
 function largestSite(model, sites) {
@@ -79,7 +81,8 @@ export function sentences(model, sites, snap, times) {
 	const peak = model.active.max, p = model.peak;
 	const { blocks, best } = largestSite(model, sites);
 	if (peak === 0)
-		return ["This snapshot has no allocation on this device."];
+		return ["This snapshot has no allocation on this device.",
+			...faults(model)];
 	let text = `Fullest${when(model, times, p)}: ${bytes(peak)} in use in ` +
 		`${plural(blocks, "block")}`;
 	if (best)
@@ -95,7 +98,8 @@ export function sentences(model, sites, snap, times) {
 	if (wait > 0)
 		out.push(`At most ${bytes(wait)} were freed and waited for work ` +
 		    `to end,${when(model, times, argmax(model.pending.values))}.`);
-	out.push(...failures(model));
+	out.push(...failures(model), ...whatIf(model), ...kinds(model), ...leaks(model, sites),
+	    ...faults(model));
 	if (!model.events)
 		out.push("The snapshot has no history: it shows the state at one moment.");
 	return out;
@@ -111,4 +115,68 @@ function failures(model) {
 	return [`A request for ${bytes(c.event_size[e])} failed: the device had ` +
 		`${bytes(c.event_addr[e])} free, and ${bytes(free)} were held but ` +
 		`free.${more ? ` ${plural(more, "other")} failed too.` : ""}`];
+}
+
+/* The setting that would have held least, of those that no request failed
+ * under. */
+function whatIf(model) {
+	const all = model.snap.whatIf.filter(({ device, ooms }) =>
+		device === model.device && !ooms);
+	const held = model.reserved.max;
+	const best = all.reduce((a, b) => !a ||
+		b.peak_held_bytes < a.peak_held_bytes ? b : a, null);
+	if (!best || held === 0)
+		return [];
+	const by = held - best.peak_held_bytes;
+	return [by > 0 ? `Of ${plural(all.length, "setting")} that were tried, ` +
+		`${settingName(best.setting)} holds least: at most ` +
+		`${bytes(best.peak_held_bytes)}, ${bytes(by)} (${percent(by, held)}) ` +
+		`less than recorded, with ${price(best)}.` :
+		`None of ${plural(all.length, "setting")} that were tried holds ` +
+		"less than what was recorded."];
+}
+
+/* Bytes by kind at the peak, the largest first. */
+function kinds(model) {
+	const { sums, guessed } = kindSums(model, model.peak);
+	const all = sums.reduce((a, b) => a + b, 0);
+	const list = KINDS.map((name, i) => ({ name, sum: sums[i] }))
+	    .filter(({ sum }) => sum > 0).sort((a, b) => b.sum - a.sum)
+	    .map(({ name, sum }) => `${bytes(sum)} ${name}`);
+	if (list.length < 2 || !model.events)
+		return [];
+	const how = guessed === all ? "guessed from stacks and lifetimes" :
+		guessed > 0 ? `${percent(guessed, all)} of it guessed, the rest ` +
+			"named by the program" : "named by the program";
+	return [`By kind, the peak is ${list.join(", ")} (${how}).`];
+}
+
+/* The stacks that `weir leaks` suspects. */
+function leaks(model, sites) {
+	const { snap } = model;
+	const found = snap.findings.leaks.filter(({ device }) =>
+		device === model.device);
+	if (found.length === 0)
+		return [];
+	const [{ stack, bytes: live, blocks, allocs, frees }] = found;
+	const node = model.columns.stack_node[stack];
+	const all = found.reduce((sum, f) => sum + f.bytes, 0);
+	const more = found.length > 1 ? ` ${plural(found.length - 1,
+		"other stack")} may leak too, ${bytes(all)} with it.` : "";
+	return [`${sites.label(node, frameLabel)} may leak: it holds ` +
+		`${bytes(live)} in ${plural(blocks, "block")} from all parts of the ` +
+		`trace, and freed ${count(frees)} of ${count(allocs)}. \`weir leaks\` ` +
+		`weighs this.${more}`];
+}
+
+/* The faults that `weir check` finds. */
+function faults(model) {
+	const found = model.snap.findings.faults[model.device];
+	if (!found)
+		return [];
+	const [{ rule, what, address }] = found.first;
+	return [`The file is not consistent: \`weir check\` finds ` +
+		`${plural(found.count, "fault")} on this device, the first ` +
+		`(${rule})${address ? ` at ${address}` : ""}: ${what}. Figures of ` +
+		"this page may be wrong."];
 }

@@ -7,7 +7,10 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { GUTTER, MARGIN, byteTicks, tickLabel } from "./plot.js";
 import { count, duration } from "./format.js";
-import { hatch } from "./views/streams.js";
+import { drawSpanRows, hatch } from "./views/streams.js";
+
+/* Rows of the program's ranges above the curves, and pixels of a row. */
+const SPAN_ROWS = 2, SPAN = 13;
 
 /* The points of a window: all positions, or two for each pixel of a long
  * part. */
@@ -53,7 +56,7 @@ export class Timeline {
 		const font = `11px ${theme.font}`;
 		const line = { stroke: theme.line, width: 1 };
 		return {
-			width, height, padding: [8, MARGIN, 0, 0], legend: { show: false },
+			width, height, padding: [8 + this.spans, MARGIN, 0, 0], legend: { show: false },
 			cursor: { y: false, points: { show: false },
 				drag: { x: true, y: false, setScale: false } },
 			scales: {
@@ -69,7 +72,7 @@ export class Timeline {
 					size: GUTTER, gap: 8,
 					splits: (u, i, low, high) =>
 						byteTicks(high, Math.max(2, height / 40)),
-					values: (u, v) => v.map(tickLabel) },
+					values: (u, v) => v.map((n) => tickLabel(n)) },
 			],
 			series: [
 				{},
@@ -101,8 +104,43 @@ export class Timeline {
 		this.app.setWindow(x0, x1);
 	}
 
+	/* The height of the ranges above the curves. */
+	get spans() {
+		return Math.min(SPAN_ROWS, this.app.model.spanRows) * SPAN;
+	}
+
+	/* Draw the program's ranges above the curves. */
+	drawSpans(u) {
+		const { app } = this, ratio = uPlot.pxRatio, { ctx, bbox } = u;
+		ctx.save();
+		ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+		ctx.font = `10px ${app.theme.font}`;
+		ctx.textBaseline = "middle";
+		drawSpanRows(ctx, app, {
+			left: bbox.left / ratio, right: (bbox.left + bbox.width) / ratio,
+			top: 4, row: SPAN, rows: SPAN_ROWS,
+			px: (x) => u.valToPos(x, "x") + bbox.left / ratio,
+		});
+		ctx.restore();
+	}
+
+	/* The range at a place of the canvas, or null. */
+	spanAt(e) {
+		const { app, plot } = this, { model, axis } = app;
+		const box = plot.over.getBoundingClientRect();
+		const y = e.clientY - box.top + this.spans + 4;
+		const row = Math.floor((y - 4) / SPAN);
+		if (row < 0 || row >= Math.min(SPAN_ROWS, model.spanRows))
+			return null;
+		const p = axis.position(plot.posToVal(e.clientX - box.left, "x"));
+		const span = model.spans.find((s) => s.row === row && s.p0 <= p &&
+			p <= Math.max(s.p1, s.p0 + 1));
+		return span ? { text: app.snap.string(span.name) } : null;
+	}
+
 	/* Draw the failures, the peak, and the mark. */
 	drawMarks(u) {
+		this.drawSpans(u);
 		const { app } = this, { model, axis, theme } = app, { ctx, bbox } = u;
 		const ratio = uPlot.pxRatio;
 		const at = (p) => u.valToPos(axis.x(p), "x", true);
@@ -150,6 +188,7 @@ export class Timeline {
 		this.plot = new uPlot(this.options(width, height), [[], [], [], []],
 		    this.root);
 		this.theme = app.theme;
+		this.of = app.model;
 		const over = this.plot.over;
 		const x = (e) => this.plot.posToVal(e.clientX -
 			over.getBoundingClientRect().left, "x");
@@ -162,6 +201,10 @@ export class Timeline {
 				app.setMark(Math.floor(app.axis.position(x(e))));
 		});
 		over.addEventListener("mousedown", (e) => this.down = e.clientX);
+		this.plot.root.addEventListener("mousemove", (e) => {
+			if (e.target !== over)
+				app.hover(this.spanAt(e), null);
+		});
 		over.addEventListener("wheel", (e) => {
 			e.preventDefault();
 			const unit = e.deltaMode === 1 ? 18 : 1;
@@ -177,7 +220,7 @@ export class Timeline {
 		const width = this.root.clientWidth, height = this.root.clientHeight;
 		if (width < 10 || height < 10)
 			return;
-		if (!this.plot || this.theme !== app.theme)
+		if (!this.plot || this.theme !== app.theme || this.of !== model)
 			this.make(width, height);
 		else if (width !== this.plot.width || height !== this.plot.height)
 			this.plot.setSize({ width, height });

@@ -174,7 +174,7 @@ play_torch(const struct advise_case *c, const char *settings,
 		complain("%s", why);
 		return false;
 	}
-	if (!torch_replay(&c->recording, &conf, c->limit, false, &played))
+	if (!torch_replay(&c->recording, &conf, c->limit, false, NULL, &played))
 		return false;
 	*out = (struct advise_figures){
 		.held = played.figures.reserved.peak,

@@ -121,7 +121,7 @@ static bool
 write_form(
     const struct snapshot *snapshot, const struct choices *choices, FILE *out)
 {
-	struct snapshot_part part = { snapshot, 0 };
+	struct snapshot_part part = { .snapshot = snapshot };
 
 	switch (choices->form) {
 	case FORM_CHROME:

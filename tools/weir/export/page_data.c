@@ -15,6 +15,8 @@
 #include "tools/weir/export/packer.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/reading/snapshot_callers.h"
+#include "tools/weir/reading/snapshot_faults.h"
+#include "tools/weir/reading/snapshot_leaks.h"
 #include "tools/weir/reading/snapshot_sites.h"
 #include "tools/weir/reading/snapshot_verdict.h"
 #include "tools/weir/tool.h"
@@ -22,7 +24,7 @@
 /* Doubles hold every whole number up to here. */
 #define EXACT ((uint64_t)1 << 53)
 
-enum { DATA_VERSION = 3 };
+enum { DATA_VERSION = 4 };
 
 /* The sources of a page's data. */
 struct page_data {
@@ -36,6 +38,8 @@ struct page_data {
 	struct callers *callers;
 	uint32_t *places[CALLERS]; /* caller_place() of each stack */
 	char *verdicts;   /* JSON: why the last request of a device failed */
+	char *findings;   /* JSON: faults, and stacks that may leak */
+	char *what_if;    /* JSON: held memory under other settings */
 	uint32_t devices; /* page-locked memory of device d is shown as device
 			     `devices` + d */
 };
@@ -171,6 +175,107 @@ judge_failures(struct page_data *page)
 	return page->verdicts != NULL;
 }
 
+/* A fault with its address as text, since a page counts in doubles. */
+static json_t *
+fault_for_page(const json_t *fault)
+{
+	const json_t *address = json_object_get(fault, "address");
+	char text[32] = "";
+
+	if (address != NULL)
+		snprintf(text, sizeof(text), "0x%" PRIx64,
+		    (uint64_t)json_integer_value(address));
+	return json_pack("{s:O, s:O, s:s}", "rule",
+	    json_object_get(fault, "rule"), "what",
+	    json_object_get(fault, "what"), "address", text);
+}
+
+/* The faults that `weir check` finds: their number on each device, and the
+ * first few of each. */
+static json_t *
+faults_for_page(const struct snapshot *snapshot)
+{
+	const struct view_args all = { .device = VIEW_ALL_DEVICES };
+	struct faults faults = { .list = json_array() };
+	json_t *devices = json_object();
+	const json_t *fault;
+	size_t i;
+
+	faults_find(snapshot, &all, &faults);
+	json_array_foreach(faults.list, i, fault)
+	{
+		char key[16];
+		json_t *one;
+
+		snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT,
+		    json_integer_value(json_object_get(fault, "device")));
+		one = json_object_get(devices, key);
+		if (one == NULL) {
+			one = json_pack("{s:i, s:[]}", "count", 0, "first");
+			json_object_set_new(devices, key, one);
+		}
+		json_integer_set(json_object_get(one, "count"),
+		    1 + json_integer_value(json_object_get(one, "count")));
+		if (json_array_size(json_object_get(one, "first")) <
+		    PAGE_FAULTS)
+			json_array_append_new(json_object_get(one, "first"),
+			    fault_for_page(fault));
+	}
+	json_decref(faults.list);
+	if (!faults.failed)
+		return devices;
+	json_decref(devices);
+	return NULL;
+}
+
+/* The stacks that `weir leaks` suspects, the first few of each device. */
+static json_t *
+leaks_for_page(const struct snapshot *snapshot)
+{
+	const struct view_args all = { .device = VIEW_ALL_DEVICES };
+	struct suspects found = { 0 };
+	json_t *list = NULL;
+
+	if (leaks_find(snapshot, &all, LEAKS_LEAST, &found))
+		list = json_array();
+	for (size_t i = 0; list != NULL && i < found.count; i++) {
+		const struct suspect *suspect = &found.items[i];
+		json_t *one;
+
+		if (i >= PAGE_SUSPECTS)
+			break;
+		one = json_object();
+		put_number(one, "device", suspect->device);
+		put_number(one, "stack", suspect->stack);
+		put_number(one, "bytes", suspect->live_bytes);
+		put_number(one, "blocks", suspect->live);
+		put_number(one, "allocs", suspect->allocs);
+		put_number(one, "frees", suspect->frees);
+		json_array_append_new(list, one);
+	}
+	free(found.items);
+	return list;
+}
+
+/* Collect the sentences' facts that the page cannot find itself. */
+static bool
+find_for_page(struct page_data *page)
+{
+	json_t *faults = faults_for_page(page->snapshot);
+	json_t *leaks = leaks_for_page(page->snapshot);
+	json_t *all = NULL;
+
+	if (faults != NULL && leaks != NULL)
+		all = json_pack("{s:O, s:O}", "faults", faults, "leaks", leaks);
+	if (all != NULL)
+		page->findings = json_dumps(all, JSON_COMPACT);
+	json_decref(all);
+	json_decref(faults);
+	json_decref(leaks);
+	page->what_if = strdup("[]");
+	return page->findings != NULL && page->what_if != NULL;
+}
+
 /* True if the event has an address. */
 static bool
 event_is_placed(const struct snapshot *s, uint64_t event)
@@ -258,6 +363,8 @@ enum meaning {
 enum rows {
 	TITLE,
 	VERDICTS,
+	FINDINGS,
+	WHAT_IF,
 	TRACES,
 	EVENT_ACTION,
 	EVENT_ADDRESS,
@@ -309,6 +416,8 @@ struct column {
 static const struct column columns[] = {
 	{ "title", U8, TITLE, WHOLE(char), PLAIN },
 	{ "verdicts", U8, VERDICTS, WHOLE(char), PLAIN },
+	{ "findings", U8, FINDINGS, WHOLE(char), PLAIN },
+	{ "what_if", U8, WHAT_IF, WHOLE(char), PLAIN },
 	{ "trace_first", U32, TRACES, FIELD(trace, first), PLAIN },
 	{ "trace_events", U32, TRACES, FIELD(trace, count), PLAIN },
 	{ "event_action", U8, EVENT_ACTION, WHOLE(uint8_t), PLAIN },
@@ -396,6 +505,8 @@ array_of(const struct page_data *page, enum rows rows)
 	const struct array arrays[] = {
 		[TITLE] = { page->title, 1, strlen(page->title) },
 		[VERDICTS] = { page->verdicts, 1, strlen(page->verdicts) },
+		[FINDINGS] = { page->findings, 1, strlen(page->findings) },
+		[WHAT_IF] = { page->what_if, 1, strlen(page->what_if) },
 		[TRACES] = ARRAY(s->traces, s->trace_count),
 		[SEGMENTS] = ARRAY(s->segments, segments_of(s)),
 		[BLOCKS] = ARRAY(s->blocks, s->block_count),
@@ -589,12 +700,26 @@ page_data_new(const struct snapshot *snapshot, const char *title)
 		goto drop;
 	find_start(page);
 	if (collect_streams(page) && grade_frames(page) &&
-	    place_callers(page) && judge_failures(page))
+	    place_callers(page) && judge_failures(page) && find_for_page(page))
 		return page;
 	complain("out of memory");
 drop:
 	page_data_free(page);
 	return NULL;
+}
+
+bool
+page_data_add_what_if(struct page_data *page, const json_t *what_if)
+{
+	char *text = json_dumps(what_if, JSON_COMPACT);
+
+	if (text == NULL) {
+		complain("out of memory");
+		return false;
+	}
+	free(page->what_if);
+	page->what_if = text;
+	return true;
 }
 
 void
@@ -607,6 +732,8 @@ page_data_free(struct page_data *page)
 		for (int c = 0; c < CALLERS; c++)
 			free(page->places[c]);
 		free(page->verdicts);
+		free(page->findings);
+		free(page->what_if);
 	}
 	free(page);
 }

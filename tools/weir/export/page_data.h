@@ -5,6 +5,7 @@
 #ifndef TOOLS_WEIR_EXPORT_PAGE_DATA_H
 #define TOOLS_WEIR_EXPORT_PAGE_DATA_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -19,6 +20,10 @@ struct page_data;
  */
 struct page_data *page_data_new(
     const struct snapshot *snapshot, const char *title);
+
+/* Add what what_if_play() found of the snapshot. False, and a complaint,
+ * without memory. */
+bool page_data_add_what_if(struct page_data *page, const json_t *what_if);
 void page_data_free(struct page_data *page);
 
 /*

@@ -279,7 +279,7 @@ fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
 		return false;
 	}
 	if (!torch_replay(
-		&forecast->recording, &conf, limit, until_oom, &played))
+		&forecast->recording, &conf, limit, until_oom, NULL, &played))
 		return false;
 	setting->held = played.figures.reserved.peak;
 	setting->allocated = played.figures.allocated.peak;

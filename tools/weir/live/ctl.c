@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <weir/ctl.h>
-
+#include "tools/weir/live/ctl_values.h"
 #include "tools/weir/live/watch_link.h"
 #include "tools/weir/tool.h"
 
@@ -91,119 +90,10 @@ const struct argp argp_ctl = { flags, parse_ctl_flag,
 	"it stay set. " TOOL_STATUS,
 	NULL, NULL, NULL };
 
-/* ---- Requests ---------------------------------------------------------- */
-
-/* The rows of all paths of the command line. */
-struct rows {
-	struct watch_ctl_row *row;
-	size_t count;
-	size_t capacity;
-};
-
-static bool
-add_rows(struct rows *rows, const struct watch_ctl_reply *reply)
-{
-	size_t n = rows->count + reply->row_count;
-
-	if (n > rows->capacity) {
-		size_t capacity = 2 * n;
-		void *more = realloc(rows->row, capacity * sizeof(*rows->row));
-
-		if (more == NULL) {
-			complain("cannot print: out of memory");
-			return false;
-		}
-		rows->row = more;
-		rows->capacity = capacity;
-	}
-	if (reply->row_count > 0)
-		memcpy(rows->row + rows->count, reply->rows,
-		    reply->row_count * sizeof(*rows->row));
-	rows->count = n;
-	return true;
-}
-
-static bool
-begin_request(struct watch_ctl_request *request, enum watch_kind kind,
-    const char *path, size_t length)
-{
-	*request = (struct watch_ctl_request){ .magic = WATCH_MAGIC,
-		.version = WATCH_VERSION,
-		.kind = (uint32_t)kind };
-	if (length < sizeof(request->path)) {
-		memcpy(request->path, path, length);
-		return true;
-	}
-	complain("'%s': too long for a path", path);
-	return false;
-}
-
-/* Append the rows at and below a path. The process may make devices between
- * two requests, so that its count of rows may grow: no row is requested twice,
- * and an answer without rows ends the list. */
-static enum watch_answer
-list_values(int fd, const char *path, struct rows *rows)
-{
-	static struct watch_ctl_reply reply;
-	struct watch_ctl_request request;
-	enum watch_answer answer;
-
-	if (!begin_request(&request, WATCH_LIST, path, strlen(path)))
-		return WATCH_FAILED;
-	do {
-		answer = watch_ask_values(fd, &request, &reply);
-		if (answer != WATCH_ANSWERED)
-			return answer;
-		if (!add_rows(rows, &reply))
-			return WATCH_FAILED;
-		request.from += reply.row_count;
-	} while (reply.row_count > 0 && request.from < reply.rows_all);
-	return WATCH_ANSWERED;
-}
-
-static enum watch_answer
-set_value(int fd, const char *word)
-{
-	struct watch_ctl_request request;
-	const char *equals = strchr(word, '=');
-
-	if (!begin_request(&request, WATCH_SET, word, (size_t)(equals - word)))
-		return WATCH_FAILED;
-	if (strlen(equals + 1) >= sizeof(request.value)) {
-		complain("%s: the value is too long", request.path);
-		return WATCH_FAILED;
-	}
-	strcpy(request.value, equals + 1);
-	return watch_ask_values(fd, &request, NULL);
-}
-
 /* ---- Printing ---------------------------------------------------------- */
 
-static json_t *
-row_value_json(const struct watch_ctl_row *row)
-{
-	uint64_t number = strtoull(row->text, NULL, 10);
-	bool is_number = row->text[0] >= '0' && row->text[0] <= '9';
-
-	if (row->readable == 0)
-		return json_null();
-	switch ((enum weir_ctl_type)row->type) {
-	case WEIR_CTL_TYPE_FLAG:
-		return json_boolean(strcmp(row->text, "True") == 0);
-	case WEIR_CTL_TYPE_COUNT:
-		if (is_number && number <= INT64_MAX)
-			return json_integer((json_int_t)number);
-		break;
-	case WEIR_CTL_TYPE_REAL:
-		return json_real(strtod(row->text, NULL));
-	case WEIR_CTL_TYPE_TEXT:
-		break;
-	}
-	return json_string(row->text);
-}
-
 static bool
-print_values_json(const struct choices *choices, const struct rows *rows)
+print_values_json(const struct choices *choices, const struct ctl_rows *rows)
 {
 	json_t *object = json_object();
 	json_t *values = json_array();
@@ -215,11 +105,7 @@ print_values_json(const struct choices *choices, const struct rows *rows)
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct watch_ctl_row *row = &rows->row[i];
 
-		json_array_append_new(values,
-		    json_pack("{ss so ss sb ss ss}", "path", row->path, "value",
-			row_value_json(row), "unit", row->unit, "writable",
-			row->writable != 0, "accepted", row->accepted, "help",
-			row->help));
+		json_array_append_new(values, ctl_row_json(row));
 	}
 	json_object_set_new(object, "values", values);
 	printed = json_print(object, JSON_INDENT(2), stdout);
@@ -241,7 +127,7 @@ print_ctl_value(const struct watch_ctl_row *row)
 }
 
 static void
-print_values_text(const struct choices *choices, const struct rows *rows)
+print_values_text(const struct choices *choices, const struct ctl_rows *rows)
 {
 	if (!choices->verbose && choices->word_count == 1 && rows->count == 1 &&
 	    strcmp(choices->words[0], rows->row[0].path) == 0 &&
@@ -265,17 +151,16 @@ print_values_text(const struct choices *choices, const struct rows *rows)
 /* ---- The command ------------------------------------------------------- */
 
 static enum watch_answer
-ask_all(int fd, const struct choices *choices, struct rows *rows)
+ask_all(int fd, const struct choices *choices, struct ctl_rows *rows)
 {
 	enum watch_answer answer = WATCH_ANSWERED;
 
 	if (choices->word_count == 0)
-		return list_values(fd, "", rows);
+		return ctl_list(fd, "", rows);
 	for (size_t i = 0; i < choices->word_count && answer == WATCH_ANSWERED;
 	     i++)
-		answer = choices->set ?
-		    set_value(fd, choices->words[i]) :
-		    list_values(fd, choices->words[i], rows);
+		answer = choices->set ? ctl_set(fd, choices->words[i]) :
+					ctl_list(fd, choices->words[i], rows);
 	return answer;
 }
 
@@ -283,7 +168,7 @@ int
 cmd_ctl(int argc, char **argv)
 {
 	struct choices choices = { 0 };
-	struct rows rows = { 0 };
+	struct ctl_rows rows = { 0 };
 	enum watch_answer answer;
 	bool printed = true;
 	int fd;

@@ -72,7 +72,7 @@ http_page_new(const char *type, char *text, size_t size)
 		free(text);
 		return NULL;
 	}
-	*page = (struct http_page){ 1, type, text, size };
+	*page = (struct http_page){ 1, "200 OK", type, text, size };
 	return page;
 }
 
@@ -142,8 +142,8 @@ is_for_us(const char *head)
 	return false;
 }
 
-static bool
-is_path(const char *head, const char *path)
+bool
+http_is_path(const char *head, const char *path)
 {
 	const char *at = strchr(head, ' ');
 	size_t length = strlen(path);
@@ -154,15 +154,11 @@ is_path(const char *head, const char *path)
 
 /* The status with which a complete request is refused; NULL: it is not. */
 static const char *
-refusal_of(const char *head)
+refusal_of(const char *head, const struct http_service *service)
 {
-	if (strncmp(head, "GET ", 4) != 0)
-		return "405 Method Not Allowed";
 	if (!is_for_us(head))
 		return "421 Misdirected Request";
-	if (!is_path(head, "/metrics") && !is_path(head, "/"))
-		return "404 Not Found";
-	return NULL;
+	return service->refusal(head, service->user);
 }
 
 /* ---- Connections ------------------------------------------------------- */
@@ -351,7 +347,7 @@ answer_ready(const struct http_service *service)
 
 		if (client->state != READY)
 			continue;
-		refusal = refusal_of(client->request);
+		refusal = refusal_of(client->request, service);
 		if (refusal != NULL) {
 			client_refuse(client, refusal);
 			continue;
@@ -361,7 +357,7 @@ answer_ready(const struct http_service *service)
 		gathered = true;
 		page = service->page(client->request, service->user);
 		if (page != NULL)
-			client_answer(client, "200 OK", page);
+			client_answer(client, page->status, page);
 		else
 			client_refuse(client, "503 Service Unavailable");
 	}
@@ -498,10 +494,10 @@ http_port_serve(int listener, const struct http_service *service)
 }
 
 int
-http_port_open(uint16_t port)
+http_port_open(uint16_t *port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
-		.sin_port = htons(port),
+		.sin_port = htons(*port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t size = sizeof(address);
 	const int yes = 1;
@@ -512,13 +508,12 @@ http_port_open(uint16_t port)
 	    bind(fd, (struct sockaddr *)&address, size) != 0 ||
 	    listen(fd, SOMAXCONN) != 0 ||
 	    getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-		complain("port %u of this machine cannot be used: %s", port,
+		complain("port %u of this machine cannot be used: %s", *port,
 		    strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return -1;
 	}
-	printf("http://127.0.0.1:%u/metrics\n", ntohs(address.sin_port));
-	fflush(stdout);
+	*port = ntohs(address.sin_port);
 	return fd;
 }

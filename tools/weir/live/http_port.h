@@ -15,8 +15,9 @@
 /* A page, which several answers share. The last one frees it. */
 struct http_page {
 	unsigned uses;
-	const char *type; /* of its content, a constant */
-	char *text;       /* from malloc() */
+	const char *status; /* a constant; "200 OK" unless set */
+	const char *type;   /* of its content, a constant */
+	char *text;         /* from malloc() */
 	size_t size;
 };
 
@@ -34,6 +35,9 @@ struct http_service {
 	/* The page for a request, with one more use; NULL: there is none
 	 * now. */
 	struct http_page *(*page)(const char *head, void *user);
+	/* The status with which a request to this machine is refused before
+	 * anything is gathered for it; NULL: it is not refused. */
+	const char *(*refusal)(const char *head, void *user);
 	void *user;
 	bool once; /* end after the first page */
 };
@@ -41,8 +45,12 @@ struct http_service {
 /* Is a word in the value of a header? False if there is no such header. */
 bool http_header_has(const char *head, const char *name, const char *word);
 
-/* Listen, and print the address. -1, and a complaint, on failure. */
-int http_port_open(uint16_t port);
+/* True if the request has this path, with or without a query. */
+bool http_is_path(const char *head, const char *path);
+
+/* Listen at a port of 127.0.0.1, 0 for any that is free. *port is the port
+ * then. -1, and a complaint, on failure. */
+int http_port_open(uint16_t *port);
 
 /* Serve until refresh() returns false. Closes the listener. */
 void http_port_serve(int listener, const struct http_service *service);

@@ -206,6 +206,14 @@ watch_ask(int fd, const struct watch_request *request, int file,
 	return watch_receive(fd, request, watch_send(fd, request, file), reply);
 }
 
+static char refusal[sizeof(((struct watch_reply *)NULL)->text)];
+
+const char *
+watch_refusal(void)
+{
+	return refusal;
+}
+
 enum watch_answer
 watch_ask_values(int fd, const struct watch_ctl_request *request,
     struct watch_ctl_reply *rows)
@@ -220,8 +228,11 @@ watch_ask_values(int fd, const struct watch_ctl_request *request,
 
 	if (n <= 0)
 		return n == 0 ? WATCH_ENDED : WATCH_FAILED;
+	refusal[0] = '\0';
 	if (is_refusal(&answer.reply, (size_t)n)) {
 		complain("%s", answer.reply.text);
+		memcpy(refusal, answer.reply.text, sizeof(refusal));
+		refusal[sizeof(refusal) - 1] = '\0';
 		return WATCH_FAILED;
 	}
 	fault = request->kind == WATCH_LIST ?

@@ -63,6 +63,9 @@ void watch_gather(
 enum watch_answer watch_gather_one(
     pid_t pid, unsigned timeout_ms, watch_visit *visit, void *user);
 
+/* Why the process refused the latest request for a value; "" if it did not. */
+const char *watch_refusal(void);
+
 /* Request values by name, or set a value. `rows` is written for a list only. */
 enum watch_answer watch_ask_values(int fd,
     const struct watch_ctl_request *request, struct watch_ctl_reply *rows);

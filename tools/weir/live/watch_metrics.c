@@ -224,16 +224,30 @@ metrics_page(const char *head, void *user)
 	return http_page_share(*page);
 }
 
+static const char *
+metrics_refusal(const char *head, void *user)
+{
+	(void)user;
+	if (strncmp(head, "GET ", 4) != 0)
+		return "405 Method Not Allowed";
+	if (!http_is_path(head, "/metrics") && !http_is_path(head, "/"))
+		return "404 Not Found";
+	return NULL;
+}
+
 static int
 run_port(const struct metrics_request *request, struct sample *sample)
 {
 	struct service service = { .request = request, .sample = sample };
 	const struct http_service http = { refresh_metrics, metrics_page,
-		&service, request->once };
-	int listener = http_port_open((uint16_t)atoi(request->where));
+		metrics_refusal, &service, request->once };
+	uint16_t port = (uint16_t)atoi(request->where);
+	int listener = http_port_open(&port);
 
 	if (listener < 0)
 		return TOOL_FAILED;
+	printf("http://127.0.0.1:%u/metrics\n", port);
+	fflush(stdout);
 	http_port_serve(listener, &http);
 	forget_pages(&service);
 	return TOOL_DONE;

@@ -10,6 +10,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/live/watch_chart.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
 
@@ -265,6 +266,18 @@ print_outside_kinds(const struct counters *m)
 		putchar('\n');
 }
 
+/* Add the sample to the chart of the device, and print the chart. */
+static void
+print_chart(const struct watch_reply *now, const struct watch_device *device)
+{
+	static struct watch_chart charts[WATCH_DEVICES];
+
+	if (device->device >= WATCH_DEVICES)
+		return;
+	watch_chart_add(&charts[device->device], now->time_ns, &device->memory);
+	watch_chart_print(&charts[device->device], stdout);
+}
+
 static void
 print_watch_device(const struct watch_reply *now,
     const struct watch_reply *before, const struct watch_device *device)
@@ -276,6 +289,7 @@ print_watch_device(const struct watch_reply *now,
 
 	printf("device %" PRIu32 "  [%s] of %s\n", device->device,
 	    bar_of(device, bar), size_of(device->total_bytes, texts[0]));
+	print_chart(now, device);
 	print_memory("memory", m);
 	print_outside_kinds(m);
 	if (device->pinned.held_peak_bytes > 0)
@@ -416,13 +430,12 @@ watch_device_json(const struct watch_reply *now,
 	return object;
 }
 
-bool
-watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
+json_t *
+watch_json(const struct watch_reply *now, const struct watch_reply *before)
 {
 	json_t *object = json_object();
 	json_t *devices = json_array();
 	char name[32];
-	bool printed;
 
 	watch_program(now->pid, name);
 	put_value(object, "format_version", JSON_VERSION);
@@ -437,6 +450,15 @@ watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
 		json_array_append_new(
 		    devices, watch_device_json(now, before, &now->devices[i]));
 	json_object_set_new(object, "devices", devices);
+	return object;
+}
+
+bool
+watch_show_json(const struct watch_reply *now, const struct watch_reply *before)
+{
+	json_t *object = watch_json(now, before);
+	bool printed;
+
 	printed = json_print(object, JSON_COMPACT, stdout);
 	putchar('\n');
 	json_decref(object);

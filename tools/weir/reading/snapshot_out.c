@@ -289,7 +289,8 @@ out_host(
 
 	for (size_t p = 0; p < count; p++) {
 		struct snapshot host = snapshot_host(parts[p].snapshot);
-		const struct snapshot_part part = { &host, parts[p].device };
+		const struct snapshot_part part = { &host, parts[p].device,
+			NULL };
 
 		if (first && host.segment_count > 0)
 			fputs(",\n\"host_segments\": [", out);
@@ -297,6 +298,22 @@ out_host(
 	}
 	if (!first)
 		fputs("],\n\"host_traces\": []", out);
+}
+
+/* Write the name of each rank by its first device, so that a reader can tell
+ * ranks from the devices of one process. */
+static void
+out_ranks(const struct snapshot_part *parts, size_t count, FILE *out)
+{
+	if (parts[0].name == NULL)
+		return;
+	fputs(",\n\"weir_ranks\": {", out);
+	for (size_t p = 0; p < count; p++) {
+		fprintf(out, "%s\"%" PRIu32 "\": ", p == 0 ? "" : ", ",
+		    parts[p].device);
+		json_text(parts[p].name, out);
+	}
+	putc('}', out);
 }
 
 static uint64_t
@@ -335,6 +352,7 @@ snapshot_out_json(const struct snapshot_part *parts, size_t count, FILE *out)
 	fputs("],\n", out);
 	progress_end(&writing.progress);
 	out_settings(parts[0].snapshot, out);
+	out_ranks(parts, count, out);
 	fputs(",\n\"external_annotations\": [", out);
 	first = true;
 	for (size_t p = 0; p < count; p++)

@@ -19,10 +19,12 @@ struct timeline;
 struct snapshot_part {
 	const struct snapshot *snapshot;
 	uint32_t device;
+	const char *name; /* the rank's snapshot, if the parts are ranks */
 };
 
 /* Write JSON of PyTorch's form, with any number of snapshots together. The
- * settings are those of the first snapshot. */
+ * settings are those of the first snapshot. If the parts have names, the key
+ * `weir_ranks` has the name of each rank by its first device. */
 void snapshot_out_json(
     const struct snapshot_part *parts, size_t count, FILE *out);
 

@@ -17,6 +17,7 @@
 #include <weir/weir.h>
 
 #include "tools/weir/progress.h"
+#include "tools/weir/reading/held_curve.h"
 #include "tools/weir/replay/player.h"
 #include "tools/weir/replay/rounds.h"
 #include "tools/weir/replay/stage.h"
@@ -48,6 +49,8 @@ struct player {
 	struct played *blocks;
 	struct explain *explain; /* NULL without play_choices.explain */
 	struct rounds *rounds;
+	struct held_curve *curve; /* NULL without play_choices.curve */
+	uint64_t row_us;          /* time of the row that is played */
 	uint64_t random;
 	uint64_t behind_ns; /* rows are played so much later than their time */
 	uint64_t live_bytes;
@@ -104,6 +107,9 @@ observe(struct player *player)
 	}
 	raise_peak(&player->figures->peak_live_bytes, player->live_bytes);
 	raise_peak(&player->figures->peak_pending_bytes, stats.pending_bytes);
+	if (player->curve != NULL)
+		held_curve_add(player->curve, player->row_us,
+		    stats.reserved_bytes.all.current);
 	if (stats.num_device_alloc == player->device_allocs)
 		return true;
 	player->device_allocs = stats.num_device_alloc;
@@ -614,6 +620,7 @@ play_rows(struct player *player)
 		show_rows(&progress, player, i);
 		if (i == trace->row_count / 10 && !end_early_part(player))
 			return false;
+		player->row_us = trace->rows[i].time_us;
 		if (!play_row(player, &trace->rows[i])) {
 			progress_end(&progress);
 			complain("%s: stopped at row %zu of %zu", trace->name,
@@ -840,6 +847,27 @@ begin_explain(struct player *player)
 	return player->explain != NULL;
 }
 
+static bool
+begin_curve(struct player *player)
+{
+	if (!player->choices->curve)
+		return true;
+	player->curve = malloc(sizeof(*player->curve));
+	if (player->curve == NULL)
+		complain("out of memory");
+	else
+		held_curve_begin(player->curve, player->trace->end_us);
+	return player->curve != NULL;
+}
+
+static void
+end_curve(struct player *player)
+{
+	if (player->curve != NULL)
+		player->figures->curve = held_curve_json(player->curve);
+	free(player->curve);
+}
+
 static void
 end_explain(struct player *player)
 {
@@ -855,9 +883,11 @@ void
 figures_drop(struct figures *figures)
 {
 	json_decref(figures->driver_calls);
+	json_decref(figures->curve);
 	json_decref(figures->ways);
 	json_decref(figures->costliest);
 	figures->driver_calls = NULL;
+	figures->curve = NULL;
 	figures->ways = NULL;
 	figures->costliest = NULL;
 }
@@ -876,14 +906,15 @@ play(const struct trace *trace, const struct play_choices *choices,
 	player.stage = stage_open();
 	if (player.stage != NULL) {
 		good = prepare_playback(&player) && begin_explain(&player) &&
-		    play_rows(&player) && collect(&player) &&
-		    finish_playback(&player) && clean_up(&player) &&
-		    report_mismatches(&player);
+		    begin_curve(&player) && play_rows(&player) &&
+		    collect(&player) && finish_playback(&player) &&
+		    clean_up(&player) && report_mismatches(&player);
 		if (choices->check || choices->touch)
 			out->faults += stage_violations(player.stage);
 		stage_close(player.stage);
 	}
 	end_explain(&player);
+	end_curve(&player);
 	rounds_free(player.rounds);
 	free(player.streams);
 	free(player.blocks);

@@ -20,6 +20,7 @@ struct play_choices {
 	bool unreported;      /* streams do not report their work */
 	bool until_oom;       /* stop at the first request that fails */
 	bool explain;         /* record how requests are served */
+	bool curve;           /* record the held memory through time */
 	size_t costliest;     /* requests that `explain` lists */
 };
 
@@ -74,6 +75,7 @@ struct figures {
 	bool simulated;
 	char device[256];
 	json_t *driver_calls; /* by entry point; null if they are not counted */
+	json_t *curve;        /* of held_curve.h; NULL without `curve` */
 	json_t *ways;         /* of explain.h; NULL without `explain` */
 	json_t *costliest;
 };

@@ -131,6 +131,8 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 		json_object_set(object, "served", figures->ways);
 		json_object_set(object, "costliest", figures->costliest);
 	}
+	if (figures->curve != NULL)
+		json_object_set(object, "held_curve", figures->curve);
 	if (choices->play.touch)
 		add_trial_number(object, "mismatches", figures->mismatches);
 	if (trace->device >= 0)

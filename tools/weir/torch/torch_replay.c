@@ -212,7 +212,8 @@ recorded_peak(const struct recording *recording)
 
 bool
 torch_replay(const struct recording *recording, const struct torch_conf *conf,
-    uint64_t device_bytes, bool until_oom, struct torch_played *out)
+    uint64_t device_bytes, bool until_oom, struct held_curve *curve,
+    struct torch_played *out)
 {
 	struct playing playing = { .recording = recording, .out = out };
 	struct progress progress;
@@ -234,6 +235,11 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 			progress_part(
 			    &progress, "playing rows", i, recording->row_count);
 		play_row(&playing, i);
+		if (curve != NULL)
+			held_curve_add(curve,
+			    (uint64_t)(recording->rows[i].time_us -
+				recording->rows[0].time_us),
+			    torch_model_figures(playing.model)->reserved.now);
 		if (until_oom && torch_model_figures(playing.model)->ooms > 0)
 			break;
 	}
@@ -342,7 +348,7 @@ replay_device(const struct snapshot *snapshot, uint32_t device,
 	if (!recording_make(snapshot, device, &recording))
 		return TOOL_FAILED;
 	good = torch_replay(
-	    &recording, conf, request->limit_bytes, false, &played);
+	    &recording, conf, request->limit_bytes, false, NULL, &played);
 	recording_drop(&recording);
 	if (!good)
 		return TOOL_FAILED;

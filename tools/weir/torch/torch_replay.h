@@ -5,6 +5,7 @@
 #define TOOLS_WEIR_TORCH_TORCH_REPLAY_H
 
 #include "tools/weir/fit/recording.h"
+#include "tools/weir/reading/held_curve.h"
 #include "tools/weir/torch/torch_model.h"
 
 struct torch_played {
@@ -23,10 +24,12 @@ struct torch_played {
  * the replay there. Where the recording freed segments, which
  * torch.cuda.empty_cache() does, the model frees them too. False, and a
  * complaint, without memory.
+ *
+ * @param curve  gets the reserved memory through time; NULL for none
  */
 bool torch_replay(const struct recording *recording,
     const struct torch_conf *conf, uint64_t device_bytes, bool until_oom,
-    struct torch_played *out);
+    struct held_curve *curve, struct torch_played *out);
 
 /* `weir replay --as`: play all devices' traces of a file with the settings
  * `conf`, and print the figures. Returns an enum tool_exit. */

@@ -323,8 +323,8 @@ write_merged(const struct ranks *ranks, const char *path)
 	else
 		out = output_open(path);
 	for (size_t r = 0; r < ranks->count && parts != NULL; r++) {
-		parts[r] =
-		    (struct snapshot_part){ ranks->items[r].snapshot, device };
+		parts[r] = (struct snapshot_part){ ranks->items[r].snapshot,
+			device, ranks->items[r].path };
 		device += snapshot_device_count(ranks->items[r].snapshot);
 	}
 	if (out != NULL)

@@ -15,8 +15,12 @@
 #include <unistd.h>
 
 #include "tools/weir/export/page_data.h"
+#include "tools/weir/export/page_write.h"
+#include "tools/weir/live/live_page.h"
+#include "tools/weir/live/watch_link.h"
 #include "tools/weir/page.h"
 #include "tools/weir/reading/snapshot_file.h"
+#include "tools/weir/replay/what_if.h"
 #include "tools/weir/tool.h"
 
 struct choices {
@@ -24,6 +28,9 @@ struct choices {
 	const char *output;
 	const char *title;
 	const char *compare; /* an earlier snapshot, or NULL */
+	struct what_if what_if;
+	bool asks_what_if;
+	pid_t live; /* a process in place of a snapshot, or 0 */
 	bool opens;
 };
 
@@ -33,6 +40,12 @@ static const struct argp_option flags[] = {
 	    "title of the page (default: the snapshot's file name)", 0 },
 	{ "compare", 'c', "BEFORE", 0,
 	    "also show the changes since an earlier snapshot", 0 },
+	{ "what-if", 'w', "SETTING", OPTION_ARG_OPTIONAL,
+	    "also show what a setting would have held, such as "
+	    "prefer:memory,limit:8G or torch,expandable_segments:True",
+	    0 },
+	{ "live", 'l', "PID", 0,
+	    "serve the page of a running process on this machine", 0 },
 	{ "open", 'O', NULL, 0,
 	    "open the page in a browser; without --output it is a file in "
 	    "/tmp",
@@ -40,12 +53,56 @@ static const struct argp_option flags[] = {
 	{ 0 },
 };
 
+static void
+parse_what_if(
+    struct choices *choices, const char *value, const struct argp_state *state)
+{
+	char why[WHAT_IF_WHY];
+
+	choices->asks_what_if = true;
+	if (value != NULL && !what_if_add(&choices->what_if, value, why))
+		argp_error(state, "--what-if: %s", why);
+}
+
+/* Refuse flags that do not go together. */
+static void
+check_choices(const struct choices *choices, const struct argp_state *state)
+{
+	if (choices->live != 0) {
+		if (choices->snapshot != NULL || choices->output != NULL ||
+		    choices->compare != NULL || choices->asks_what_if)
+			argp_error(state,
+			    "--live serves a page: it takes no SNAPSHOT, "
+			    "--output, --compare or --what-if");
+		return;
+	}
+	if (choices->snapshot == NULL)
+		argp_error(state, "no SNAPSHOT");
+	if (choices->output == NULL && !choices->opens)
+		argp_error(
+		    state, "neither --output=FILE for the page nor --open");
+	if (choices->opens && choices->output != NULL &&
+	    strcmp(choices->output, "-") == 0)
+		argp_error(state, "--open needs a file, not --output=-");
+	if (choices->asks_what_if && choices->snapshot != NULL &&
+	    strcmp(choices->snapshot, "-") == 0)
+		argp_error(state,
+		    "--what-if reads the SNAPSHOT once for each setting, "
+		    "which stdin cannot be");
+}
+
 static error_t
 parse_view_flag(int key, char *value, struct argp_state *state)
 {
 	struct choices *choices = state->input;
 
 	switch (key) {
+	case 'l':
+		choices->live = watch_parse_pid(value, state);
+		return 0;
+	case 'w':
+		parse_what_if(choices, value, state);
+		return 0;
 	case 'o':
 		choices->output = value;
 		return 0;
@@ -64,22 +121,15 @@ parse_view_flag(int key, char *value, struct argp_state *state)
 		choices->snapshot = value;
 		return 0;
 	case ARGP_KEY_END:
-		if (choices->snapshot == NULL)
-			argp_error(state, "no SNAPSHOT");
-		if (choices->output == NULL && !choices->opens)
-			argp_error(state,
-			    "neither --output=FILE for the page nor --open");
-		if (choices->opens && choices->output != NULL &&
-		    strcmp(choices->output, "-") == 0)
-			argp_error(
-			    state, "--open needs a file, not --output=-");
+		check_choices(choices, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp argp_view = { flags, parse_view_flag, "SNAPSHOT -o FILE",
+const struct argp argp_view = { flags, parse_view_flag,
+	"SNAPSHOT -o FILE\n--live PID",
 	"Write a page that shows a memory snapshot: the memory in use and the "
 	"held memory through time, every block at its address, streams, and "
 	"the calls that allocated. Any browser shows it, without a network.\v"
@@ -122,28 +172,6 @@ side_free(struct side *side)
 	snapshot_free(side->snapshot);
 }
 
-/* Write the page, with the data of the snapshot and those of an earlier
- * snapshot, if any. */
-static bool
-write_page(
-    const struct page_data *data, const struct page_data *before, FILE *out)
-{
-	const unsigned char *place =
-	    memmem(page_html, page_bytes, PAGE_DATA, sizeof(PAGE_DATA) - 1);
-	const unsigned char *rest = place + sizeof(PAGE_DATA) - 1;
-
-	fwrite(page_html, 1, (size_t)(place - page_html), out);
-	if (!page_data_write(data, out))
-		return false;
-	if (before != NULL) {
-		putc('\n', out);
-		if (!page_data_write(before, out))
-			return false;
-	}
-	fwrite(rest, 1, (size_t)(page_html + page_bytes - rest), out);
-	return true;
-}
-
 /* The path of a page in a new folder that no other user can enter, since other
  * users can guess names in /tmp. The caller frees the path. */
 static char *
@@ -160,26 +188,19 @@ private_page_path(void)
 	return path;
 }
 
-/* Open a page with $BROWSER, or with the desktop's program for pages. */
+/* Open an address or a file with $BROWSER, or with the desktop's program for
+ * pages. */
 static bool
-open_page(const char *path)
+start_browser(const char *what)
 {
 	const char *browser = getenv("BROWSER");
 	const char *program =
 	    browser != NULL && *browser != '\0' ? browser : "xdg-open";
-	char *file = realpath(path, NULL);
-	char *argv[] = { (char *)program, file, NULL };
+	char *argv[] = { (char *)program, (char *)what, NULL };
 	pid_t child;
 	int status = 0;
-	int error;
+	int error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
 
-	if (file == NULL) {
-		complain("%s: %s", path, strerror(errno));
-		return false;
-	}
-	printf("%s\n", file);
-	fflush(stdout);
-	error = posix_spawnp(&child, program, NULL, NULL, argv, environ);
 	if (error == 0)
 		waitpid(child, &status, 0);
 	if (error != 0)
@@ -189,8 +210,37 @@ open_page(const char *path)
 		complain("%s could not open the page; set BROWSER to a "
 			 "browser, or copy the page to a machine that has one",
 		    program);
-	free(file);
 	return error == 0 && status == 0;
+}
+
+/* Open the address of a live page. The server does not wait for the browser,
+ * which asks for the page. */
+static void
+open_address(const char *address)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(start_browser(address) ? 0 : 1);
+	if (child < 0)
+		complain("cannot start a browser: %s", strerror(errno));
+}
+
+static bool
+open_page(const char *path)
+{
+	char *file = realpath(path, NULL);
+	bool opened;
+
+	if (file == NULL) {
+		complain("%s: %s", path, strerror(errno));
+		return false;
+	}
+	printf("%s\n", file);
+	fflush(stdout);
+	opened = start_browser(file);
+	free(file);
+	return opened;
 }
 
 static bool
@@ -201,10 +251,31 @@ write_page_file(const struct choices *choices, const struct side *now,
 
 	if (out == NULL)
 		return false;
-	if (write_page(now->data, before->data, out))
+	if (page_write(now->data, before->data, false, out))
 		return output_close(out, choices->output);
 	output_abandon(out);
 	return false;
+}
+
+/* Play the recording under other settings, if the user asks what these would
+ * have held. */
+static bool
+add_what_if(struct choices *choices, struct side *side)
+{
+	json_t *found;
+	bool added;
+
+	if (!choices->asks_what_if)
+		return true;
+	if (choices->what_if.count == 0)
+		what_if_add_usual(&choices->what_if);
+	if (!use_simulated_if(true))
+		return false;
+	found =
+	    what_if_play(&choices->what_if, choices->snapshot, side->snapshot);
+	added = found != NULL && page_data_add_what_if(side->data, found);
+	json_decref(found);
+	return added;
 }
 
 int
@@ -224,9 +295,13 @@ cmd_view(int argc, char **argv)
 		    "and then 'make' builds it (docs/viewer.md)");
 		return TOOL_FAILED;
 	}
+	if (choices.live != 0)
+		return live_page_serve(
+		    choices.live, choices.opens ? open_address : NULL);
 	if (choices.title == NULL)
 		choices.title = page_title_of(choices.snapshot);
 	good = side_load(&now, choices.snapshot, choices.title) &&
+	    add_what_if(&choices, &now) &&
 	    (choices.compare == NULL ||
 		side_load(
 		    &before, choices.compare, page_title_of(choices.compare)));

@@ -3,6 +3,7 @@
  * machine can read it.
  */
 #include <arpa/inet.h>
+#include <jansson.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -154,6 +155,61 @@ TEST(each_counter_is_a_metric)
 		EXPECT_STR_HAS(text, row->help);
 	}
 	free(text);
+	free(one);
+}
+
+/* ---- The dashboard ------------------------------------------------------ */
+
+/* Check each "weir_name" of a query: a sample of the metrics has this name. */
+static unsigned
+check_query(const char *query, const char *metrics)
+{
+	unsigned names = 0;
+
+	for (const char *at = query; (at = strstr(at, "weir_")) != NULL;
+	     names++) {
+		size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+		char sample[96];
+
+		snprintf(sample, sizeof(sample), "\n%.*s{", (int)length, at);
+		if (strstr(metrics, sample) == NULL)
+			FAIL("no metric has the name of %s", query);
+		at += length;
+	}
+	return names;
+}
+
+TEST(the_dashboard_shows_metrics_that_there_are)
+{
+	struct metrics_process *one = some();
+	char *metrics;
+	char *path = test_data("../../packaging/grafana-dashboard.json");
+	json_t *dashboard = json_load_file(path, 0, NULL);
+	const json_t *panel;
+	const json_t *target;
+	size_t i;
+	size_t j;
+
+	/* A limit is a sample only where there is one. */
+	one->reply.devices[0].memory.limit_bytes = 1 << 20;
+	metrics = written(one, 1, METRICS_OPENMETRICS);
+	EXPECT_NOT_NULL(dashboard);
+	EXPECT_GT(json_array_size(json_object_get(dashboard, "panels")), 4);
+	json_array_foreach(json_object_get(dashboard, "panels"), i, panel)
+	{
+		EXPECT_GT(
+		    json_array_size(json_object_get(panel, "targets")), 0);
+		json_array_foreach(json_object_get(panel, "targets"), j, target)
+		{
+			EXPECT_GT(check_query(json_string_value(json_object_get(
+						  target, "expr")),
+				      metrics),
+			    0);
+		}
+	}
+	json_decref(dashboard);
+	free(path);
+	free(metrics);
 	free(one);
 }
 

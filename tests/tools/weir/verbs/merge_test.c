@@ -101,6 +101,16 @@ TEST(merged_ranks_are_a_snapshot_of_many_devices)
 	EXPECT_EQ(number_at(json, "devices.2.allocated_bytes"), 1536);
 	EXPECT_EQ(number_at(json, "devices.3.allocated_bytes"), 68684800);
 	EXPECT_EQ(number_at(json, "devices.4.events.alloc"), 1);
+	/* The first device of each rank has the rank's name. */
+	EXPECT_STR_EQ(json_string_value(json_object_get(
+			  value_at(json, "settings"), "weir_ranks.0")),
+	    train());
+	EXPECT_STR_EQ(json_string_value(json_object_get(
+			  value_at(json, "settings"), "weir_ranks.2")),
+	    a);
+	EXPECT_STR_EQ(json_string_value(json_object_get(
+			  value_at(json, "settings"), "weir_ranks.3")),
+	    train());
 	json_decref(json);
 }
 

@@ -88,6 +88,46 @@ TEST(a_page_is_the_built_one_with_data_in_it)
 	command_free(&result);
 }
 
+static void
+expect_what_if_refused(const char *setting, const char *why)
+{
+	char *path = free_path("page.html");
+	char flag[700];
+	struct command_result result;
+
+	snprintf(flag, sizeof(flag), "--what-if=%s", setting);
+	result = view("snapshots/train4.pickle", path, flag);
+	EXPECT_NE(result.status, 0);
+	EXPECT_STR_HAS(result.err, why);
+	EXPECT(!exists(path));
+	command_free(&result);
+	free(path);
+}
+
+TEST(settings_that_no_allocator_has_are_refused)
+{
+	char text[600];
+
+	need_page();
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	expect_what_if_refused("torch,nonsense:1", "nonsense");
+	expect_what_if_refused("nonsense:1", "nonsense");
+	expect_what_if_refused("torch,limit:much", "limit:BYTES is a size");
+	expect_what_if_refused("weir,limit:0", "limit:BYTES is a size");
+	expect_what_if_refused(text, "more than 511 bytes");
+}
+
+TEST(what_if_needs_a_file_that_can_be_read_again)
+{
+	struct command_result result = command_weir(
+	    "view", "--what-if", "-", "-o", "/tmp/never.html", NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "which stdin cannot be");
+	command_free(&result);
+}
+
 TEST(text_of_a_snapshot_is_nowhere_as_html)
 {
 	struct command_result result;

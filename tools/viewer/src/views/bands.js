@@ -3,11 +3,12 @@
  * When memory is freed, the bands above it move down. Every column of pixels
  * shows its moment with most memory in use, so that no peak is lost. If tens of
  * thousands of allocations are in use at once, only the largest have bands; the
- * others are the grey area on top.
+ * others are the grey area on top. The picture may show a part of the heights
+ * only, so that 46 MiB on top of 3 GiB can be seen.
  */
 import { Plot, Raster, GUTTER, drawByteScale } from "../plot.js";
 import { pack, mix } from "../theme.js";
-import { count } from "../format.js";
+import { bytes, count } from "../format.js";
 
 /* Blocks over columns: some 50 ms of drawing. */
 const STEPS = 2e7;
@@ -18,10 +19,75 @@ export class Bands {
 		this.id = "memory";
 		this.label = "Allocations";
 		this.hint = "One band per allocation: height is size, length is life. " +
-		    "Drag to zoom, click to select.";
+		    "Drag to zoom, click to select, Z for the heights that change.";
 		this.raster = new Raster();
+		this.box = true;
+		this.resetY();
 		this.plot = new Plot(app, this, "Memory in use, by allocation");
 		this.root = this.plot.root;
+	}
+
+	/* ---- The heights in view ---- */
+
+	resetY() {
+		this.low = 0;
+		this.high = null; /* null: up to the most in view */
+	}
+	setY(low, high) {
+		const span = Math.max(4096, high - low);
+		this.low = Math.max(0, low);
+		this.high = this.low + span;
+		if (this.low === 0 && this.high >= this.most * 1.04)
+			this.resetY();
+		this.app.changed("window");
+	}
+	yAt(plot, py) {
+		return this.max - py / plot.height * (this.max - this.low);
+	}
+	zoomY(plot, py0, py1) {
+		this.setY(this.yAt(plot, py1), this.yAt(plot, py0));
+	}
+	wheelY(plot, py, factor) {
+		const y = this.yAt(plot, py);
+		this.setY(y - (y - this.low) * factor,
+		    y + (this.max - y) * factor);
+	}
+	/* Show the heights between the least and the most memory in view, or
+	 * all. */
+	toggleFit() {
+		const { model, axis, x0, x1 } = this.app;
+		if (this.high !== null) {
+			this.resetY();
+			this.app.changed("window");
+			this.app.say("All heights are shown");
+			return;
+		}
+		const p0 = axis.position(x0);
+		const [least, most] = model.active.range(p0,
+		    Math.max(p0 + 1, axis.position(x1)));
+		const room = (most - least) * 0.04;
+		this.setY(least - room, most + room);
+		this.app.say("The heights at which memory changes are shown");
+	}
+	key(e) {
+		const move = { ArrowUp: 0.1, ArrowDown: -0.1 }[e.key];
+		if (!e.shiftKey || !move || this.high === null)
+			return false;
+		const by = Math.max(-this.low, move * (this.max - this.low));
+		this.setY(this.low + by, this.high + by);
+		return true;
+	}
+	state() {
+		return this.high === null ? [] : [["y", `${Math.round(this.low)}-` +
+			`${Math.round(this.high)}`]];
+	}
+	restore(get) {
+		const y = /^(\d{1,16})-(\d{1,16})$/.exec(get("y") ?? "");
+		if (y && Number(y[1]) < Number(y[2])) {
+			this.low = Number(y[1]);
+			this.high = Number(y[2]);
+			this.app.changed("window");
+		}
 	}
 
 	/*
@@ -96,12 +162,18 @@ export class Bands {
 		const height = Math.max(1, Math.round(plot.height * plot.ratio));
 		const p0 = axis.position(app.x0), p1 = axis.position(app.x1);
 		const most = model.active.range(p0, Math.max(p0 + 1, p1))[1];
-		this.max = (most || 1 << 20) * 1.04;
+		this.most = most || 1 << 20;
+		this.max = this.high ?? this.most * 1.04;
+		this.wait = pack(theme.waitRGB);
+		this.ground = pack(theme.groundRGB);
 		raster.resize(width, height);
 		raster.clear(pack(theme.groundRGB));
 		const list = this.candidates(p0, p1, width);
 		const at = this.samples(plot, width);
-		const scale = height / this.max, values = model.active.values;
+		const scale = height / (this.max - this.low);
+		const values = model.active.values;
+		const row = (bytes) => Math.max(0, Math.min(height,
+		    Math.round(height - (bytes - this.low) * scale)));
 		const rest = pack(mix(theme.otherRGB, theme.groundRGB, 0.45));
 		const stack = new Stack(el);
 		let next = 0;
@@ -112,23 +184,25 @@ export class Bands {
 			for (; next < list.length && el.start[list[next]] <= p; next++)
 				if (el.end[list[next]] > p)
 					stack.push(list[next]);
-			this.column(c, p, stack, scale);
-			const top = Math.round(height - values[p] * scale);
-			const above = Math.round(height - this.sum * scale);
-			for (let y = Math.max(0, top); y < above; y++)
+			this.column(c, p, stack, row);
+			const top = row(values[p]), above = row(this.sum);
+			for (let y = top; y < above; y++)
 				raster.colours[y * width + c] = rest;
 		}
 		ctx.putImageData(raster.image, Math.round(GUTTER * plot.ratio), 0);
-		drawByteScale(plot, ctx, this.max);
-		app.note(this.leftOut ? `${count(this.leftOut)} small allocations of ` +
+		drawByteScale(plot, ctx, this.max, this.low);
+		app.note(this.high !== null ? `From ${bytes(this.low)} to ` +
+		    `${bytes(this.high)}; Z or a double click shows all heights` :
+			this.leftOut ? `${count(this.leftOut)} small allocations of ` +
 		    "this part are the grey area on top" : "");
 	}
 
 	/* Draw one column from the bottom. Elements that have ended are removed
 	 * from the stack. */
-	column(c, p, stack, scale) {
+	column(c, p, stack, row) {
 		const { colourOf } = this.app;
 		const { colours, owners, width, height } = this.raster;
+		const { wait, ground } = this;
 		const { id, end, freed, size } = stack;
 		let sum = 0, n = 0, y = height;
 		for (let i = 0; i < stack.n; i++) {
@@ -139,16 +213,16 @@ export class Bands {
 			end[n] = end[i];
 			freed[n] = freed[i];
 			sum += size[n++] = size[i];
-			const top = Math.max(0, Math.round(height - sum * scale));
+			const top = row(sum);
 			if (top === y)
 				continue;
 			/* Bands that are high enough have a line between them. */
 			const edge = y - top > 3 ? top + 1 : top;
 			const colour = colourOf[k];
 			for (let q = edge; q < y; q++) {
-				const hole = waits && ((c + q) >> 1) % 3 === 0;
-				if (!hole)
-					colours[q * width + c] = colour;
+				const stripe = waits ? ((c + q) >> 1) % 3 : 2;
+				colours[q * width + c] = stripe === 0 ? wait :
+					stripe === 1 ? ground : colour;
 				owners[q * width + c] = k;
 			}
 			y = top;

@@ -15,12 +15,15 @@ export class Compare {
 		this.hint = "Memory in use by call site at the end of each snapshot. " +
 		    "A search shows only its results.";
 		this.sums = h("p", { class: "sums" });
-		this.rows = h("div", { class: "body", tabindex: "0", role: "grid",
-			"aria-label": "Changes by call site" });
+		this.rows = h("div", { class: "body", tabindex: "0",
+			role: "rowgroup", "aria-label": "Changes by call site" });
+		this.grid = h("div", { class: "stack-view", role: "grid",
+			"aria-label": "Changes by call site" },
+		h("div", { class: "row head", role: "row" }, ...["Change", "Share",
+			"Before", "Now", "Blocks", "Allocated by"].map((t) =>
+			h("span", { role: "columnheader" }, t))), this.rows);
 		this.root = h("div", { class: "compare stack-view" }, this.sums,
-		    h("div", { class: "row head" }, ...["Change", "", "Before",
-			"Now", "Blocks", "Allocated by"].map((t) => h("span", {}, t))),
-		    this.rows);
+		    this.grid);
 		this.chosen = null;
 	}
 
@@ -62,17 +65,19 @@ export class Compare {
 	row(r, most) {
 		const bar = h("i", { class: r.change < 0 ? "less" : "more" });
 		bar.style.width = `${Math.abs(r.change) / most * 100}%`;
+		const cell = (style, ...what) => h("span", { class: style,
+			role: "gridcell" }, ...what);
 		return h("div", { class: "row", role: "row",
 			"aria-selected": String(this.chosen === r),
 			onclick: () => this.choose(r) },
-		h("span", { class: "number" }, signed(r.change)),
-		h("span", { class: "amount", "aria-hidden": "true" }, bar),
-		h("span", { class: "number" }, bytes(r.before.bytes)),
-		h("span", { class: "number" }, bytes(r.after.bytes)),
-		h("span", { class: "number" }, r.before.blocks === r.after.blocks ?
+		cell("number", signed(r.change)), cell("amount", bar),
+		cell("number", bytes(r.before.bytes)),
+		cell("number", bytes(r.after.bytes)),
+		cell("number", r.before.blocks === r.after.blocks ?
 			count(r.after.blocks) :
 			`${count(r.before.blocks)} → ${count(r.after.blocks)}`),
-		h("span", { class: "site", title: r.name }, r.name));
+		h("span", { class: "site", role: "gridcell", title: r.name },
+		    r.name));
 	}
 
 	choose(r) {

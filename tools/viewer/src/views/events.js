@@ -14,15 +14,18 @@ export class Events {
 		this.label = "Events";
 		this.hint = "The events of the part in view, in order. " +
 		    "A search shows only its results.";
-		this.rows = h("div", { class: "rows" });
-		this.space = h("div", { class: "space" }, this.rows);
-		this.body = h("div", { class: "body", tabindex: "0", role: "grid",
-			"aria-label": "Events in view",
+		this.rows = h("div", { class: "rows", role: "presentation" });
+		this.space = h("div", { class: "space", role: "presentation" },
+		    this.rows);
+		this.body = h("div", { class: "body", tabindex: "0",
+			role: "rowgroup", "aria-label": "Events in view",
 			onscroll: () => this.list() }, this.space);
-		this.root = h("div", { class: "events stack-view" },
-		    h("div", { class: "row head" }, ...["Event", "Time", "What",
-			"Size", "Address", "Stream", "Allocated by"].map((t) =>
-			h("span", {}, t))), this.body);
+		this.root = h("div", { class: "events stack-view", role: "grid",
+			"aria-label": "Events in view" },
+		h("div", { class: "row head", role: "row" }, ...["Event", "Time",
+			"What", "Size", "Address", "Stream", "Allocated by"]
+		    .map((t) => h("span", { role: "columnheader" }, t))),
+		this.body);
 		this.current = -1;
 		new ResizeObserver(() => this.root.isConnected && this.list())
 		    .observe(this.body);
@@ -47,6 +50,7 @@ export class Events {
 			this.chosen = chosen;
 			this.n = chosen.length;
 		}
+		this.root.setAttribute("aria-rowcount", String(this.n + 1));
 		this.height = Math.min(TALLEST, this.n * ROW);
 		this.space.style.height = `${this.height}px`;
 		app.note(this.n === 0 ? "No events here." :
@@ -70,32 +74,31 @@ export class Events {
 			Math.floor(share * Math.max(0, this.n - fits + 1));
 		const rows = [];
 		for (let r = first; r < Math.min(this.n, first + fits); r++)
-			rows.push(this.row(this.event(r)));
+			rows.push(this.row(this.event(r), r));
 		const exact = this.n * ROW <= TALLEST ? first * ROW :
 			this.body.scrollTop;
 		this.rows.style.transform = `translateY(${exact}px)`;
 		fill(this.rows, ...rows);
 	}
 
-	row(i) {
+	row(i, place) {
 		const { app } = this, { model, snap, sites } = app, c = model.columns;
 		const e = model.first + i, kind = model.kind(i);
 		const placed = kind !== ACTION.SNAPSHOT && kind !== ACTION.OOM;
-		const row = h("div", { class: `row kind-${kind}`, role: "row",
+		const cell = (style, text) => h("span", { class: style,
+			role: "gridcell" }, text);
+		return h("div", { class: `row kind-${kind}`, role: "row",
+			"aria-rowindex": place + 2,
 			"aria-selected": String(this.current === i),
 			onclick: () => this.choose(i) },
-		h("span", { class: "number" }, count(i)),
-		h("span", { class: "number" }, app.times?.useful ?
-			duration(app.times.times[i]) : "—"),
-		h("span", {}, model.actionName(i).replaceAll("_", " ")),
-		h("span", { class: "number" }, bytes(c.event_size[e])),
-		h("span", { class: "mono" }, placed ? snap.address(c.event_addr[e]) :
-			kind === ACTION.OOM ?
-			`${bytes(c.event_addr[e])} free` : "—"),
-		h("span", {}, snap.streamName(c.event_stream[e])),
-		h("span", { class: "site" }, sites.label(c.event_stack[e],
-		    frameLabel)));
-		return row;
+		cell("number", count(i)),
+		cell("number", app.times?.useful ? duration(app.times.times[i]) : "—"),
+		cell("", model.actionName(i).replaceAll("_", " ")),
+		cell("number", bytes(c.event_size[e])),
+		cell("mono", placed ? snap.address(c.event_addr[e]) :
+			kind === ACTION.OOM ? `${bytes(c.event_addr[e])} free` : "—"),
+		cell("", snap.streamName(c.event_stream[e])),
+		cell("site", sites.label(c.event_stack[e], frameLabel)));
 	}
 
 	choose(i) {

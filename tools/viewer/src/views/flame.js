@@ -1,12 +1,15 @@
 /*
  * A flame graph of allocations: the outermost call is on top, its callees are
  * below it, and the width of a call is the memory that was allocated under it.
+ * Inverted, the innermost call is on top and its callers are below. A frame has
+ * the colour that most of its memory has in the other pictures.
  */
 import { Plot } from "../plot.js";
 import { h } from "../dom.js";
-import { css, inkOn } from "../theme.js";
-import { bytes, count, percent, frameLabel } from "../format.js";
-import { flameTree, ownWeights, WEIGHTS } from "../flamedata.js";
+import { css, inkOn, mix } from "../theme.js";
+import { bytes, count, percent, signed, frameLabel } from "../format.js";
+import { changeSince, flameTree, keysOfTree, ownWeights, SINCE,
+	WEIGHTS } from "../flamedata.js";
 import { clip } from "./streams.js";
 
 const ROW = 20, PAD = 8;
@@ -21,7 +24,8 @@ export class Flame {
 		this.free = true;
 		this.weight = "peak";
 		this.focus = null;
-		this.showAll = false;
+		this.showAll = this.inverted = false;
+		this.weights = [...WEIGHTS, ...(app.snap.before ? [SINCE] : [])];
 		this.plot = new Plot(app, this, "Flame graph of allocations by stack");
 		this.plot.root.classList.add("tall");
 		this.root = h("div", { class: "stack-view" }, this.controls(),
@@ -29,14 +33,18 @@ export class Flame {
 	}
 
 	controls() {
-		const weight = h("select", { "aria-label": "What width means",
+		this.chosen = h("select", { "aria-label": "What width means",
 			onchange: (e) => this.set({ weight: e.target.value }) },
-		...WEIGHTS.map(([id, name]) => h("option", { value: id }, name)));
+		...this.weights.map(([id, name]) => h("option", { value: id },
+		    name)));
 		const all = h("input", { type: "checkbox",
 			onchange: (e) => this.set({ showAll: e.target.checked }) });
+		this.turned = h("input", { type: "checkbox",
+			onchange: (e) => this.set({ inverted: e.target.checked }) });
 		this.total = h("span", { class: "quiet" });
 		return h("div", { class: "bar" },
-		    h("label", {}, "Width: ", weight),
+		    h("label", {}, "Width: ", this.chosen),
+		    h("label", {}, this.turned, " inverted"),
 		    h("label", {}, all, " interpreter frames"), this.total);
 	}
 
@@ -47,36 +55,82 @@ export class Flame {
 		this.app.changed("window");
 	}
 
+	/* ---- The state in the page's address ---- */
+
+	state() {
+		const out = [["weight", this.weight]];
+		if (this.inverted)
+			out.push(["inverted", "1"]);
+		if (this.focus)
+			out.push(["focus", this.path(this.focus).reverse().join("."),
+			]);
+		return out;
+	}
+	restore(get) {
+		if (this.weights.some(([id]) => id === get("weight")))
+			this.weight = this.chosen.value = get("weight");
+		this.inverted = this.turned.checked = get("inverted") === "1";
+		if (/^\d{1,9}(\.\d{1,9}){0,300}$/.test(get("focus") ?? ""))
+			this.wanted = get("focus").split(".").map(Number);
+	}
+	/* Focus on the frames that the address named, as far as they are there. */
+	refocus() {
+		let d = this.tree;
+		for (const f of this.wanted ?? [])
+			d = d.children?.find((c) => c.data.frame === f) ?? d;
+		this.wanted = null;
+		this.focus = d.parent ? d : null;
+	}
+
+	get isChange() {
+		return this.weight === "change" || this.weight === "since";
+	}
+
 	/* Make the tree again if its inputs have changed. */
 	update() {
 		const { app } = this, { model, axis } = app;
-		const inView = ["bytes", "count", "kept"].includes(this.weight);
+		const inView = ["bytes", "count", "kept", "change"]
+		    .includes(this.weight);
 		const p0 = axis.position(app.x0), p1 = axis.position(app.x1);
 		const mark = app.mark ?? model.peak;
-		const key = [model.device, this.weight, this.showAll,
-			inView ? [p0, p1] : "", this.weight === "cursor" ? mark : ""]
-		    .join();
+		const key = [model.device, this.weight, this.showAll, this.inverted,
+			app.colour, inView ? [p0, p1] : "",
+			this.weight === "cursor" ? mark : ""].join();
 		if (key === this.key0)
 			return;
 		this.key0 = key;
-		const own = ownWeights(model, this.weight, { p0, p1, mark });
+		const since = this.weight === "since" ?
+			changeSince(app.snap, model.device) : null;
+		const columns = since?.columns ?? model.columns;
+		const { own, weights } = since ?? ownWeights(model, this.weight,
+		    { p0, p1, mark }, app.keying.keyOf);
 		const hidden = this.showAll ?
 			new Uint8Array(app.sites.noise.length) : app.sites.noise;
+		this.since = since;
 		this.own = own;
-		this.hidden = hidden;
-		this.tree = flameTree(model, own, hidden);
-		this.focus = null;
+		this.tree = flameTree(columns, own, hidden,
+		    { inverted: this.inverted });
+		if (!this.isChange)
+			keysOfTree(this.tree, columns, hidden, this.inverted, weights);
+		this.refocus();
 	}
 
 	say(value) {
 		return this.weight === "count" ? count(value) : bytes(value);
 	}
+	/* The value of a frame: of a change the sum with its sign. */
+	value(d) {
+		return this.isChange ? signed(d.data.net) : this.say(d.value);
+	}
 
+	frame(f) {
+		const { since } = this;
+		return since && f >= since.added ? since.extra[f - since.added] :
+			this.app.snap.frame(f);
+	}
 	name(d) {
-		const { snap } = this.app;
-		if (d.data.frame < 0)
-			return "all allocations";
-		return frameLabel(snap.frame(d.data.frame));
+		return d.data.frame < 0 ? "all allocations" :
+			frameLabel(this.frame(d.data.frame));
 	}
 
 	draw(plot, ctx) {
@@ -88,7 +142,7 @@ export class Flame {
 		if (plot.root.style.height !== `${height}px`)
 			plot.root.style.height = `${height}px`;
 		this.total.textContent = this.tree.value > 0 ?
-			`${this.say(this.tree.value)} in all` + (this.own[0] > 0 ?
+			`${this.value(this.tree)} in all` + (this.own[0] > 0 ?
 			`, ${this.say(this.own[0])} without a stack` : "") :
 			"nothing to show: no allocation here";
 		const focus = this.focus ?? this.tree;
@@ -116,11 +170,7 @@ export class Flame {
 	}
 
 	drawBox(ctx, { d, x0, x1, y }) {
-		const { app } = this, { theme } = app;
-		const f = d.data.frame;
-		const colour = f < 0 ? theme.otherRGB :
-			theme.slots[hash(app.snap.columns.frame_file[f]) %
-			theme.slots.length];
+		const colour = this.colourOf(d);
 		ctx.globalAlpha = this.lit && !this.lit.has(d) ? 0.35 : 1;
 		ctx.fillStyle = css(colour);
 		ctx.fillRect(x0, y, Math.max(0.6, x1 - x0 - 1), ROW - 1);
@@ -131,6 +181,19 @@ export class Flame {
 			    y + ROW / 2);
 		}
 		ctx.globalAlpha = 1;
+	}
+
+	/* A frame has the colour of its memory; of a change orange if more came
+	 * than went, blue if less. */
+	colourOf(d) {
+		const { theme, keying } = this.app;
+		if (this.isChange) {
+			const share = Math.abs(d.data.net) / Math.max(1, d.data.value);
+			return mix(theme.otherRGB, d.data.net > 0 ? theme.waitRGB :
+				theme.useRGB, d.data.net === 0 ? 0 : 0.35 + 0.65 * share);
+		}
+		const own = d.key < 0 ? theme.otherRGB : keying.rgbOf(d.key);
+		return mix(own, theme.groundRGB, d.depth % 2 ? 0.12 : 0);
 	}
 
 	pick(plot, x, y) {
@@ -178,19 +241,20 @@ export class Flame {
 	}
 
 	describe(d) {
-		return [
-			["Under it", this.say(d.value)],
+		const rows = [
+			["Under it", this.value(d)],
 			["Of all", percent(d.value, this.tree.value)],
-			["Of its caller", d.parent ? percent(d.value, d.parent.value) : "—"],
+			[this.inverted ? "Of its callee" : "Of its caller",
+				d.parent ? percent(d.value, d.parent.value) : "—"],
 		];
+		if (this.isChange)
+			rows.splice(1, 1, ["Came and went", bytes(d.value)]);
+		return rows;
 	}
-	/* The frames from a frame to the outermost, innermost first. */
+	/* The frames from a frame to the outermost, innermost first; inverted,
+	 * from a frame to the innermost. */
 	path(d) {
 		return d.ancestors().filter((a) => a.data.frame >= 0)
 		    .map((a) => a.data.frame);
 	}
-}
-
-function hash(n) {
-	return (Math.imul(n + 1, 2654435761) >>> 15) & 0xffff;
 }

@@ -60,6 +60,15 @@ export class AddressMap {
 		return false;
 	}
 
+	state() {
+		return this.y1 === null ? [] : [["y", `${this.y0}-${this.y1}`]];
+	}
+	restore(get) {
+		const y = /^([\d.]{1,20})-([\d.]{1,20})$/.exec(get("y") ?? "");
+		if (y && Number(y[1]) < Number(y[2]))
+			this.setY(Number(y[1]), Number(y[2]));
+	}
+
 	draw(plot, ctx) {
 		const { raster, app } = this, { theme } = app;
 		const width = Math.max(1, Math.round(plot.inner * plot.ratio));
@@ -99,7 +108,8 @@ export class AddressMap {
 	}
 
 	drawBlocks(width, height) {
-		const { model, axis, x0, x1, colourOf } = this.app;
+		const { model, axis, x0, x1, colourOf, theme } = this.app;
+		const wait = pack(theme.waitRGB), ground = pack(theme.groundRGB);
 		const { start, end, freed, y, held } = model.elements;
 		const { colours, owners } = this.raster;
 		const p0 = Math.floor(axis.position(x0)), p1 = axis.position(x1);
@@ -136,9 +146,11 @@ export class AddressMap {
 							colours[c] = colour;
 					}
 				}
-				for (let c = whole; c < b; c++)
-					if (((c + q) >> 1) % 3 !== 0)
-						colours[row + c] = colour;
+				for (let c = whole; c < b; c++) {
+					const stripe = ((c + q) >> 1) % 3;
+					colours[row + c] = stripe === 0 ? wait :
+						stripe === 1 ? ground : colour;
+				}
 			}
 		});
 	}

@@ -48,30 +48,9 @@ export class Streams {
 	}
 
 	drawSpans(plot, ctx) {
-		const { model, snap, axis, theme } = this.app;
-		const drawn = new Float64Array(SPAN_ROWS); /* the end, by row */
-		ctx.textAlign = "left";
-		for (const span of model.spans) {
-			if (span.row >= SPAN_ROWS)
-				continue;
-			const x0 = Math.max(GUTTER, plot.px(axis.x(span.p0)));
-			const x1 = Math.min(plot.width - MARGIN, plot.px(axis.x(span.p1)));
-			if (x1 < GUTTER || x0 > plot.width - MARGIN)
-				continue;
-			/* Draw at most one mark for each pixel. */
-			if (x1 < drawn[span.row])
-				continue;
-			drawn[span.row] = Math.max(x1, x0 + 1);
-			const y = HEAD + span.row * SPAN;
-			const colour = theme.slots[span.name % theme.slots.length];
-			ctx.fillStyle = css(colour);
-			ctx.fillRect(x0, y, Math.max(1.5, x1 - x0 - 1), SPAN - 3);
-			if (x1 - x0 > 40) {
-				ctx.fillStyle = inkOn(colour);
-				ctx.fillText(clip(ctx, snap.string(span.name), x1 - x0 - 10),
-				    x0 + 5, y + (SPAN - 3) / 2);
-			}
-		}
+		drawSpanRows(ctx, this.app, { left: GUTTER,
+			right: plot.width - MARGIN, top: HEAD, row: SPAN,
+			rows: SPAN_ROWS, px: (x) => plot.px(x) });
 	}
 
 	drawDriver(plot, ctx) {
@@ -171,6 +150,33 @@ export class Streams {
 			["At most waiting", bytes(lane.pending.max)],
 			["Allocations", count(lane.blocks)],
 		];
+	}
+}
+
+/* Draw the program's ranges in rows between `left` and `right`; `px` is the
+ * place of a value of the axis. */
+export function drawSpanRows(ctx, app, { left, right, top, row, rows, px }) {
+	const { model, snap, axis, theme } = app;
+	const drawn = new Float64Array(rows); /* the end, by row */
+	ctx.textAlign = "left";
+	for (const span of model.spans) {
+		if (span.row >= rows)
+			continue;
+		const x0 = Math.max(left, px(axis.x(span.p0)));
+		const x1 = Math.min(right, px(axis.x(span.p1)));
+		/* Draw at most one mark for each pixel. */
+		if (x1 < left || x0 > right || x1 < drawn[span.row])
+			continue;
+		drawn[span.row] = Math.max(x1, x0 + 1);
+		const y = top + span.row * row;
+		const colour = theme.slots[span.name % theme.slots.length];
+		ctx.fillStyle = css(colour);
+		ctx.fillRect(x0, y, Math.max(1.5, x1 - x0 - 1), row - 3);
+		if (x1 - x0 > 40) {
+			ctx.fillStyle = inkOn(colour);
+			ctx.fillText(clip(ctx, snap.string(span.name), x1 - x0 - 10),
+			    x0 + 5, y + (row - 3) / 2);
+		}
 	}
 }
 

@@ -1,0 +1,133 @@
+/*
+ * Tests the page of a running program: only who knows its address gets it, it
+ * follows the program, and it can set values.
+ */
+import { after, test } from "node:test";
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { dirname, join } from "node:path";
+import { mkdtempSync } from "node:fs";
+import { axe, close, open, text } from "./support.mjs";
+
+const weir = process.env.WEIR_BIN;
+const build = join(dirname(weir), "..");
+const steps = join(build, "tests/programs/driver_steps");
+
+after(close);
+
+/* A line that a program prints. */
+function line(stream) {
+	return new Promise((done, failed) => {
+		let all = "";
+		const more = (part) => {
+			all += part;
+			const end = all.indexOf("\n");
+			if (end >= 0) {
+				stream.off("data", more);
+				done(all.slice(0, end));
+			}
+		};
+		stream.on("data", more);
+		stream.on("end", () => failed(new Error(`it ended: ${all}`)));
+	});
+}
+
+/* Run `f` on the live page of a program that makes steps. */
+function served(name, f, { refused, options } = {}) {
+	test(name, async () => {
+		const env = { ...process.env, XDG_RUNTIME_DIR: mkdtempSync(
+		    join(process.env.VIEWER_WORK, "run-")),
+		WEIR_LIBCUDA: join(build, "lib/sim/libcuda.so.1"),
+		LD_LIBRARY_PATH: join(build, "lib/sim") };
+		const program = spawn(weir, ["run", "-q", "--sim", "--watch",
+			"--history", "--", steps], { env });
+		const step = async (letter) => {
+			program.stdin.write(`${letter}\n`);
+			await new Promise((done) =>
+				program.stdout.once("data", done));
+		};
+		await step("a");
+		const server = spawn(weir, ["view", "--live", String(program.pid)],
+		    { env });
+		const ended = new Promise((done) => server.on("exit", done));
+		try {
+			const address = await line(server.stdout);
+			const { tab, complaints } = await open(null, options,
+			    address);
+			await f(tab, { address, step, program, ended });
+			assert.deepEqual(complaints.filter((c) =>
+				!refused?.test(c)), []);
+			await tab.close();
+		} finally {
+			program.kill();
+			server.kill();
+		}
+	});
+}
+
+served("a page follows the program and takes new snapshots",
+    async (tab, { step, program, ended }) => {
+	    await tab.waitForFunction(() => weir.liveView.samples.length > 1);
+	    assert.match(await text(tab, ".live p"),
+	        /device 0: 1\.00 MiB in use, .* held of/);
+	    const before = await tab.evaluate(() => weir.model.active.max);
+	    assert.equal(before, 2 ** 20);
+	    await step("a");
+	    await tab.waitForFunction(() =>
+		/device 0: 2\.00 MiB in use/.test(document.querySelector(
+		    ".live p").innerText));
+	    await Promise.all([tab.waitForNavigation(),
+		tab.click("#renew")]);
+	    await tab.waitForSelector("html[data-ready]");
+	    assert.equal(await tab.evaluate(() => weir.model.active.max),
+	        2 * 2 ** 20);
+	    program.stdin.end();
+	    await tab.waitForFunction(() => weir.liveView.ended);
+	    assert.match(await text(tab, ".live p"), /has ended/);
+	    await ended;
+    }, { refused: /Failed to load|ERR_CONNECTION/ });
+
+served("values can be set, and a refusal is said", async (tab) => {
+	await tab.waitForSelector(".live option[value='limit.0']",
+	    { state: "attached" });
+	const set = async (path, value) => {
+		await tab.selectOption(".live select", path);
+		await tab.fill(".live input", value);
+		await tab.click(".live form button");
+		await tab.waitForFunction(() => document.querySelector(
+		    ".live form [role=status]").innerText !== "");
+		return text(tab, ".live form [role=status]");
+	};
+	assert.equal(await set("limit.0", "8G"), "set");
+	await tab.waitForFunction(() => weir.liveView.values.find((v) =>
+		v.path === "limit.0").value === 8 * 2 ** 30);
+	await tab.evaluate(() => document.querySelector(
+	    ".live form [role=status]").textContent = "");
+	assert.match(await set("limit.0", "many"), /many/);
+	assert.deepEqual(await axe(tab), []);
+/* Without the policy the browser looks for an icon, too. */
+}, { refused: /400 \(Bad Request\)|404 \(Not Found\)/,
+	options: { bypassCSP: true } });
+
+served("only who knows the address gets anything", async (tab, { address }) => {
+	const at = new URL(address);
+	const status = async (path, options) => (await fetch(
+	    new URL(path, at), options)).status;
+	assert.equal(at.hostname, "127.0.0.1");
+	assert.match(at.pathname, /^\/[0-9a-f]{32}\/$/);
+	assert.equal(await status("/"), 404);
+	const page = await (await fetch(at)).text();
+	assert.match(page, /Content-Security-Policy" content="default-src 'none'; connect-src 'self'; script-src 'sha256-/);
+	assert.equal(await status("/metrics"), 404);
+	assert.equal(await status(`/${"0".repeat(32)}/sample`), 404);
+	assert.equal(await status(`${at.pathname}sample`), 200);
+	assert.equal(await status(`${at.pathname}sample/x`), 404);
+	assert.equal(await status(`${at.pathname}set?limit.0=8G`), 405);
+	assert.equal(await status(`${at.pathname}`, { method: "POST" }), 405);
+	for (const query of ["", "?", "?nothing", "?%zz=1", "?%", "?a%00=1",
+		`?${"x".repeat(7000)}=1`])
+		assert.equal(await status(`${at.pathname}set${query}`,
+		    { method: "POST" }), 400, query.slice(0, 20));
+	assert.equal(await status(`${at.pathname}set?limit.0=7G`,
+	    { method: "POST" }), 200);
+});
