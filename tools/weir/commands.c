@@ -22,10 +22,10 @@ static const struct command commands[] = {
 	    cmd_help, NULL },
 };
 
-/* The last six subcommands share one line, so that the list fits a screen. */
+/* The last subcommands share one line, so that the list fits a screen. */
 enum {
 	COMMANDS = sizeof(commands) / sizeof(commands[0]),
-	LISTED = COMMANDS - 6,
+	LISTED = COMMANDS - 8,
 };
 
 const struct command *
@@ -62,9 +62,7 @@ commands_unknown(const char *name)
 void
 commands_list(FILE *out)
 {
-	fputs("Usage: weir COMMAND ...      "
-	      "weir is a caching GPU memory allocator.\n",
-	    out);
+	fputs("Usage: weir COMMAND ...      Each command has --help.\n", out);
 	for (size_t i = 0; i < LISTED; i++) {
 		char usage[40];
 
@@ -72,8 +70,10 @@ commands_list(FILE *out)
 		    commands[i].args);
 		fprintf(out, "  %-22s %s\n", usage, commands[i].help);
 	}
-	fputs("Also: generate, options, info, completion, version, help; "
-	      "COMMAND --help.\n"
+	for (size_t i = LISTED; i < COMMANDS; i++)
+		fprintf(out, "%s%s", i == LISTED ? "Also: " : ", ",
+		    commands[i].name);
+	fputs(".\n"
 	      "'weir --read-memory=SIZE COMMAND' allows SIZE of memory for "
 	      "reading a file.\n"
 	      "Exit status: 0 done, nothing found; 1 found (leaks, faults); 2 "

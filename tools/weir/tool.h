@@ -84,9 +84,7 @@ int cmd_version(int argc, char **argv);
 	X(advise, "PID|FILE", "settings that help, as replays have shown")     \
 	X(frag, "SNAPSHOT", "where memory is reserved and not used")           \
 	X(leaks, "SNAPSHOT", "stacks that may leak")                           \
-	X(trace, "SNAPSHOT", "the history, a line for each event")             \
 	X(diff, "BEFORE AFTER", "changes between two snapshots")               \
-	X(merge, "SNAPSHOT...", "the ranks of a job beside each other")        \
 	X(check, "SNAPSHOT", "whether a snapshot is consistent")               \
 	X(export, "SNAPSHOT",                                                  \
 	    "write it for Perfetto, flame graphs, or as JSON or CSV")          \
@@ -94,6 +92,8 @@ int cmd_version(int argc, char **argv);
 	X(replay, "TRACE...", "play recorded allocations through weir")        \
 	X(fit, "RECORDING...",                                                 \
 	    "forecast the memory of a program at another size")                \
+	X(trace, "SNAPSHOT", "the history, a line for each event")             \
+	X(merge, "SNAPSHOT...", "the ranks of a job beside each other")        \
 	X(generate, "KIND",                                                    \
 	    "write a trace of a program with several streams")                 \
 	X(options, "", "every option: value, source, default, range")          \

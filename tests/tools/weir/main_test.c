@@ -15,10 +15,10 @@
 #include <weir/weir.h>
 
 /* All commands except help. */
-static const char *const names[] = { "run", "watch", "ctl", "show", "stats",
-	"top", "oom", "advise", "frag", "leaks", "trace", "diff", "merge",
-	"check", "export", "view", "replay", "fit", "generate", "options",
-	"info", "completion", "version" };
+static const char *const names[] = { "run", "watch", "ctl", "group", "sleep",
+	"wake", "show", "stats", "top", "oom", "advise", "frag", "leaks",
+	"trace", "diff", "merge", "check", "export", "view", "replay", "fit",
+	"generate", "options", "info", "completion", "version" };
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
