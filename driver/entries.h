@@ -273,7 +273,8 @@
 	    *dependencies, size_t n_dependencies, const CUDA_HOST_NODE_PARAMS  \
 	    *params))                                                          \
 	X(U, P, cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, NO,     \
-	    SERVE, NO, (CUgraphNode *node, CUgraph graph, const CUgraphNode    \
+	    SERVE, NO,                                                         \
+	    (CUgraphNode *node, CUgraph graph, const CUgraphNode               \
 	    *dependencies, size_t n_dependencies, void *params))               \
 	X(U, P, cuGraphAddNode, cuGraphAddNode, 12020, NO, SERVE, NO,          \
 	    (CUgraphNode *node, CUgraph graph, const CUgraphNode               \
@@ -283,10 +284,11 @@
 	    *dependencies, const void *edges, size_t n_dependencies, void      \
 	    *params))                                                          \
 	X(U, P, cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute,    \
-	    11040, INIT, NO, NO, (CUdevice device, int attribute, void         \
-	    *value))                                                           \
+	    11040, INIT, NO, NO,                                               \
+	    (CUdevice device, CUgraphMem_attribute attribute, void *value))    \
 	X(U, P, cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, INIT,       \
-	    SERVE, NO, (CUdevice device))                                      \
+	    SERVE, NO,                                                         \
+	    (CUdevice device))                                                 \
 	X(U, P, cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams, 10000, \
 	    INIT, NO, NO,                                                      \
 	    (CUgraphNode node, CUDA_MEMCPY3D *params))                         \
@@ -380,21 +382,26 @@
 	    NO,                                                                \
 	    (CUdeviceptr *address, size_t size, unsigned flags))               \
 	X(U, P, cuArrayCreate_v2, cuArrayCreate, 3020, CONTEXT_UR, SERVE, NO,  \
-	    (void **out, const void *wanted))                                  \
+	    (CUarray *out, const CUDA_ARRAY_DESCRIPTOR *wanted))               \
 	X(U, P, cuArray3DCreate_v2, cuArray3DCreate, 3020, CONTEXT_UR, SERVE,  \
 	    NO,                                                                \
-	    (void **out, const void *wanted))                                  \
+	    (CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted))             \
 	X(U, P, cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000,          \
 	    CONTEXT_UR, SERVE, NO,                                             \
-	    (void **out, const void *wanted, unsigned levels))                 \
+	    (CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted,     \
+	    unsigned levels))                                                  \
 	X(U, P, cuArrayDestroy, cuArrayDestroy, 2000, CONTEXT_U, SERVE, NO,    \
-	    (void *array))                                                     \
+	    (CUarray array))                                                   \
 	X(U, P, cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000,        \
-	    CONTEXT_U, SERVE, NO, (void *array))                               \
+	    CONTEXT_U, SERVE, NO,                                              \
+	    (CUmipmappedArray array))                                          \
 	X(U, P, cuImportExternalMemory, cuImportExternalMemory, 10000,         \
-	    CONTEXT_R, SERVE, NO, (void **out, const void *wanted))            \
+	    CONTEXT_R, SERVE, NO,                                              \
+	    (CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC     \
+	    *wanted))                                                          \
 	X(U, P, cuDestroyExternalMemory, cuDestroyExternalMemory, 10000,       \
-	    CONTEXT, SERVE, NO, (void *memory))                                \
+	    CONTEXT, SERVE, NO,                                                \
+	    (CUexternalMemory memory))                                         \
 	X(U, P, cuModuleLoad, cuModuleLoad, 2000, NO, SERVE, NO,               \
 	    (CUmodule *out, const char *file))                                 \
 	X(U, S, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, CONTEXT, NO, NO, \
@@ -529,8 +536,9 @@
 	    SERVE, NO,                                                         \
 	    (CUmemPoolPtrExportData *data, CUdeviceptr address))               \
 	X(U, P, cuMemPoolImportPointer, cuMemPoolImportPointer, 11020, INIT,   \
-	    SERVE, NO, (CUdeviceptr *address, CUmemoryPool pool,               \
-	    CUmemPoolPtrExportData *data))                                     \
+	    SERVE, NO,                                                         \
+	    (CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData   \
+	    *data))                                                            \
 	X(U, P, cuMemHostAlloc, cuMemHostAlloc, 2020, CONTEXT_UR, SERVE, MUST, \
 	    (void **address, size_t size, unsigned flags))                     \
 	X(U, P, cuMemAllocHost_v2, cuMemAllocHost, 3020, CONTEXT_UR, SERVE,    \

@@ -6,53 +6,28 @@
  * program has opened: it takes no memory of the device.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "simcuda/sim.h"
 
-/* Both descriptors of the driver begin so; that of two dimensions has the
- * format where this one has the depth. */
-struct plane {
-	size_t width, height;
-	int format;
-	unsigned channels;
-};
-
-struct solid {
-	size_t width, height, depth;
-	int format;
-	unsigned channels;
-	unsigned flags;
-};
-
-/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC. */
-struct external_description {
-	int type;
-	union {
-		int fd;
-		const void *pointers[2];
-	} handle;
-	unsigned long long size;
-	unsigned flags;
-};
-
-enum { FORMAT_FLOAT = 0x20, OPAQUE_FD = 1, CHANNELS_MAX = 4 };
+enum { CHANNELS_MAX = 4, LEVELS_MAX = 32 };
 
 /* Bytes of a channel; 0 for a format that is not simulated. */
 static size_t
-texel_bytes(int format)
+texel_bytes(CUarray_format format)
 {
 	switch (format) {
-	case 0x01:
-	case 0x08:
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
 		return 1;
-	case 0x02:
-	case 0x09:
-	case 0x10:
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
 		return 2;
-	case 0x03:
-	case 0x0a:
-	case FORMAT_FLOAT:
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
 		return 4;
 	default:
 		return 0;
@@ -61,21 +36,21 @@ texel_bytes(int format)
 
 /* The bytes of a level, or 0 for a wrong description. */
 static size_t
-solid_bytes(const struct solid *solid)
+solid_bytes(const CUDA_ARRAY3D_DESCRIPTOR *solid)
 {
-	size_t texel = texel_bytes(solid->format) * solid->channels;
-	size_t height = solid->height > 0 ? solid->height : 1;
-	size_t depth = solid->depth > 0 ? solid->depth : 1;
+	size_t texel = texel_bytes(solid->Format) * solid->NumChannels;
+	size_t height = solid->Height > 0 ? solid->Height : 1;
+	size_t depth = solid->Depth > 0 ? solid->Depth : 1;
 
-	if (solid->width == 0 || solid->channels == 0 ||
-	    solid->channels > CHANNELS_MAX || solid->channels == 3 ||
-	    texel == 0 || solid->width > SIZE_MAX / texel / height / depth)
+	if (solid->Width == 0 || solid->NumChannels == 0 ||
+	    solid->NumChannels > CHANNELS_MAX || solid->NumChannels == 3 ||
+	    texel == 0 || solid->Width > SIZE_MAX / texel / height / depth)
 		return 0;
-	return solid->width * height * depth * texel;
+	return solid->Width * height * depth * texel;
 }
 
 static CUresult
-array_new(void **out, size_t bytes)
+array_new(void *out, size_t bytes)
 {
 	struct range *range;
 	CUresult code;
@@ -87,12 +62,12 @@ array_new(void **out, size_t bytes)
 		return code;
 	range->array = true;
 	range_own(range, sim.here);
-	*out = (void *)(uintptr_t)range->start;
+	memcpy(out, &(void *){ handle_pointer(range->start) }, sizeof(void *));
 	return CUDA_SUCCESS;
 }
 
 static CUresult
-array_destroy(void *array)
+array_destroy(const void *array)
 {
 	struct range *range = memory_find(handle_bits(array));
 
@@ -107,24 +82,24 @@ array_destroy(void *array)
 }
 
 CUresult
-cuArrayCreate_v2(void **out, const void *wanted)
+cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *wanted)
 {
 	CUresult code = gate_enter(E_cuArrayCreate_v2);
-	const struct plane *plane = wanted;
 
-	if (code == CUDA_SUCCESS && plane == NULL)
+	if (code == CUDA_SUCCESS && wanted == NULL)
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		code = array_new(out,
-		    solid_bytes(&(struct solid){ .width = plane->width,
-			.height = plane->height,
-			.format = plane->format,
-			.channels = plane->channels }));
+		    solid_bytes(
+			&(CUDA_ARRAY3D_DESCRIPTOR){ .Width = wanted->Width,
+			    .Height = wanted->Height,
+			    .Format = wanted->Format,
+			    .NumChannels = wanted->NumChannels }));
 	return gate_leave(code);
 }
 
 CUresult
-cuArray3DCreate_v2(void **out, const void *wanted)
+cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *wanted)
 {
 	CUresult code = gate_enter(E_cuArray3DCreate_v2);
 
@@ -136,7 +111,7 @@ cuArray3DCreate_v2(void **out, const void *wanted)
 }
 
 CUresult
-cuArrayDestroy(void *array)
+cuArrayDestroy(CUarray array)
 {
 	CUresult code = gate_enter(E_cuArrayDestroy);
 
@@ -146,9 +121,9 @@ cuArrayDestroy(void *array)
 }
 
 static size_t
-mipmap_bytes(const struct solid *wanted, unsigned levels)
+mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels)
 {
-	struct solid level = *wanted;
+	CUDA_ARRAY3D_DESCRIPTOR level = *wanted;
 	size_t sum = 0;
 
 	for (unsigned i = 0; i < levels; i++) {
@@ -157,19 +132,20 @@ mipmap_bytes(const struct solid *wanted, unsigned levels)
 		if (bytes == 0)
 			return 0;
 		sum += bytes;
-		level.width -= level.width > 1 ? (level.width + 1) / 2 : 0;
-		level.height -= level.height > 1 ? (level.height + 1) / 2 : 0;
-		level.depth -= level.depth > 1 ? (level.depth + 1) / 2 : 0;
+		level.Width -= level.Width > 1 ? (level.Width + 1) / 2 : 0;
+		level.Height -= level.Height > 1 ? (level.Height + 1) / 2 : 0;
+		level.Depth -= level.Depth > 1 ? (level.Depth + 1) / 2 : 0;
 	}
 	return sum;
 }
 
 CUresult
-cuMipmappedArrayCreate(void **out, const void *wanted, unsigned levels)
+cuMipmappedArrayCreate(CUmipmappedArray *out,
+    const CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels)
 {
 	CUresult code = gate_enter(E_cuMipmappedArrayCreate);
 
-	if (code == CUDA_SUCCESS && (wanted == NULL || levels > 32))
+	if (code == CUDA_SUCCESS && (wanted == NULL || levels > LEVELS_MAX))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		code = array_new(out, mipmap_bytes(wanted, levels));
@@ -177,7 +153,7 @@ cuMipmappedArrayCreate(void **out, const void *wanted, unsigned levels)
 }
 
 CUresult
-cuMipmappedArrayDestroy(void *array)
+cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
 	CUresult code = gate_enter(E_cuMipmappedArrayDestroy);
 
@@ -194,23 +170,25 @@ struct external_memory {
 };
 
 static CUresult
-external_new(void **out, const struct external_description *wanted)
+external_new(
+    CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *wanted)
 {
 	struct external_memory *memory;
 
 	if (out == NULL || wanted == NULL || wanted->size == 0 ||
-	    wanted->type != OPAQUE_FD)
+	    wanted->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (lseek(wanted->handle.fd, 0, SEEK_END) < (off_t)wanted->size)
 		return CUDA_ERROR_INVALID_VALUE;
 	memory = sim_alloc(sizeof(*memory));
 	memory->fd = wanted->handle.fd;
-	*out = (void *)(uintptr_t)handle_new(HANDLE_EXTERNAL, memory);
+	*out = handle_pointer(handle_new(HANDLE_EXTERNAL, memory));
 	return CUDA_SUCCESS;
 }
 
 CUresult
-cuImportExternalMemory(void **out, const void *wanted)
+cuImportExternalMemory(
+    CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *wanted)
 {
 	CUresult code = gate_enter(E_cuImportExternalMemory);
 
@@ -220,7 +198,7 @@ cuImportExternalMemory(void **out, const void *wanted)
 }
 
 CUresult
-cuDestroyExternalMemory(void *handle)
+cuDestroyExternalMemory(CUexternalMemory handle)
 {
 	CUresult code = gate_enter(E_cuDestroyExternalMemory);
 	struct external_memory *memory;

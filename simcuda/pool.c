@@ -525,15 +525,16 @@ graph_memory_drop(struct range *range)
 /* The driver counts what graphs hold. Here it keeps nothing back, so that there
  * is nothing to trim. */
 CUresult
-cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value)
+cuDeviceGetGraphMemAttribute(
+    CUdevice device, CUgraphMem_attribute attribute, void *value)
 {
-	enum { ATTRIBUTES = 4 };
 	CUresult code = gate_enter(E_cuDeviceGetGraphMemAttribute);
 
 	if (code == CUDA_SUCCESS && device_find(device) == NULL)
 		code = CUDA_ERROR_INVALID_DEVICE;
 	if (code == CUDA_SUCCESS &&
-	    (value == NULL || attribute < 0 || attribute >= ATTRIBUTES))
+	    (value == NULL ||
+		(unsigned)attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
 		code = CUDA_ERROR_INVALID_VALUE;
 	if (code == CUDA_SUCCESS)
 		*(uint64_t *)value = device_find(device)->graph_bytes;

@@ -9,20 +9,6 @@
 
 /* ---- Sizes -------------------------------------------------------------- */
 
-/* CUDA_ARRAY_DESCRIPTOR and CUDA_ARRAY3D_DESCRIPTOR. */
-struct array_plan {
-	size_t width, height;
-	int format;
-	unsigned channels;
-};
-
-struct array3d_plan {
-	size_t width, height, depth;
-	int format;
-	unsigned channels;
-	unsigned flags;
-};
-
 enum {
 	/* Flags of arrays that take no memory of their own, or later. */
 	ARRAY_SPARSE = 0x40,
@@ -84,14 +70,14 @@ product_of(size_t a, size_t b)
 }
 
 static size_t
-level_bytes(const struct array3d_plan *plan)
+level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *plan)
 {
-	unsigned channels = plan->channels;
-	unsigned bits = channel_bits(plan->format, &channels);
-	size_t texels = plan->width;
+	unsigned channels = plan->NumChannels;
+	unsigned bits = channel_bits(plan->Format, &channels);
+	size_t texels = plan->Width;
 
-	texels = product_of(texels, plan->height > 0 ? plan->height : 1);
-	texels = product_of(texels, plan->depth > 0 ? plan->depth : 1);
+	texels = product_of(texels, plan->Height > 0 ? plan->Height : 1);
+	texels = product_of(texels, plan->Depth > 0 ? plan->Depth : 1);
 	bits *= channels;
 	texels = product_of(texels, bits);
 	return texels == SIZE_MAX ? SIZE_MAX : (texels + 7) / 8;
@@ -104,22 +90,22 @@ halved(size_t n)
 }
 
 static size_t
-array_bytes(const struct array3d_plan *wanted, unsigned levels)
+array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *wanted, unsigned levels)
 {
-	struct array3d_plan plan = *wanted;
+	CUDA_ARRAY3D_DESCRIPTOR plan = *wanted;
 	size_t sum = 0;
 
-	if ((plan.flags & (ARRAY_SPARSE | ARRAY_DEFERRED)) != 0)
+	if ((plan.Flags & (ARRAY_SPARSE | ARRAY_DEFERRED)) != 0)
 		return 0;
 	for (unsigned i = 0; i < levels && i < 64; i++) {
 		size_t bytes = level_bytes(&plan);
 
 		if (__builtin_add_overflow(sum, bytes, &sum))
 			return SIZE_MAX;
-		plan.width = halved(plan.width);
-		plan.height = halved(plan.height);
-		if ((plan.flags & ARRAY_LAYERED) == 0)
-			plan.depth = halved(plan.depth);
+		plan.Width = halved(plan.Width);
+		plan.Height = halved(plan.Height);
+		if ((plan.Flags & ARRAY_LAYERED) == 0)
+			plan.Depth = halved(plan.Depth);
 	}
 	return sum;
 }
@@ -146,27 +132,29 @@ array_bytes(const struct array3d_plan *wanted, unsigned levels)
 	}
 
 static size_t
-plane_bytes(const struct array_plan *wanted)
+plane_bytes(const CUDA_ARRAY_DESCRIPTOR *wanted)
 {
-	const struct array3d_plan plan = { .width = wanted->width,
-		.height = wanted->height,
-		.format = wanted->format,
-		.channels = wanted->channels };
+	const CUDA_ARRAY3D_DESCRIPTOR plan = { .Width = wanted->Width,
+		.Height = wanted->Height,
+		.Format = wanted->Format,
+		.NumChannels = wanted->NumChannels };
 
 	return array_bytes(&plan, 1);
 }
 
 MAKE_ARRAY(cuArrayCreate_v2, plane_bytes(wanted), OUTSIDE_ARRAY,
-    (void **out, const void *wanted), (out, wanted))
+    (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *wanted), (out, wanted))
 
 MAKE_ARRAY(cuArray3DCreate_v2, array_bytes(wanted, 1), OUTSIDE_ARRAY,
-    (void **out, const void *wanted), (out, wanted))
+    (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *wanted), (out, wanted))
 
 MAKE_ARRAY(cuMipmappedArrayCreate, array_bytes(wanted, levels), OUTSIDE_MIPMAP,
-    (void **out, const void *wanted, unsigned levels), (out, wanted, levels))
+    (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *wanted,
+	unsigned levels),
+    (out, wanted, levels))
 
 CUresult
-cuArrayDestroy(void *array)
+cuArrayDestroy(CUarray array)
 {
 	struct outside_record *record =
 	    outside_take(OUTSIDE_ARRAY, (uintptr_t)array);
@@ -179,7 +167,7 @@ cuArrayDestroy(void *array)
 }
 
 CUresult
-cuMipmappedArrayDestroy(void *array)
+cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
 	struct outside_record *record =
 	    outside_take(OUTSIDE_MIPMAP, (uintptr_t)array);
@@ -191,27 +179,17 @@ cuMipmappedArrayDestroy(void *array)
 	return code;
 }
 
-/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC, as far as it is read. */
-struct external_plan {
-	int type;
-	union {
-		int fd;
-		const void *pointers[2];
-	} handle;
-	unsigned long long size;
-};
-
 CUresult
-cuImportExternalMemory(void **out, const void *wanted)
+cuImportExternalMemory(
+    CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *wanted)
 {
-	const struct external_plan *plan = wanted;
 	struct outside_claim claim;
 	CUresult code;
 
 	report_call(HOOK_cuImportExternalMemory);
-	if (out == NULL || plan == NULL)
+	if (out == NULL || wanted == NULL)
 		return REAL(cuImportExternalMemory)(out, wanted);
-	if (!outside_begin(&claim, OUTSIDE_external, (size_t)plan->size,
+	if (!outside_begin(&claim, OUTSIDE_external, (size_t)wanted->size,
 		"cuImportExternalMemory"))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	code = REAL(cuImportExternalMemory)(out, wanted);
@@ -221,7 +199,7 @@ cuImportExternalMemory(void **out, const void *wanted)
 }
 
 CUresult
-cuDestroyExternalMemory(void *memory)
+cuDestroyExternalMemory(CUexternalMemory memory)
 {
 	struct outside_record *record =
 	    outside_take(OUTSIDE_EXTERNAL, (uintptr_t)memory);

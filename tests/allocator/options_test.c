@@ -44,6 +44,8 @@ static const char *const defaults[][2] = {
 	{ "roundup_power2_divisions", "0" },
 	{ "per_process_memory_fraction", "1" },
 	{ "memory_limit_mb", "unlimited" },
+	{ "limit_counts", "weir" },
+	{ "show_device", "limit" },
 	{ "tcache", "64" },
 	{ "handle_mb", "256" },
 	{ "prefer", "balance" },
