@@ -133,7 +133,7 @@ join_group(struct membership *m, int device, const struct options *options)
 {
 	bool named = options->group[0] != '\0';
 	struct ledger_folder folder;
-	struct ledger_device known;
+	struct ledger_device known = { 0 };
 
 	if (named && !ledger_is_name(options->group))
 		return status_set(WEIR_EINVAL,
