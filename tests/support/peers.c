@@ -124,7 +124,7 @@ new_peer(const char *options)
 }
 
 bool
-tell(struct peer *peer, const char *word, unsigned i, size_t mib)
+tell_peer(struct peer *peer, const char *word, unsigned i, size_t mib)
 {
 	int done = -1;
 

@@ -40,7 +40,7 @@ struct peer new_peer(const char *options);
 
 /* Tell it to "take" a block i of so many MiB, to "give" it back, or to "trim".
  * False if it could not. "quit" ends it, which has no answer. */
-bool tell(struct peer *peer, const char *word, unsigned i, size_t mib);
+bool tell_peer(struct peer *peer, const char *word, unsigned i, size_t mib);
 
 void kill_peer(struct peer *peer);
 

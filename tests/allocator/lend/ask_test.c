@@ -17,8 +17,8 @@
 static void
 hold_unused(struct peer *peer, size_t mib)
 {
-	EXPECT(tell(peer, "take", 0, mib));
-	EXPECT(tell(peer, "give", 0, 0));
+	EXPECT(tell_peer(peer, "take", 0, mib));
+	EXPECT(tell_peer(peer, "give", 0, 0));
 }
 
 TEST(unused_memory_of_a_member_serves_another_one)
@@ -32,7 +32,7 @@ TEST(unused_memory_of_a_member_serves_another_one)
 	take(50 * MIB, NULL);
 	EXPECT_LE(ledger_charged(ledger_here()->ledger), 64 * MIB);
 	/* It has given only what was needed. */
-	EXPECT(tell(&peer, "take", 1, 14));
+	EXPECT(tell_peer(&peer, "take", 1, 14));
 	kill_peer(&peer);
 	drop_device();
 }
@@ -43,7 +43,7 @@ TEST(used_memory_of_a_member_is_not_taken)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 1, 40));
+	EXPECT(tell_peer(&peer, "take", 1, 40));
 	hold_unused(&peer, 20);
 	join_with("");
 	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_ENOMEM);
@@ -155,7 +155,7 @@ tell_later(struct peer *peer, unsigned ms)
 	pid = fork();
 	if (pid == 0) {
 		usleep(ms * 1000);
-		EXPECT(tell(peer, "give", 1, 0));
+		EXPECT(tell_peer(peer, "give", 1, 0));
 		_exit(0);
 	}
 	return pid;
@@ -168,7 +168,7 @@ TEST(a_request_waits_for_memory_that_a_member_frees)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 1, 60));
+	EXPECT(tell_peer(&peer, "take", 1, 60));
 	later = tell_later(&peer, 300);
 	join_with("wait_ms:30000,lend_ms:10");
 	take(50 * MIB, NULL);
@@ -187,7 +187,7 @@ TEST(a_request_waits_for_the_end_of_a_member)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 1, 60));
+	EXPECT(tell_peer(&peer, "take", 1, 60));
 	pid = fork();
 	if (pid == 0) {
 		usleep(200 * 1000);
@@ -207,7 +207,7 @@ TEST(a_wait_ends_with_the_error_and_leaves_the_queue)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 1, 60));
+	EXPECT(tell_peer(&peer, "take", 1, 60));
 	join_with("wait_ms:100,lend_ms:10");
 	EXPECT_NO_MEMORY(weir_malloc(50 * MIB, NULL), WEIR_ENOMEM);
 	EXPECT_NULL(ledger_fault(ledger_here()->ledger));
@@ -230,10 +230,10 @@ TEST(a_younger_request_does_not_pass_an_older_one_in_the_queue)
 	/* This member waits for 40 of the 44 MiB that are free. */
 	atomic_store(&slot->want, 40 * MIB);
 	atomic_store(&slot->since_ns, 1);
-	EXPECT(!tell(&peer, "take", 0, 10));
-	EXPECT(tell(&peer, "take", 0, 4));
+	EXPECT(!tell_peer(&peer, "take", 0, 10));
+	EXPECT(tell_peer(&peer, "take", 0, 4));
 	atomic_store(&slot->since_ns, 0);
-	EXPECT(tell(&peer, "take", 1, 10));
+	EXPECT(tell_peer(&peer, "take", 1, 10));
 	kill_peer(&peer);
 	drop_device();
 }

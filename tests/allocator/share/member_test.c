@@ -41,15 +41,15 @@ TEST(members_together_have_no_more_than_the_limit)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 0, 40));
+	EXPECT(tell_peer(&peer, "take", 0, 40));
 	join_with("");
 	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_ENOMEM);
 	void *ptr = take(20 * MIB, NULL);
-	EXPECT(!tell(&peer, "take", 1, 10));
+	EXPECT(!tell_peer(&peer, "take", 1, 10));
 	EXPECT_EQ(ledger_charged(ledger_here()->ledger), 60 * MIB);
 	give(ptr);
 	EXPECT_OK(weir_trim(0, 0, NULL));
-	EXPECT(tell(&peer, "take", 1, 20));
+	EXPECT(tell_peer(&peer, "take", 1, 20));
 	kill_peer(&peer);
 	drop_device();
 }
@@ -60,7 +60,7 @@ TEST(the_lease_of_a_member_that_is_killed_comes_back)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 0, 60));
+	EXPECT(tell_peer(&peer, "take", 0, 60));
 	join_with("");
 	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_ENOMEM);
 	kill_peer(&peer);
@@ -75,12 +75,12 @@ TEST(a_guarantee_is_kept_free_for_its_member)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64,group_guarantee_mb:32");
-	EXPECT(tell(&peer, "take", 0, 2));
+	EXPECT(tell_peer(&peer, "take", 0, 2));
 	join_with("");
 	EXPECT_NO_MEMORY(weir_malloc(40 * MIB, NULL), WEIR_ENOMEM);
 	take(32 * MIB, NULL);
-	EXPECT(tell(&peer, "take", 1, 30));
-	EXPECT(!tell(&peer, "take", 2, 2));
+	EXPECT(tell_peer(&peer, "take", 1, 30));
+	EXPECT(!tell_peer(&peer, "take", 2, 2));
 	kill_peer(&peer);
 	drop_device();
 }
@@ -91,7 +91,7 @@ TEST(guarantees_beyond_the_limit_are_refused)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64,group_guarantee_mb:40");
-	EXPECT(tell(&peer, "take", 0, 2));
+	EXPECT(tell_peer(&peer, "take", 0, 2));
 	join_with("group_guarantee_mb:40");
 	take(2 * MIB, NULL);
 	struct ledger_file *file = ledger_here();
@@ -307,9 +307,9 @@ TEST(a_program_that_closes_all_descriptors_stays_a_member)
 	for (int fd = fileno(peer.to); fd < 1024; fd++)
 		if (fd != fileno(peer.to) && fd != fileno(peer.from))
 			close(fd);
-	EXPECT(tell(&peer, "take", 0, 10));
-	EXPECT(tell(&peer, "take", 1, 10));
-	EXPECT(!tell(&peer, "take", 2, 10));
+	EXPECT(tell_peer(&peer, "take", 0, 10));
+	EXPECT(tell_peer(&peer, "take", 1, 10));
+	EXPECT(!tell_peer(&peer, "take", 2, 10));
 	kill_peer(&peer);
 	drop_device();
 }

@@ -81,8 +81,8 @@ join_worker(struct worker *worker)
 	worker->peer = new_peer(text);
 	worker->alive = true;
 	/* The guarantee is refused if the others have all of the limit. */
-	EXPECT_LE(tell(&worker->peer, "take", 0, 2), 1);
-	EXPECT(tell(&worker->peer, "give", 0, 0) || !worker->guaranteed);
+	EXPECT_LE(tell_peer(&worker->peer, "take", 0, 2), 1);
+	EXPECT(tell_peer(&worker->peer, "give", 0, 0) || !worker->guaranteed);
 }
 
 /* Has the member got its guarantee? */
@@ -122,7 +122,7 @@ take_event(struct worker *worker)
 
 	if (worker->mib[i] != 0)
 		return;
-	done = tell(&worker->peer, "take", i, mib);
+	done = tell_peer(&worker->peer, "take", i, mib);
 	if (done)
 		worker->mib[i] = mib;
 	else if (worker->guaranteed && has_guarantee(worker))
@@ -138,7 +138,7 @@ give_event(struct worker *worker)
 
 	if (worker->mib[i] == 0)
 		return;
-	EXPECT(tell(&worker->peer, "give", i, 0));
+	EXPECT(tell_peer(&worker->peer, "give", i, 0));
 	worker->mib[i] = 0;
 }
 
@@ -241,7 +241,7 @@ random_event(void)
 	else if (what < 900)
 		give_event(worker);
 	else if (what < 960)
-		EXPECT(tell(&worker->peer, "trim", 0, 0));
+		EXPECT(tell_peer(&worker->peer, "trim", 0, 0));
 	else if (what < 990)
 		limit_event();
 	else if (what < 996)

@@ -75,9 +75,9 @@ TEST(members_of_a_group_are_printed_and_changed)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
-	EXPECT(tell(&peer, "take", 0, 20));
-	EXPECT(tell(&peer, "take", 1, 10));
-	EXPECT(tell(&peer, "give", 1, 0));
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	EXPECT(tell_peer(&peer, "take", 1, 10));
+	EXPECT(tell_peer(&peer, "give", 1, 0));
 	struct command_result result =
 	    command_weir("group", "--folder", peers_folder, NULL);
 	EXPECT_STR_EQ(result.err, "");
@@ -99,9 +99,9 @@ TEST(members_of_a_group_are_printed_and_changed)
 	expect_set("--priority", word);
 	EXPECT_EQ(number_of("priority"), 7);
 	expect_set("--limit", "40M");
-	EXPECT(!tell(&peer, "take", 1, 30));
+	EXPECT(!tell_peer(&peer, "take", 1, 30));
 	expect_set("--limit", "96M");
-	EXPECT(tell(&peer, "take", 1, 60));
+	EXPECT(tell_peer(&peer, "take", 1, 60));
 	kill_peer(&peer);
 	drop_device();
 }
@@ -113,7 +113,7 @@ TEST(changes_that_cannot_be_are_refused_with_a_reason)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell(&peer, "take", 0, 20));
+	EXPECT(tell_peer(&peer, "take", 0, 20));
 	expect_fault("--limit", "10M", "10.00 MiB too much");
 	expect_fault("--limit", "ten", "not a size");
 	expect_fault("--guarantee", "1=4M", "is no member of group g");
@@ -130,7 +130,7 @@ TEST(a_killed_member_is_not_listed_and_the_ledger_is_consistent)
 
 	share_device();
 	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
-	EXPECT(tell(&peer, "take", 0, 20));
+	EXPECT(tell_peer(&peer, "take", 0, 20));
 	kill_peer(&peer);
 	struct command_result result =
 	    command_weir("group", "--folder", peers_folder, "--json", NULL);
