@@ -321,7 +321,7 @@
 	    (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo      \
 	    *info))                                                            \
 	X(U, P, cuGraphInstantiate_v2, cuGraphInstantiate, 11000, INIT_R,      \
-	    SERVE, NO,                                                         \
+	    NO, NO,                                                            \
 	    (CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char   \
 	    *log, size_t log_size))                                            \
 	X(U, P, cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags,      \

@@ -15,7 +15,8 @@
  *       NAMES    it names, maps or opens memory that is counted when it is
  *                made. A pool is empty until it is allocated from
  *       ORDER    streams, events, captures, nodes, settings: what the driver
- *                holds for them is a part of its contexts
+ *                holds for them is a part of its contexts. The memory of a
+ *                graph is measured when it is launched, too
  *       ASKS     it only asks
  */
 #ifndef DRIVER_TAKES_H
@@ -35,7 +36,6 @@
 	X(cuGraphAddMemAllocNode, graphs)                                      \
 	X(cuGraphAddNode, graphs)                                              \
 	X(cuGraphAddNode_v2, graphs)                                           \
-	X(cuGraphInstantiate_v2, graphs)                                       \
 	X(cuGraphInstantiateWithFlags, graphs)                                 \
 	X(cuGraphInstantiateWithParams, graphs)                                \
 	X(cuGraphUpload, graphs)                                               \
@@ -169,6 +169,7 @@
 	X(cuStreamBeginCaptureToGraph, ORDER)                                  \
 	X(cuStreamEndCapture, ORDER)                                           \
 	X(cuGraphCreate, ORDER)                                                \
+	X(cuGraphInstantiate_v2, ORDER)                                        \
 	X(cuGraphAddEmptyNode, ORDER)                                          \
 	X(cuGraphAddMemcpyNode, ORDER)                                         \
 	X(cuGraphAddMemsetNode, ORDER)                                         \

@@ -15,6 +15,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/lend/ask.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
@@ -457,6 +458,7 @@ struct waker {
 	struct resuming *all;
 	size_t n;
 	size_t capacity;
+	struct help help[DEVICES_MAX]; /* of other members of the group */
 	struct weir_wake_result result;
 };
 
@@ -505,7 +507,39 @@ try_to_wake(struct waker *waker)
 	return WEIR_OK;
 }
 
-/* Wake claimed devices; wait for memory meanwhile. */
+/* Ask the groups of the devices for what try_to_wake() has not got. False: they
+ * have nothing to give, or nothing more. */
+static bool
+ask_groups(struct waker *waker)
+{
+	bool helped = false;
+
+	for (int i = 0; i < waker->devices.n; i++) {
+		int device = waker->devices.device[i];
+		struct arena *main = arena_peek(device);
+		size_t want = 0;
+
+		for (size_t k = 0; k < waker->n; k++)
+			if (waker->all[k].arena->device == device)
+				want += waker->all[k].mapped_bytes;
+		if (main != NULL && want > 0)
+			helped |= help_request(&waker->help[i], main, want);
+	}
+	return helped;
+}
+
+static void
+end_help(struct waker *waker)
+{
+	for (int i = 0; i < waker->devices.n; i++) {
+		struct arena *main = arena_peek(waker->devices.device[i]);
+
+		if (main != NULL)
+			help_end(&waker->help[i], main);
+	}
+}
+
+/* Wake claimed devices; ask others for memory, and wait for it, meanwhile. */
 static enum weir_status
 wake_up(struct waker *waker, uint64_t wait_ms)
 {
@@ -520,13 +554,18 @@ wake_up(struct waker *waker, uint64_t wait_ms)
 	find_sleeping(waker);
 	uint64_t tried_ns = os_monotonic_ns();
 	enum weir_status status = try_to_wake(waker);
-	while (status == WEIR_ENOMEM &&
-	    (os_monotonic_ns() - began_ns) / 1000000 < wait_ms) {
-		nap_ms(WAKE_RETRY_MS);
+	while (status == WEIR_ENOMEM) {
+		bool helped = ask_groups(waker);
+		if (!helped &&
+		    (os_monotonic_ns() - began_ns) / 1000000 >= wait_ms)
+			break;
+		if (!helped)
+			nap_ms(WAKE_RETRY_MS);
 		tried_ns = os_monotonic_ns();
 		find_sleeping(waker);
 		status = try_to_wake(waker);
 	}
+	end_help(waker);
 	waker->result.wait_ns = tried_ns - began_ns;
 	meta_free(waker->all, (waker->capacity + 1) * sizeof(*waker->all));
 	return status;

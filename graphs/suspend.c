@@ -690,10 +690,10 @@ begin_resume(struct resuming *r, bool sleeps, size_t *need)
 		    WEIR_EINVAL, "resuming: the pool is not suspended");
 	size_t bytes = missing_bytes(arena);
 	*need = bytes;
+	r->mapped_bytes = bytes;
 	enum weir_status status = arena_promise(arena, bytes, need);
 	if (status != WEIR_OK)
 		return status;
-	r->mapped_bytes = bytes;
 	r->copied_bytes = copies != NULL ? copies_bytes(copies) : 0;
 	suspension_move(arena);
 	return WEIR_OK;

@@ -140,7 +140,8 @@ WEIR_API enum weir_status weir_sleep(int device,
     const struct weir_sleep_options *options, struct weir_sleep_result *result);
 
 /**
- * Wake a device: map its memory again, with its contents.
+ * Wake a device: map its memory again, with its contents. In a group, others
+ * give unused memory for it, as for a request (options lend_ms and wait_ms).
  *
  * @param device   a device, WEIR_DEVICE_CURRENT or WEIR_DEVICE_ALL. One that is
  *                 awake stays so

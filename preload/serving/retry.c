@@ -63,11 +63,6 @@ ASK_TWICE(
 		return code;                                                   \
 	}
 
-ASK_OF_GRAPH(cuGraphInstantiate_v2,
-    (CUgraphExec * out, CUgraph graph, CUgraphNode *node, char *log,
-	size_t size),
-    (out, graph, node, log, size))
-
 ASK_OF_GRAPH(cuGraphInstantiateWithFlags,
     (CUgraphExec * out, CUgraph graph, unsigned long long flags),
     (out, graph, flags))

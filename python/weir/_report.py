@@ -1,7 +1,5 @@
 """Reports: a table of the statistics, and a snapshot as objects."""
 
-from html import escape
-
 from . import _weir
 
 
@@ -45,6 +43,8 @@ class _Summary(str):
         return str, (str(self),)
 
     def _repr_html_(self):
+        from html import escape
+
         head = "".join(f"<th>{escape(text)}</th>" for text in _COLUMNS)
         body = "".join(
             "<tr><th>{}</th>{}</tr>".format(escape(label), "".join(

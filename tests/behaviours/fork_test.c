@@ -24,6 +24,7 @@
 #include <weir/ipc.h>
 #include <weir/nvtx.h>
 #include <weir/save.h>
+#include <weir/sleep.h>
 #include <weir/trace.h>
 
 #include "tests/support/command.h"
@@ -192,6 +193,12 @@ enum outcome {
 	X(weir_unpin, REFUSED, weir_unpin(w.block))                            \
 	X(weir_block_info, REFUSED, weir_block_info(w.block, &r.block))        \
 	X(weir_trim, REFUSED, weir_trim(0, 0, &r.size))                        \
+	X(weir_sleep, REFUSED, weir_sleep(0, NULL, NULL))                      \
+	X(weir_wake, REFUSED, weir_wake(0, 0, NULL))                           \
+	X(weir_is_asleep, DONE,                                                \
+	    ((void)weir_is_asleep(WEIR_DEVICE_ALL), WEIR_OK))                  \
+	X(weir_sleep_reason_text, DONE,                                        \
+	    ((void)weir_sleep_reason_text(WEIR_SLEEP_PINNED), WEIR_OK))        \
 	X(weir_memory_info, REFUSED, weir_memory_info(0, &r.size, &r.more))    \
 	X(weir_largest_free, REFUSED, weir_largest_free(0, w.stream, &r.size)) \
 	X(weir_limit_set, REFUSED, weir_limit_set(0, (size_t)1 << 30))         \

@@ -14,6 +14,7 @@
 #include "driver/entries.h"
 #include "graphs/pool.h"
 #include "tests/support/device.h"
+#include "tests/support/peers.h"
 
 static struct weir_sleep_result
 put_to_sleep(const struct weir_sleep_options *options)
@@ -521,6 +522,29 @@ TEST(waking_waits_for_memory_that_a_neighbour_holds)
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
 	wake_up();
 	expect_filled(a, 64 * MIB, 3, stream);
+}
+
+TEST(waking_takes_the_unused_memory_of_other_members)
+{
+	struct peer peer;
+	char *block;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "take", 1, 4));
+	join_with("may_sleep:True");
+	block = take(48 * MIB, NULL);
+	put_to_sleep(NULL);
+	EXPECT_EQ(own_lease(), 0);
+	EXPECT(tell_peer(&peer, "take", 0, 56));
+	EXPECT_EQ(weir_wake(0, 0, NULL), WEIR_ENOMEM);
+	EXPECT(tell_peer(&peer, "give", 0, 0));
+	wake_up();
+	EXPECT_GE(own_lease(), 48 * MIB);
+	EXPECT_LE(ledger_charged(ledger_here()->ledger), 64 * MIB);
+	weir_free(block);
+	kill_peer(&peer);
+	drop_device();
 }
 
 TEST(without_host_memory_sleep_changes_nothing)

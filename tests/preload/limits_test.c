@@ -201,7 +201,7 @@ is_counted_elsewhere(const struct entry *entry, const char *kind)
 		"cuMemPoolImportPointer",
 		/* The driver's sum is read again after them. */
 		"cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams",
-		"cuGraphInstantiate_v2", "cuGraphUpload", "cuGraphLaunch"
+		"cuGraphUpload", "cuGraphLaunch"
 	};
 
 	if (strcmp(kind, "contexts") == 0 || !entry->simulated)

@@ -83,8 +83,8 @@ find_own_settings(struct finder *f)
 	out->weir = settings_of_weir(f->request->snapshot);
 	if (!out->weir)
 		find_torch_conf(f->request->snapshot, out->conf);
-	else if (!trial_conf_accepted(
-		     settings_weir_conf(f->request->snapshot, out->conf)))
+	else if (!trial_conf_accepted(settings_replayed(
+		     f->request->snapshot, NULL, NULL, out->conf)))
 		out->conf[0] = '\0';
 }
 
@@ -179,13 +179,15 @@ add_weir_option(struct finder *f, const char *key, const char *value,
 	const char *old = settings_weir_option(f->request->snapshot, key);
 	char line[SETTINGS_LINE];
 	char what[VIEW_TEXT];
+	struct candidate *item;
 
 	if (old != NULL && strcmp(old, value) == 0)
 		return;
 	snprintf(what, sizeof(what), "%s:%s", key, value);
-	add_candidate(f, what,
+	item = add_candidate(f, what,
 	    settings_weir_line(f->request->snapshot, key, value, line), price,
 	    known_cost);
+	settings_replayed(f->request->snapshot, key, value, item->conf);
 }
 
 static void
@@ -237,7 +239,7 @@ try_candidate(struct finder *f, struct candidate *item)
 	int64_t now = progress_clock_ms();
 
 	if ((item->weir && !f->weir_plays) ||
-	    now - f->began_ms + f->longest_ms >
+	    now - f->began_ms + f->longest_ms >=
 		(int64_t)f->request->seconds * 1000) {
 		f->out->skipped++;
 		return true;
@@ -491,6 +493,7 @@ advise_find(const struct advise_request *request, struct advice *out)
 	out->recorded_held =
 	    moment_held_peak(request->snapshot, request->device);
 	progress_begin(&f.progress, PROGRESS_AFTER_MS);
+	trial_forget_environment();
 	find_own_settings(&f);
 	good = out->list != NULL && out->serves != NULL &&
 	    advise_case_whole(&f.whole, request->snapshot, request->device,

@@ -50,7 +50,8 @@ struct choices {
 enum { RUN_LIMIT = 256, RUN_GUARANTEE, RUN_PRIORITY };
 
 static const struct argp_option flags[] = {
-	{ "report", 'r', "FILE", 0, "write the report to FILE, as JSON", 0 },
+	{ "report", 'r', "FILE", 0,
+	    "the report to FILE, as JSON, in place of stderr", 0 },
 	{ "quiet", 'q', NULL, 0, "print no report", 0 },
 	{ "leaks", 'l', NULL, 0, "report blocks not freed, with their stacks",
 	    0 },
@@ -72,8 +73,8 @@ static const struct argp_option flags[] = {
 	    "who has a lower N lends unused memory first (100)", 0 },
 	{ "watch", 'w', NULL, 0,
 	    "let 'weir watch' and 'weir ctl' reach the program", 0 },
-	{ "may-sleep", 'm', NULL, 0, "--watch, and let 'weir sleep' reach it",
-	    0 },
+	{ "may-sleep", 'm', NULL, 0,
+	    "let 'weir sleep' and 'weir watch' reach it", 0 },
 	{ "check-streams", 'C', NULL, 0,
 	    "report faults of streams (docs/faults.md)", 0 },
 	{ "torch", 't', NULL, 0,
@@ -246,10 +247,8 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_run = { flags, parse_run_flag,
 	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"Without --report the report goes to stderr. In FILE, %p is the "
-	"process, "
-	"%w exit, oom or signal. Exit status: the program's; 126, 127 not run; "
-	"2 trouble.",
+	"In FILE %p is the process, %w why. Exit status: PROGRAM's; 126, 127, "
+	"2.",
 	NULL, NULL, NULL };
 
 static bool

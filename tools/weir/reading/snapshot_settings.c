@@ -62,11 +62,40 @@ settings_torch_line(const struct snapshot *snapshot, const char *option,
 	return text;
 }
 
-/* Append the options that are set, without `key`, each with a comma. Returns
- * the length, or `begin` if they do not fit. */
+/* Is it an option that says where memory comes from and goes? Others write
+ * files, reach other processes or cost time, and a replay is told its limit. */
+static bool
+is_replayed(const char *key)
+{
+	static const char *const keys[] = { "decay_ms", "delay_percent",
+		"expandable_segments", "garbage_collection_threshold",
+		"handle_mb", "large_segment_size_mb",
+		"max_non_split_rounding_mb", "max_split_size_mb", "may_sleep",
+		"prefer", "roundup_power2_divisions", "tcache" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+/* True if no other option can follow in the value: a list has brackets. */
+static bool
+is_one_value(const char *value)
+{
+	const char *end = strpbrk(value, ",]");
+
+	if (value[0] == '[')
+		end = strchr(value, ']');
+	return end == NULL || (value[0] == '[' && end[1] == '\0');
+}
+
+/* Append the options that are set, without `key`, each with a comma; with
+ * `replayed` those that a replay may have. Returns the length, or `begin` if
+ * they do not fit. */
 static int
-append_options(const struct snapshot *snapshot, const char *key, int begin,
-    char text[SETTINGS_LINE])
+append_options(const struct snapshot *snapshot, const char *key, bool replayed,
+    int begin, char text[SETTINGS_LINE])
 {
 	char plain[VIEW_TEXT];
 	int n = begin;
@@ -75,18 +104,22 @@ append_options(const struct snapshot *snapshot, const char *key, int begin,
 	     i++) {
 		const char *name =
 		    snapshot_text(snapshot, snapshot->settings[i].name);
+		const char *value =
+		    snapshot_text(snapshot, snapshot->settings[i].value);
 
 		if (strncmp(name, option_prefix, sizeof(option_prefix) - 1) !=
-			0 ||
-		    strcmp(name + sizeof(option_prefix) - 1, key) == 0)
+		    0)
 			continue;
-		plain_text(name + sizeof(option_prefix) - 1, plain);
+		name += sizeof(option_prefix) - 1;
+		if (strcmp(name, key) == 0 ||
+		    (replayed && !(is_replayed(name) && is_one_value(value))))
+			continue;
+		plain_text(name, plain);
 		n += snprintf(
 		    text + n, (size_t)(SETTINGS_LINE - n), "%s:", plain);
 		if (n >= SETTINGS_LINE)
 			break;
-		plain_text(snapshot_text(snapshot, snapshot->settings[i].value),
-		    plain);
+		plain_text(value, plain);
 		n += snprintf(
 		    text + n, (size_t)(SETTINGS_LINE - n), "%s,", plain);
 	}
@@ -98,17 +131,22 @@ settings_weir_line(const struct snapshot *snapshot, const char *key,
     const char *value, char text[SETTINGS_LINE])
 {
 	int begin = snprintf(text, SETTINGS_LINE, "export WEIR_CONF=");
-	int n = append_options(snapshot, key, begin, text);
+	int n = append_options(snapshot, key, false, begin, text);
 
 	snprintf(text + n, (size_t)(SETTINGS_LINE - n), "%s:%s", key, value);
 	return text;
 }
 
 const char *
-settings_weir_conf(const struct snapshot *snapshot, char text[SETTINGS_LINE])
+settings_replayed(const struct snapshot *snapshot, const char *key,
+    const char *value, char text[SETTINGS_LINE])
 {
-	int n = append_options(snapshot, "", 0, text);
+	int n = append_options(snapshot, key != NULL ? key : "", true, 0, text);
 
-	text[n > 0 ? n - 1 : 0] = '\0';
+	if (key != NULL)
+		snprintf(
+		    text + n, (size_t)(SETTINGS_LINE - n), "%s:%s", key, value);
+	else
+		text[n > 0 ? n - 1 : 0] = '\0';
 	return text;
 }

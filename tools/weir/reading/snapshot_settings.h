@@ -31,9 +31,12 @@ const char *settings_torch_line(const struct snapshot *snapshot,
 const char *settings_weir_line(const struct snapshot *snapshot, const char *key,
     const char *value, char text[SETTINGS_LINE]);
 
-/* Write the options that the snapshot's program had set, "key:value,...". A
- * list that does not fit is left out. Returns `text`. */
-const char *settings_weir_conf(
-    const struct snapshot *snapshot, char text[SETTINGS_LINE]);
+/* Write "key:value,...", for a replay: the options that the snapshot's program
+ * had set and that say where memory comes from and goes, and one more in the
+ * place of its old value, if `key` is not NULL. Others are left out, because
+ * the file may come from anyone: the option `snapshot` would write a file. So
+ * is a list that does not fit. Returns `text`. */
+const char *settings_replayed(const struct snapshot *snapshot, const char *key,
+    const char *value, char text[SETTINGS_LINE]);
 
 #endif

@@ -287,6 +287,14 @@ trial_conf_accepted(const char *conf)
 	    WEXITSTATUS(status) == TOOL_DONE;
 }
 
+void
+trial_forget_environment(void)
+{
+	unsetenv("WEIR_CONF");
+	unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+	unsetenv("PYTORCH_ALLOC_CONF");
+}
+
 /* ---- The smallest limit ---------------------------------------------- */
 
 uint64_t

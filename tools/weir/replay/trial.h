@@ -20,6 +20,10 @@ struct trial_choices {
  * trials. NULL is accepted. */
 bool trial_conf_accepted(const char *conf);
 
+/* Trials have no options of the environment from now on: those of a shell in
+ * which a program is started by weir may write files. */
+void trial_forget_environment(void);
+
 /*
  * Play a trace, and wait for its end.
  *
