@@ -247,8 +247,8 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 const struct argp argp_run = { flags, parse_run_flag,
 	"[--] PROGRAM [ARGUMENT...]",
 	"Run PROGRAM with its GPU memory under weir.\v"
-	"In FILE %p is the process, %w why. Exit status: PROGRAM's; 126, 127, "
-	"2.",
+	"FILE may have %p, %w. Exit status: the program's; 126, 127 not run; 2 "
+	"trouble.",
 	NULL, NULL, NULL };
 
 static bool
