@@ -113,7 +113,7 @@ tell_processes(void)
 	enum { ROOM = 8 };
 	struct row_v1 old[ROOM];
 	struct row rows[ROOM];
-	struct detail detail[ROOM];
+	struct detail detail[ROOM] = { { 0 } };
 	struct details list = { .version = sizeof(list) | 1u << 24,
 		.count = ROOM,
 		.rows = detail };

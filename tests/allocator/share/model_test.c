@@ -128,8 +128,10 @@ push_state(const struct state *state)
 	EXPECT_LT(visited, TABLE / 4 * 3);
 	if (depth == capacity) {
 		capacity = capacity == 0 ? 1024 : 2 * capacity;
-		stack = realloc(stack, capacity * sizeof(*stack));
-		EXPECT_NOT_NULL(stack);
+		struct state *larger =
+		    realloc(stack, capacity * sizeof(*stack));
+		EXPECT_NOT_NULL(larger);
+		stack = larger;
 	}
 	stack[depth++] = *state;
 }
