@@ -19,6 +19,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
+#include "allocator/private/route.h"
 #include "allocator/private/sleeping.h"
 #include "allocator/private/suspension.h"
 #include "base/meta.h"
@@ -86,6 +87,8 @@ settle_all(const struct devices *devices, enum sleeping_phase phase)
 static enum weir_status
 claim_devices(const char *call, struct devices *devices)
 {
+	/* It keeps threads from making caches while their device sleeps. */
+	tcache_avoid(route_may_match);
 	for (int i = 0; i < devices->n; i++) {
 		if (sleeping_claim(devices->device[i], &devices->was[i]))
 			continue;

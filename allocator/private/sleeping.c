@@ -8,8 +8,6 @@
  */
 #include "allocator/private/sleeping.h"
 
-#include "allocator/cache/tcache.h"
-#include "allocator/private/route.h"
 #include "base/futex.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -50,8 +48,6 @@ sleeping_claim(int device, enum sleeping_phase *was)
 	if (phase == SLEEPING_AWAKE) {
 		atomic_store(&s->waits_not, false);
 		atomic_store(&s->sleeper, os_thread_id());
-		/* route_may_match() keeps threads from making caches. */
-		tcache_avoid(route_may_match);
 		atomic_fetch_add(&sleeping_devices, 1);
 	}
 	*was = phase;
