@@ -699,10 +699,10 @@ TEST_TIMEOUT(each_call_may_fail_once_or_from_then_on, 60)
 	EXPECT_OK(weir_host_trim(WEIR_DEVICE_ALL, 0, NULL));
 	EXPECT_EQ(sim()->live("handle"), handles);
 	EXPECT_EQ(sim()->live("mapping"), mappings);
+	weir_graph_destroy(w.graph);
 }
 
-/* ---- Many cycles ----------------------------------------------------------
- */
+/* ---- Many cycles -------------------------------------------------------- */
 
 TEST_TIMEOUT(after_many_cycles_memory_is_as_after_the_first, 60)
 {
@@ -734,6 +734,7 @@ TEST_TIMEOUT(after_many_cycles_memory_is_as_after_the_first, 60)
 	EXPECT_EQ(host[1], host[0]);
 	EXPECT_EQ(own[1], own[0]);
 	expect_healthy();
+	weir_graph_destroy(w.graph);
 }
 
 TEST(guarded_blocks_are_freed_while_the_device_sleeps)
