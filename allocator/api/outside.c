@@ -7,6 +7,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/totals.h"
 #include "allocator/options.h"
+#include "base/barrier.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -41,7 +42,7 @@ claim_without_arena(int device, enum outside_kind kind, size_t bytes)
 
 	if (!outside_claim(device, kind, bytes, limit))
 		return totals_refuse_outside(device, bytes, 0, limit);
-	atomic_thread_fence(memory_order_seq_cst);
+	barrier_full();
 	struct arena *main = arena_peek(device);
 	if (main == NULL || !outside_counts())
 		return WEIR_OK;

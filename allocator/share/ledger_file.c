@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/barrier.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -212,7 +213,7 @@ fill_ledger(struct ledger *ledger, const char *group,
 	memset(ledger->group, 0, LEDGER_GROUP);
 	memcpy(ledger->group, group, strlen(group));
 	atomic_store(&ledger->limit, limit);
-	atomic_thread_fence(memory_order_seq_cst);
+	barrier_full();
 	memcpy(ledger->magic, ledger_magic, sizeof(ledger_magic));
 }
 
@@ -455,13 +456,19 @@ pid_namespace(void)
 static bool
 has_ended(uint64_t pid, uint64_t started)
 {
+	static atomic_bool lacks_pidfd; /* Linux has it from 5.3 on */
 	struct pollfd polled = { .events = POLLIN };
 	bool ended;
 
+	if (atomic_load(&lacks_pidfd))
+		return process_started(pid) != started;
 	polled.fd = (int)syscall(LEDGER_PIDFD_OPEN, (pid_t)pid, 0);
+	if (polled.fd < 0 && errno == ENOSYS) {
+		atomic_store(&lacks_pidfd, true);
+		return process_started(pid) != started;
+	}
 	if (polled.fd < 0)
-		return errno == ESRCH ||
-		    (errno == ENOSYS && process_started(pid) != started);
+		return errno == ESRCH;
 	ended = process_started(pid) != started ||
 	    (poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0);
 	close(polled.fd);

@@ -21,6 +21,7 @@
 
 #include "allocator/cache/own.h"
 #include "allocator/private/sleeping.h"
+#include "base/barrier.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -128,7 +129,7 @@ held_wait(void)
 	unsigned depth = atomic_load_explicit(&l->depth, memory_order_relaxed);
 	for (;;) {
 		atomic_store(&l->depth, depth + 1);
-		atomic_thread_fence(memory_order_seq_cst);
+		barrier_full();
 		if (depth > 0 || !sleeping_any())
 			return true;
 		atomic_store(&l->depth, 0);
