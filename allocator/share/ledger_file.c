@@ -438,8 +438,14 @@ process_started(uint64_t pid)
 	line[n] = '\0';
 	/* The name, in parentheses, may contain anything. */
 	const char *at = strrchr(line, ')');
-	for (int field = 2; field < 22 && at != NULL; field++)
+	bool zombie = at != NULL && strncmp(at, ") Z", 3) == 0;
+	for (int field = 2; field < 22 && at != NULL; field++) {
 		at = strchr(at + 1, ' ');
+		/* Other threads may outlive the first one. */
+		if (field == 19 && at != NULL && zombie &&
+		    strtoul(at + 1, NULL, 10) <= 1)
+			return 0;
+	}
 	return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
 }
 

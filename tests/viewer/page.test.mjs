@@ -825,7 +825,7 @@ shown("others are listed, and apart from what has no stack", "sites",
 	    const colours = await tab.locator(".legend .swatch").evaluateAll(
 	        (all) => all.map((s) => s.style.background));
 	    assert.equal(new Set(colours).size, 11);
-	    await tab.click(".legend button");
+	    await tab.click(".legend li:has-text('31 others') button");
 	    await settle(tab);
 	    assert.match(await text(tab, ".found .headline"),
 	        /^31 others/);

@@ -75,7 +75,7 @@ TEST(the_member_of_the_lowest_priority_gives_first)
 	hold_unused(&last, 30);
 	first = new_peer("group_priority:50");
 	hold_unused(&first, 30);
-	join_with("");
+	join_with("lend_ms:10000");
 	take(20 * MIB, NULL);
 	struct ledger *ledger = ledger_here()->ledger;
 	EXPECT_EQ(atomic_load(&ledger->slots[0].lease), 30 * MIB);
