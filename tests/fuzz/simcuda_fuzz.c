@@ -1,8 +1,8 @@
 /*
  * Arbitrary text as SIMCUDA_CONF: it is refused, or each value in it is digits
- * within the bounds of its key, and the machine is the one that the text
- * describes. A text of the values that were read is accepted and describes the
- * same machine.
+ * within the bounds of its key, or the path of shared_device, and the machine
+ * is the one that the text describes. A text of the values that were read is
+ * accepted and describes the same machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,6 +51,7 @@ static void
 expect_read(char *text)
 {
 	struct conf read = conf;
+	const char *shared = NULL;
 	char *rest = text;
 
 	for (char *pair = strsep(&rest, ","); pair != NULL;
@@ -61,6 +62,11 @@ expect_read(char *text)
 			continue;
 		fuzz_expect(value != NULL, "a pair without a value is taken");
 		*value++ = '\0';
+		/* The one value that is a path. */
+		if (strcmp(pair, "shared_device") == 0) {
+			shared = value;
+			continue;
+		}
 		fuzz_expect(*value != '\0' &&
 			value[strspn(value, "0123456789")] == '\0',
 		    "a value is taken that is no number");
@@ -72,6 +78,8 @@ expect_read(char *text)
 	}
 	fuzz_expect(memcmp(&read, &conf, sizeof(conf)) == 0,
 	    "the machine is another one than the text's");
+	fuzz_expect(shared == NULL || strcmp(shared, conf_shared_device) == 0,
+	    "the shared device is another one than the text's");
 }
 
 static void
