@@ -196,6 +196,14 @@ void tsan_heed(void);
 void tsan_host_freed(void);
 void tsan_host_allocated(void);
 
+/* The bucket of a key in a table. The lowest bits of a multiple are those of
+ * the key, which are zero in addresses of whole pages. */
+static inline size_t
+hash_bucket_of(uint64_t key, size_t buckets)
+{
+	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) % buckets;
+}
+
 /* Enclose every call of weir in these, so that its driver calls, and the calls
  * that the driver makes in turn, are not hooked. */
 extern PRELOAD_THREAD int gate_in_weir; /* > 0 while a call of weir runs */

@@ -52,8 +52,8 @@ static atomic_size_t n_keys;
 static struct handle_key **
 key_place(int table, uint64_t name)
 {
-	uint64_t hash = (name ^ name >> 21) * UINT64_C(0x9e3779b97f4a7c15);
-	struct handle_key **at = &keys[table][(hash >> 32) % OUTSIDE_BUCKETS];
+	struct handle_key **at =
+	    &keys[table][hash_bucket_of(name, OUTSIDE_BUCKETS)];
 
 	while (*at != NULL && (*at)->name != name)
 		at = &(*at)->next;
@@ -102,7 +102,7 @@ insert_key(int table, struct handle_key *key)
 
 /* ---- Handles that are made ---------------------------------------------- */
 
-/* What counts a new handle; both NULL: nothing does. */
+/* A new handle's count; both NULL: it has none. */
 struct fresh {
 	struct handle_memory *memory;
 	struct handle_key *key;

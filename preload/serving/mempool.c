@@ -88,12 +88,6 @@ static struct mempool foreign;
 /* The number of pools with a threshold, including destroyed ones. */
 static atomic_uint thresholds;
 
-static size_t
-hash_bucket_of(uintptr_t key, size_t buckets)
-{
-	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
-}
-
 static bool
 device_known(int device)
 {

@@ -42,8 +42,8 @@ static atomic_size_t n_records;
 static struct outside_record **
 outside_place(enum outside_space space, uint64_t name)
 {
-	struct outside_record **at = &records[name / WEIR_GRANULE *
-	    UINT64_C(0x9e3779b97f4a7c15) % OUTSIDE_BUCKETS];
+	struct outside_record **at =
+	    &records[hash_bucket_of(name, OUTSIDE_BUCKETS)];
 
 	while (*at != NULL && ((*at)->space != space || (*at)->name != name))
 		at = &(*at)->next;

@@ -111,17 +111,11 @@ sites_wanted(void)
 
 /* ---- Blocks and sites, under the lock ---------------------------------- */
 
-static size_t
-block_bucket_of(uint64_t key, size_t buckets)
-{
-	return (size_t)((key * 0x9e3779b97f4a7c15ull) >> 32) % buckets;
-}
-
 static struct site_block **
 block_place_of(CUdeviceptr ptr)
 {
 	struct site_block **at =
-	    &blocks[block_bucket_of(ptr, SITE_BLOCKS_FIRST)];
+	    &blocks[hash_bucket_of(ptr, SITE_BLOCKS_FIRST)];
 
 	while (*at != NULL && (*at)->ptr != ptr)
 		at = &(*at)->next;
@@ -132,7 +126,7 @@ block_place_of(CUdeviceptr ptr)
 static struct site *
 site_of(uint32_t stack)
 {
-	struct site **at = &sites[block_bucket_of(stack, SITES_FIRST)];
+	struct site **at = &sites[hash_bucket_of(stack, SITES_FIRST)];
 
 	while (*at != NULL && (*at)->stack != stack)
 		at = &(*at)->next;
@@ -163,7 +157,7 @@ site_add(struct site_block *block)
 {
 	struct site *site = block->site;
 	struct site_block **at =
-	    &blocks[block_bucket_of(block->ptr, SITE_BLOCKS_FIRST)];
+	    &blocks[hash_bucket_of(block->ptr, SITE_BLOCKS_FIRST)];
 
 	block->next = *at;
 	*at = block;
