@@ -214,6 +214,7 @@ what_if_play(const struct what_if *what_if, const char *path,
 {
 	json_t *list = json_array();
 
+	trial_forget_environment();
 	for (uint32_t d = 0; d < snapshot->trace_count; d++)
 		for (size_t i = 0; i < what_if->count; i++) {
 			json_t *one;
