@@ -13,6 +13,7 @@
 
 #include "allocator/lend/tuning.h"
 #include "allocator/memory/arena.h"
+#include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "allocator/share/member.h"
 #include "base/os.h"
@@ -22,7 +23,7 @@ static atomic_bool queued[DEVICES_MAX];
 
 /* ---- Asking ------------------------------------------------------------- */
 
-/* What may be asked of a member. */
+/* The bytes that may be asked of a member. */
 static uint64_t
 may_ask(const struct ledger_slot *slot, bool all)
 {
@@ -121,7 +122,7 @@ static void
 enter_queue(
     struct help *help, struct ledger_file *file, int device, size_t want)
 {
-	struct ledger_slot *slot = &file->ledger->slots[file->slot];
+	struct ledger_slot *slot = ledger_own_slot(file);
 
 	if (help->queued || atomic_exchange(&queued[device], true))
 		return;
@@ -144,15 +145,14 @@ wait_for_turn(struct ledger *ledger, uint32_t turn, uint64_t most_ns)
 bool
 help_request(struct help *help, struct arena *arena, size_t want)
 {
-	struct ledger_file *file = arena->traits.account == ACCOUNT_HOST ?
-	    NULL :
-	    member_file(arena->device);
+	struct ledger_file *file =
+	    arena_is_leased(arena) ? member_file(arena->device) : NULL;
 	const struct options *options;
 
 	ASSERT(want > 0);
 	if (file == NULL || options_get(&options) != WEIR_OK)
 		return false;
-	struct ledger_slot *slot = &file->ledger->slots[file->slot];
+	struct ledger_slot *slot = ledger_own_slot(file);
 	uint64_t now_ns = os_monotonic_ns();
 	uint32_t turn = atomic_load(&file->ledger->turn);
 	size_t missing = member_take_missing(arena->device);
@@ -168,7 +168,8 @@ help_request(struct help *help, struct arena *arena, size_t want)
 	}
 	if (ledger_empty_dead(file) > 0)
 		return true;
-	/* What others give, others may take: that does not go on for ever. */
+	/* Others may take the memory that is given: that does not go on for
+	 * ever. */
 	if (options->lend_ms > 0 &&
 	    (now_ns < help->asks_until_ns || help->queued) &&
 	    ask_members(file, missing > 0 ? missing : want, all,
@@ -192,7 +193,7 @@ help_end(struct help *help, const struct arena *arena)
 	help->queued = false;
 	file = member_file(arena->device);
 	if (file != NULL) {
-		struct ledger_slot *slot = &file->ledger->slots[file->slot];
+		struct ledger_slot *slot = ledger_own_slot(file);
 		atomic_store(&slot->since_ns, 0);
 		atomic_store(&slot->want, 0);
 		ledger_ring_turn(file->ledger);

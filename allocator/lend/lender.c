@@ -48,13 +48,6 @@ struct lender {
 static struct lender lenders[DEVICES_MAX];
 static atomic_bool stopping;
 
-/* The arenas of a device whose memory counts for its group. */
-static bool
-lends(const struct arena *arena)
-{
-	return arena->traits.account != ACCOUNT_HOST;
-}
-
 /* Give back at least `want` bytes of a device, as far as there are so many that
  * no work uses. Returns the bytes. */
 static size_t
@@ -64,7 +57,7 @@ give_back(struct arena *main, size_t want)
 
 	for (struct arena *a = main; a != NULL && bytes < want;
 	     a = arena_next(a))
-		if (lends(a))
+		if (arena_is_leased(a))
 			bytes += arena_shed_idle(a, want - bytes);
 	return bytes;
 }
@@ -81,7 +74,7 @@ decay_unused(struct lender *lender, struct arena *main)
 		return;
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
-		if (lends(a) && !a->memory.forgotten)
+		if (arena_is_leased(a) && !a->memory.forgotten)
 			served += a->cache.served;
 		lock_leave(&a->lock);
 	}
@@ -90,7 +83,7 @@ decay_unused(struct lender *lender, struct arena *main)
 	for (struct arena *a = main; a != NULL && unused; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		reclaim_poll(a, RECLAIM_SKIPS);
-		if (lends(a) && !a->memory.forgotten)
+		if (arena_is_leased(a) && !a->memory.forgotten)
 			do
 				decay_run(a, options);
 			while (decay_is_under_way(a));
@@ -142,7 +135,7 @@ lender_run(void *argument)
 	status_mute();
 	while (!atomic_load(&stopping) &&
 	    (file = member_file(lender->device)) != NULL) {
-		struct ledger_slot *slot = &file->ledger->slots[file->slot];
+		struct ledger_slot *slot = ledger_own_slot(file);
 		struct arena *main = arena_peek(lender->device);
 		uint32_t bell = atomic_load(&slot->bell);
 
@@ -174,8 +167,7 @@ lenders_stop(void)
 		if (!atomic_load(&lenders[device].started))
 			continue;
 		if (file != NULL) {
-			struct ledger_slot *slot =
-			    &file->ledger->slots[file->slot];
+			struct ledger_slot *slot = ledger_own_slot(file);
 			atomic_fetch_add(&slot->bell, 1);
 			ledger_futex_wake(&slot->bell);
 		}

@@ -224,17 +224,10 @@ device_left(const struct arena *arena)
 
 /* ---- The group ---------------------------------------------------------- */
 
-/* Does the memory count for the device's group? */
-static bool
-is_leased(const struct arena *arena)
-{
-	return arena->traits.account != ACCOUNT_HOST;
-}
-
 static void
 settle_lease(const struct arena *arena)
 {
-	if (is_leased(arena))
+	if (arena_is_leased(arena))
 		member_settle(arena->device, covered_bytes(arena));
 }
 
@@ -296,7 +289,7 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 	enter_totals(totals);
 	size_t bytes = covered_bytes(arena);
 	bool fits = bytes <= limit && size <= limit - bytes;
-	if (fits && is_leased(arena))
+	if (fits && arena_is_leased(arena))
 		missing = member_lease(arena->device, bytes + size);
 	if (fits && missing == 0)
 		arena->memory.promised += size;

@@ -26,6 +26,13 @@ enum weir_status totals_claim_outside(
 enum weir_status totals_refuse_outside(
     int device, size_t size, size_t held, size_t limit);
 
+/* Does the memory count in the limit of a group, as that of a device does? */
+static inline bool
+arena_is_leased(const struct arena *arena)
+{
+	return arena->traits.account != ACCOUNT_HOST;
+}
+
 /* Lower the device's lease in its group (share/member.h) to what is held. After
  * memory has left. */
 void arena_settle_lease(struct arena *arena) HOLDS(arena->lock);

@@ -463,19 +463,18 @@ static bool
 has_ended(uint64_t pid, uint64_t started)
 {
 	static atomic_bool lacks_pidfd; /* Linux has it from 5.3 on */
-	struct pollfd polled = { .events = POLLIN };
-	bool ended;
+	struct pollfd polled = { .fd = -1, .events = POLLIN };
 
-	if (atomic_load(&lacks_pidfd))
-		return process_started(pid) != started;
-	polled.fd = (int)syscall(LEDGER_PIDFD_OPEN, (pid_t)pid, 0);
-	if (polled.fd < 0 && errno == ENOSYS) {
-		atomic_store(&lacks_pidfd, true);
-		return process_started(pid) != started;
+	if (!atomic_load(&lacks_pidfd)) {
+		polled.fd = (int)syscall(LEDGER_PIDFD_OPEN, (pid_t)pid, 0);
+		if (polled.fd < 0 && errno != ENOSYS)
+			return errno == ESRCH;
+		atomic_store(&lacks_pidfd, polled.fd < 0);
 	}
+	bool ended = process_started(pid) != started;
 	if (polled.fd < 0)
-		return errno == ESRCH;
-	ended = process_started(pid) != started ||
+		return ended;
+	ended = ended ||
 	    (poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0);
 	close(polled.fd);
 	return ended;

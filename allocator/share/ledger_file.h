@@ -50,6 +50,13 @@ struct ledger_file {
 	int slot; /* that this process has; -1: none */
 };
 
+/* This process's slot, in a ledger that it has joined. */
+static inline struct ledger_slot *
+ledger_own_slot(const struct ledger_file *file)
+{
+	return &file->ledger->slots[file->slot];
+}
+
 /* The device of a ledger. */
 struct ledger_device {
 	unsigned char uuid[LEDGER_UUID];

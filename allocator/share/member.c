@@ -44,16 +44,21 @@ membership_of(int device)
 
 /* ---- Joining ------------------------------------------------------------ */
 
+static void
+say_no_group(const char *group, int device, const char *why)
+{
+	log_write(LOG_WARN,
+	    "group %s, device %d: %s; this process goes on with its own limit",
+	    group, device, why);
+}
+
 /* Give up the group: from now on the process has its own limit only. Its slot
  * keeps its lease, because the process keeps its memory. */
 static void
 give_up_group(struct membership *m, int device, const char *why)
 {
-	if (!atomic_exchange(&m->joined, false))
-		return;
-	log_write(LOG_WARN,
-	    "group %s, device %d: %s; this process goes on with its own limit",
-	    m->group, device, why);
+	if (atomic_exchange(&m->joined, false))
+		say_no_group(m->group, device, why);
 }
 
 static enum weir_status
@@ -99,8 +104,7 @@ set_terms(struct membership *m, const struct options *options)
 	uint64_t limit = options->group_limit;
 	int setter = ledger_lock_setter(file);
 
-	atomic_store(
-	    &file->ledger->slots[file->slot].priority, options->group_priority);
+	atomic_store(&ledger_own_slot(file)->priority, options->group_priority);
 	if (setter < 0) {
 		log_write(LOG_WARN,
 		    "group %s: another process has locked it for long; limit "
@@ -112,12 +116,13 @@ set_terms(struct membership *m, const struct options *options)
 		limit = file->ledger->total_bytes;
 	if (options->group_limit != OPTION_UNLIMITED &&
 	    atomic_load(&file->ledger->limit) != limit) {
-		if (!is_alone(file))
+		bool alone = is_alone(file);
+		if (!alone)
 			status_set(WEIR_EINVAL,
 			    "it has members already; 'weir group %s --limit' "
 			    "changes it",
 			    m->group);
-		if (!is_alone(file) || limit == 0 ||
+		if (!alone || limit == 0 ||
 		    ledger_set_limit(file, limit) != WEIR_OK)
 			say_not_set(m, "the limit");
 	}
@@ -175,11 +180,8 @@ member_begin(int device, const struct options *options)
 	if (join_group(m, device, options) == WEIR_OK)
 		atomic_store_explicit(&m->joined, true, memory_order_release);
 	else
-		log_write(LOG_WARN,
-		    "group %s, device %d: %s; this process goes on with its "
-		    "own limit",
-		    m->group[0] != '\0' ? m->group : options->group, device,
-		    status_latest_text());
+		say_no_group(m->group[0] != '\0' ? m->group : options->group,
+		    device, status_latest_text());
 	status_unmute();
 }
 
@@ -232,8 +234,7 @@ raise_lease(struct membership *m, int device, size_t held)
 	if (result != LEDGER_REFUSED)
 		return 0;
 	/* Bytes that are free still cannot be missing. */
-	uint64_t lease =
-	    atomic_load(&m->file.ledger->slots[m->file.slot].lease);
+	uint64_t lease = atomic_load(&ledger_own_slot(&m->file)->lease);
 	if (missing > held - lease)
 		missing = held - lease;
 	atomic_store(&m->missing, (size_t)missing);
@@ -252,7 +253,7 @@ member_lease(int device, size_t held)
 	const char *fault = ledger_file_fault(&m->file);
 	if (fault != NULL)
 		give_up_group(m, device, fault);
-	else if (held > atomic_load(&m->file.ledger->slots[m->file.slot].lease))
+	else if (held > atomic_load(&ledger_own_slot(&m->file)->lease))
 		missing = raise_lease(m, device, held);
 	lock_leave(&m->lock);
 	return missing;
@@ -268,7 +269,7 @@ member_settle(int device, size_t held)
 	lock_enter(&m->lock);
 	if (atomic_load(&m->holds) == 0 &&
 	    ledger_file_fault(&m->file) == NULL &&
-	    held < atomic_load(&m->file.ledger->slots[m->file.slot].lease))
+	    held < atomic_load(&ledger_own_slot(&m->file)->lease))
 		lower_lease(&m->file, held);
 	lock_leave(&m->lock);
 }
