@@ -88,7 +88,7 @@ struct weir_sleep_stay {
 	size_t bytes;
 };
 
-/** What weir_sleep() has done, of all devices that it was called for. */
+/** The sums of a weir_sleep(), over all devices that it was called for. */
 struct weir_sleep_result {
 	size_t struct_size;     /**< set by the caller: sizeof the struct */
 	size_t freed_bytes;     /**< given back to the driver */
@@ -100,7 +100,7 @@ struct weir_sleep_result {
 	struct weir_sleep_stay stays[WEIR_SLEEP_REASON_COUNT];
 };
 
-/** What weir_wake() has done. */
+/** The sums of a weir_wake(). */
 struct weir_wake_result {
 	size_t struct_size;  /**< set by the caller: sizeof the struct */
 	size_t mapped_bytes; /**< taken from the driver */

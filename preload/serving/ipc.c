@@ -193,7 +193,7 @@ open_driver_handle(opener *open, CUdeviceptr *out, const CUipcMemHandle *handle,
 	return open(out, *handle, flags);
 }
 
-/* What is open counts as imported, by the address that closes it. */
+/* Opened memory counts as imported, by the address that closes it. */
 static CUresult
 count_opened(const CUdeviceptr *out, CUresult code)
 {

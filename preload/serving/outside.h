@@ -72,9 +72,9 @@ void outside_taken(struct outside_record *record, CUresult code);
  * streams, which would break a capture. */
 bool outside_make_room(int device);
 
-/* What contexts and modules take may have changed, in the current context or on
- * a device: measure it if a limit covers it, at most each OUTSIDE_MEASURE_MS
- * unless `now`. */
+/* The memory of contexts and modules may have changed, in the current context
+ * or on a device: measure it if a limit covers it, at most each
+ * OUTSIDE_MEASURE_MS unless `now`. */
 void outside_contexts_changed(void);
 void outside_measure(int device, bool now);
 

@@ -21,7 +21,7 @@ TIMEOUT_S = 60.0  # a main thread may be within a long call
 _LOOK_S = 0.02
 _ANSWER_BYTES = 4096
 
-# What runs in the process. It must leave no name behind, and no exception.
+# The code that runs in the process. It must leave no name behind, and no exception.
 _LINES = '''
 def weir_attach(path, answer, record):
     import os

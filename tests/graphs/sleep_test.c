@@ -154,7 +154,7 @@ TEST(discarded_ranges_and_pools_come_back_without_a_copy)
 	expect_filled(a, 8 * MIB, 7, stream);
 	expect_filled(a + 12 * MIB, 8 * MIB, 7, stream);
 	expect_filled(a + 24 * MIB, 8 * MIB, 7, stream);
-	/* What was discarded is mapped. */
+	/* Discarded memory is mapped. */
 	fill(a + 8 * MIB, 4 * MIB, 9, stream);
 	fill(b, 16 * MIB, 9, stream);
 	expect_filled(b, 16 * MIB, 9, stream);

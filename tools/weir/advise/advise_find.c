@@ -216,7 +216,7 @@ play_both(struct finder *f, const struct advise_allocator *allocator,
 		advise_play(&f->limited, allocator, limited));
 }
 
-/* What the replay shows may raise the price. */
+/* The replay may show a higher price. */
 static void
 correct_price(const struct finder *f, struct candidate *item)
 {

@@ -1,7 +1,6 @@
 /*
- * What would help a program that a recording shows: settings that a replay of
- * the recording has found to hold less memory, or to serve a request that
- * failed.
+ * Advice for the program of a recording: settings with which a replay of the
+ * recording holds less memory, or serves a request that failed.
  *
  * A gain is the difference of two replays of the whole recording, one with the
  * settings that the program had. Remedies that cost less come first; one that
@@ -26,7 +25,7 @@ struct advise_request {
 };
 
 struct advice {
-	/* What was replayed. */
+	/* The replays. */
 	bool weir;                /* the recording's allocator; or PyTorch's */
 	char conf[SETTINGS_LINE]; /* its settings */
 	uint64_t held;            /* the peak in a replay with these */

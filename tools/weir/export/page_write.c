@@ -4,7 +4,7 @@
 
 #include "tools/weir/page.h"
 
-/* What the built page forbids, and what a live page is allowed. */
+/* A built page may load nothing; a live page may ask its server. */
 #define FORBIDDEN "default-src 'none'; "
 #define ALLOWED "connect-src 'self'; "
 

@@ -1,5 +1,5 @@
 /*
- * What a recording would have held under other settings.
+ * The memory that a recording would have held under other settings.
  */
 #ifndef TOOLS_WEIR_REPLAY_WHAT_IF_H
 #define TOOLS_WEIR_REPLAY_WHAT_IF_H
