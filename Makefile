@@ -190,7 +190,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 lib_dirs := base driver stacks trace snapshot streams allocator graphs ipc tensor
 # The rooms of allocator/: docs/adr/0010.
-rooms := options share policy magazines memory fences cache request private host \
+rooms := options share policy magazines account memory fences cache request private host \
 	lend api observe
 lib_src := $(wildcard $(addsuffix /*.c,$(lib_dirs) $(rooms:%=allocator/%)))
 sim_src := $(wildcard simcuda/*.c)

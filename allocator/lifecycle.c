@@ -5,6 +5,7 @@
  */
 #include "allocator/lifecycle.h"
 
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
@@ -13,7 +14,6 @@
 #include "allocator/memory/arena.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 #include "allocator/observe/startup.h"
 #include "allocator/private/arenas.h"
@@ -73,7 +73,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 	if (status != WEIR_OK)
 		goto drop_stream;
 	device_set_limit(
-	    arena, options_limit(options, arena->memory.total_bytes));
+	    arena, options_limit(options, arena->account.total_bytes));
 	member_begin(device, options);
 	thread_end_watch();
 	*out = arena;

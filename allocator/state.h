@@ -12,6 +12,7 @@
 #ifndef ALLOCATOR_STATE_H
 #define ALLOCATOR_STATE_H
 
+#include "allocator/account/state.h"
 #include "allocator/cache/state.h"
 #include "allocator/fences/state.h"
 #include "allocator/host/state.h"
@@ -22,7 +23,8 @@
 #include "allocator/private/state.h"
 #include "allocator/request/state.h"
 
-/* The memory of a stream in an arena: memory/ writes it, but for `fences`. */
+/* The memory of a stream in an arena. memory/ writes it, but for the statistics
+ * and `fences`. */
 struct stream_heap {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
@@ -57,6 +59,7 @@ struct stream_heap {
 	struct list
 	    ended_link; /* in arena->memory.ended or arena->memory.emptied */
 
+	/* account/ writes these. */
 	struct tally tally;
 	struct weir_stats stats; /* without the tallied ones */
 
@@ -73,6 +76,7 @@ struct arena {
 
 	struct lock lock;       /* LOCK_RANK_ARENA */
 	struct waiting waiting; /* unmet uses; streams/use.h changes it */
+	struct arena_account account;
 	struct arena_memory memory;
 	struct arena_policy policy;
 	struct arena_fences fences;

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/lend/ask.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/private/sleeping.h"
@@ -475,7 +475,7 @@ find_sleeping(struct waker *waker)
 	while (waker->n < waker->capacity &&
 	    (a = next_arena(&waker->devices, &i, a)) != NULL) {
 		lock_enter(&a->lock);
-		if (a->memory.uncounted && arena_sleeps(a))
+		if (a->account.uncounted && arena_sleeps(a))
 			waker->all[waker->n++] =
 			    (struct resuming){ .arena = a };
 		lock_leave(&a->lock);

@@ -10,15 +10,15 @@
  */
 #include "graphs/suspend.h"
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/suspension.h"
 #include "allocator/request/reclaim.h"
@@ -681,11 +681,11 @@ begin_resume(struct resuming *r, bool sleeps, size_t *need)
 	struct copies *copies = arena->private.suspension.copies;
 
 	lock_assert_held(&arena->lock);
-	if (arena->memory.uncounted && arena_sleeps(arena) != sleeps)
+	if (arena->account.uncounted && arena_sleeps(arena) != sleeps)
 		return status_set(WEIR_EINVAL,
 		    "resuming: device %d is asleep; weir_wake() resumes it",
 		    arena->device);
-	if (!arena->memory.uncounted || arena->memory.jobs > 0)
+	if (!arena->account.uncounted || arena->memory.jobs > 0)
 		return status_set(
 		    WEIR_EINVAL, "resuming: the pool is not suspended");
 	size_t bytes = missing_bytes(arena);

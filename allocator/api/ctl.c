@@ -25,9 +25,9 @@
 #include <weir/host.h>
 #include <weir/trace.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/api/options.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/device_stats.h"
 #include "allocator/options/table.h"
@@ -236,7 +236,7 @@ walk_limits(struct walk *walk)
 		row.writable = true;
 		row.accepted = "a number of bytes, such as 8G, or unlimited";
 		row.help = "The most memory that weir holds on the device.";
-		set_number(&row, atomic_load(&main->memory.limit));
+		set_number(&row, atomic_load(&main->account.limit));
 		if (row.number == SIZE_MAX)
 			snprintf(row.text, sizeof(row.text), "unlimited");
 		show_row(walk, &row);

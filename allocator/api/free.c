@@ -6,11 +6,11 @@
  */
 #include <weir/host.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/allocator.h"
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/heap.h"
 #include "allocator/memory/lookup.h"

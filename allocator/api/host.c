@@ -21,6 +21,7 @@
 
 #include <weir/host.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/host/known.h"
@@ -29,7 +30,6 @@
 #include "allocator/lifecycle.h"
 #include "allocator/magazines/depot.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/reclaim.h"
 #include "base/os.h"

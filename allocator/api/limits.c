@@ -1,9 +1,9 @@
 /*
  * <weir/weir.h>: trimming, limits, and beginning.
  */
+#include "allocator/account/totals.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 #include "allocator/options.h"
 #include "allocator/private/arenas.h"
@@ -93,8 +93,8 @@ limit_read(int device, size_t *limit, size_t *total_bytes)
 		return status;
 	struct arena *arena = arena_peek(device);
 	if (arena != NULL) {
-		*limit = atomic_load(&arena->memory.limit);
-		*total_bytes = arena->memory.total_bytes;
+		*limit = atomic_load(&arena->account.limit);
+		*total_bytes = arena->account.total_bytes;
 		return WEIR_OK;
 	}
 	status = options_get(&options);
@@ -138,7 +138,7 @@ weir_fraction_set(int device, double fraction)
 	if (fraction == 1)
 		return weir_limit_set(arena->device, SIZE_MAX);
 	return weir_limit_set(arena->device,
-	    (size_t)(fraction * (double)arena->memory.total_bytes));
+	    (size_t)(fraction * (double)arena->account.total_bytes));
 }
 
 enum weir_status

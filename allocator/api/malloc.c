@@ -3,6 +3,8 @@
  * allocate_known() by the cache's heap, or allocate_from() by the stream's
  * handle.
  */
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/api/tuning.h"
 #include "allocator/cache/budget.h"
@@ -10,11 +12,9 @@
 #include "allocator/lend/ask.h"
 #include "allocator/lifecycle.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/heap.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/auto_snapshot.h"
 #include "allocator/observe/guard.h"
 #include "allocator/observe/startup.h"
@@ -287,7 +287,7 @@ allocate_from_helpers(struct arena *arena, struct stream *stream,
 static bool
 may_fit(const struct arena *arena, size_t rounded)
 {
-	return rounded <= arena->memory.total_bytes &&
+	return rounded <= arena->account.total_bytes &&
 	    rounded <= device_limit(arena);
 }
 

@@ -1,11 +1,11 @@
 /*
  * Claims of memory outside weir, by device.
  */
-#include "allocator/memory/outside.h"
+#include "allocator/account/outside.h"
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/api/find.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "base/barrier.h"
 #include "base/os.h"

@@ -1,14 +1,14 @@
 /*
  * <weir/weir.h>: queries about a block and about free memory.
  */
+#include "allocator/account/outside.h"
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/api/find.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/handle.h"
-#include "allocator/memory/outside.h"
 #include "allocator/memory/pool.h"
-#include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "base/os.h"
 #include "base/status.h"

@@ -8,11 +8,11 @@
 
 #include <weir/host.h>
 
+#include "allocator/account/counters.h"
+#include "allocator/account/outside.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
-#include "allocator/memory/outside.h"
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -86,8 +86,8 @@ arena_stats(struct arena *arena, struct weir_stats *out)
 	size_t struct_size = out->struct_size;
 	lock_enter(&arena->lock);
 	tcache_report(arena);
-	*out = stats_all(&arena->memory.stats, &arena->memory.tally);
-	out->pending_bytes = stats_pending_bytes(&arena->memory.tally);
+	*out = stats_all(&arena->account.stats, &arena->account.tally);
+	out->pending_bytes = stats_pending_bytes(&arena->account.tally);
 	lock_leave(&arena->lock);
 	out->struct_size = struct_size;
 	out->max_split_size = options->max_split_size;
@@ -170,7 +170,7 @@ reset_arena(struct arena *arena, enum reset what)
 	tcache_report(arena);
 	stats_reset(arena, what);
 	if (arena == arena->main)
-		totals_reset(arena->memory.totals, what);
+		totals_reset(arena->account.totals, what);
 	tcache_report(arena); /* caches note the new peaks */
 	lock_leave(&arena->lock);
 }
@@ -179,7 +179,7 @@ static void
 reset_host_totals(struct arena *main, enum reset what)
 {
 	lock_enter(&main->lock);
-	struct totals *totals = main->memory.host_totals;
+	struct totals *totals = main->account.host_totals;
 	lock_leave(&main->lock);
 	totals_reset(totals, what);
 }

@@ -3,10 +3,10 @@
  */
 #include "allocator/cache/budget.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/slots.h"
 #include "allocator/magazines/depot.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 
 static const struct sums no_sums;
 
@@ -87,8 +87,8 @@ budget_in(const struct tally *tally)
 static struct sums
 budget_of_arena(const struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
-	struct sums budget = budget_in(&arena->memory.tally);
+	struct totals *totals = arena->account.totals;
+	struct sums budget = budget_in(&arena->account.tally);
 
 	if (totals == NULL)
 		return budget;

@@ -3,12 +3,12 @@
  */
 #include "allocator/cache/drain.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/budget.h"
 #include "allocator/cache/own.h"
 #include "allocator/cache/stop.h"
 #include "allocator/cache/tuning.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 
 static bool
 empty_magazine(struct stream_heap *heap, struct magazine *magazine)

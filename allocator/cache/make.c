@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/budget.h"
 #include "allocator/cache/drain.h"
 #include "allocator/cache/stop.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/cache/tuning.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/promote.h"
 #include "base/meta.h"
@@ -347,7 +347,7 @@ is_cacheable(const struct stream_heap *heap, const struct options *options)
 
 	if (options->reclaim_always || guard_is_for(heap->arena) ||
 	    options->max_split_size != OPTION_UNLIMITED ||
-	    heap->arena->memory.stats.oversize_allocations.current != 0 ||
+	    heap->arena->account.stats.oversize_allocations.current != 0 ||
 	    heap->ended || ended || os_forked())
 		return false;
 	if (!heap->arena->traits.has_streams)

@@ -3,9 +3,9 @@
  */
 #include "allocator/cache/slots.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/twice.h"
 #include "allocator/fences/free.h"
-#include "allocator/memory/counters.h"
 
 void
 cache_free_block(struct stream_heap *heap, struct block *block, size_t bytes)

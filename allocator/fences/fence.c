@@ -31,10 +31,10 @@
 
 #include <string.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/fences/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/promote.h"
 #include "base/status.h"
 #include "streams/capture.h"
@@ -250,7 +250,7 @@ fences_see_delay(struct arena *arena)
 	uint64_t latest = 0;
 
 	lock_assert_held(&arena->lock);
-	if (arena->memory.stats.num_gpu_waits == 0)
+	if (arena->account.stats.num_gpu_waits == 0)
 		return;
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {

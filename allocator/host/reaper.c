@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/host/known.h"
 #include "allocator/host/tuning.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
@@ -58,7 +58,7 @@ static bool
 grow_reserve(struct arena *arena, const struct options *options)
 {
 	struct pool *pool = &arena->memory.any_heap->pool[POOL_LARGE];
-	size_t held = arena->memory.stats.reserved_bytes.all.current;
+	size_t held = arena->account.stats.reserved_bytes.all.current;
 
 	ASSERT(arena->traits.is_page_locked);
 	if (held >= arena->host.reserve_bytes || arena->memory.forgotten)
@@ -81,8 +81,8 @@ grow_reserve(struct arena *arena, const struct options *options)
 static bool
 has_unused(const struct arena *arena)
 {
-	return arena->memory.stats.reserved_bytes.all.current >
-	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_active_bytes) +
+	return arena->account.stats.reserved_bytes.all.current >
+	    tally_now(&arena->account.tally, PART_ALL, TALLIED_active_bytes) +
 	    arena->host.reserve_bytes;
 }
 

@@ -11,9 +11,9 @@
 
 #include <time.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/lend/tuning.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "allocator/share/member.h"
 #include "base/os.h"

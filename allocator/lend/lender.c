@@ -25,10 +25,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/lend/tuning.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/totals.h"
 #include "allocator/options.h"
 #include "allocator/private/arenas.h"
 #include "allocator/request/decay.h"

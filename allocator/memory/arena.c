@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/allocator.h"
 #include "allocator/magazines/depot.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/pin.h"
 #include "allocator/memory/source.h"
@@ -43,13 +43,6 @@ arena_publish(int device, struct arena *arena)
 {
 	ASSERT(device >= 0 && device < DEVICES_MAX);
 	atomic_store(&arenas[device], arena);
-}
-
-size_t
-arena_held(const struct arena *arena)
-{
-	return arena->memory.stats.reserved_bytes.all.current +
-	    arena->memory.promised;
 }
 
 size_t guard_zone;
@@ -180,13 +173,10 @@ ask_granularity(struct arena *arena)
 enum weir_status
 memory_ask_device(struct arena *arena)
 {
-	const struct driver *driver = driver_peek();
-	CUresult code =
-	    driver->cuDeviceTotalMem(&arena->memory.total_bytes, arena->device);
+	enum weir_status status = account_ask_device(arena);
 
-	if (code != CUDA_SUCCESS)
-		return driver_status(
-		    code, "cuDeviceTotalMem(device %d)", arena->device);
+	if (status != WEIR_OK)
+		return status;
 	if (arena->traits.can_map)
 		return ask_granularity(arena);
 	arena->memory.granularity = SEGMENT_STEP;
@@ -201,8 +191,7 @@ memory_begin(struct arena *arena)
 	ASSERT(arena->main != NULL);
 	if (arena != arena->main)
 		memory->granularity = arena->main->memory.granularity;
-	atomic_init(&memory->limit, SIZE_MAX);
-	atomic_init(&memory->host_limit, SIZE_MAX);
+	account_begin(arena);
 	list_init(&memory->heaps);
 	list_init(&memory->ended);
 	list_init(&memory->emptied);
@@ -244,9 +233,7 @@ memory_begin_use(struct arena *arena, const struct source *source,
 	atomic_store(&memory->flags, flags);
 	memory->pool =
 	    (struct trace_pool){ .user = 1 + atomic_fetch_add(&begun, 1) };
-	memory->totals = totals;
-	memory->total_bytes =
-	    locked ? os_memory_bytes() : arena->main->memory.total_bytes;
+	account_begin_use(arena, totals);
 	memory->forgotten = forgotten;
 	for (int i = 0; i < DEVICES_MAX / 64; i++)
 		atomic_store(&memory->users[i], 0);
@@ -255,21 +242,9 @@ memory_begin_use(struct arena *arena, const struct source *source,
 void
 memory_end_use(struct arena *arena)
 {
-	struct arena_memory *memory = &arena->memory;
-	struct totals *totals = memory->totals;
-
-	ASSERT(memory->promised == 0);
 	lock_assert_held(&arena->lock);
-	ASSERT(arena != arena->main && list_empty(&memory->segments));
-	if (totals != NULL) {
-		lock_enter(&totals->lock);
-		stats_add_counters(&totals->stats, &memory->stats);
-		lock_leave(&totals->lock);
-	}
-	memory->stats = (struct weir_stats){ 0 };
-	memory->tally = (struct tally){ 0 };
-	memory->any_heap->stats = (struct weir_stats){ 0 };
-	memory->any_heap->tally = (struct tally){ 0 };
+	ASSERT(arena != arena->main && list_empty(&arena->memory.segments));
+	account_end_use(arena);
 }
 
 void

@@ -142,9 +142,6 @@ arena_granule(const struct arena *arena, enum pool_kind kind)
 void arena_leave_for_driver(struct arena *arena) LEAVES(arena->lock);
 void arena_enter_from_driver(struct arena *arena) ENTERS(arena->lock);
 
-/* Bytes held, and those that jobs are allocating. */
-size_t arena_held(const struct arena *arena);
-
 /* With prefer:memory, the most bytes held before all free memory is moved
  * together. Follows from the peak of live bytes: docs/adr/0004. */
 static inline size_t

@@ -24,8 +24,8 @@
  */
 #include "allocator/memory/block.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
@@ -177,7 +177,7 @@ struct inactive {
 static inline void
 add_inactive_block(struct inactive *sum, const struct block *block)
 {
-	if (!block_is_in_run(block) || !stats_is_inactive_split(block))
+	if (!block_is_in_run(block) || !block_is_inactive_split(block))
 		return;
 	sum->blocks++;
 	sum->bytes += (int64_t)block->size;

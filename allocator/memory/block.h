@@ -113,6 +113,16 @@ block_set_state(struct block *block, enum block_state state)
 	atomic_store_explicit(&block->state, state, memory_order_relaxed);
 }
 
+/* Does a block count as inactive_split? It is free, and only a part of its
+ * driver segment. */
+static inline bool
+block_is_inactive_split(const struct block *block)
+{
+	return !block->segment->expandable &&
+	    block_state(block) == BLOCK_FREE &&
+	    (block->prev != NULL || block->next != NULL);
+}
+
 /* Does a block in this state count as held? */
 static inline bool
 block_state_is_held(enum block_state state)

@@ -4,9 +4,9 @@
  */
 #include "allocator/memory/emit.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "base/status.h"
 
 /* ---- Under the arena's lock -------------------------------------------- */
@@ -19,9 +19,9 @@ struct history_ring *
 emit_ring_enter(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	if (arena->memory.totals != NULL) {
-		lock_enter(&arena->memory.totals->lock);
-		lock_hand_over(&arena->memory.totals->lock);
+	if (arena->account.totals != NULL) {
+		lock_enter(&arena->account.totals->lock);
+		lock_hand_over(&arena->account.totals->lock);
 	}
 	return &arena->main->memory.history;
 }
@@ -30,9 +30,9 @@ void
 emit_ring_leave(struct arena *arena)
 {
 	lock_assert_held(&arena->lock);
-	if (arena->memory.totals != NULL) {
-		lock_take_over(&arena->memory.totals->lock);
-		lock_leave(&arena->memory.totals->lock);
+	if (arena->account.totals != NULL) {
+		lock_take_over(&arena->account.totals->lock);
+		lock_leave(&arena->account.totals->lock);
 	}
 }
 
@@ -240,7 +240,7 @@ emit_oom_slow(struct arena *arena, const struct stream *stream,
 void
 emit_snapshot(struct arena *arena)
 {
-	struct subject of = { .size = tally_now(&arena->memory.tally, PART_ALL,
+	struct subject of = { .size = tally_now(&arena->account.tally, PART_ALL,
 				  TALLIED_active_bytes) };
 
 	lock_assert_held(&arena->lock);

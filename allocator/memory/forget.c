@@ -4,13 +4,13 @@
  */
 #include "allocator/memory/forget.h"
 
+#include "allocator/account/totals.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
-#include "allocator/memory/totals.h"
 #include "base/meta.h"
 
 /*
@@ -92,11 +92,7 @@ forget_contents(struct arena *arena) HOLDS(arena->lock)
 		    arena->memory.segments.next, struct segment, link));
 	list_init(&arena->memory.vacated);
 	handles_release_again(arena);
-	arena->memory.stats = (struct weir_stats){ 0 };
-	arena->memory.tally = (struct tally){ 0 };
-	totals_set_uncounted(arena, false);
-	if (arena != arena->main)
-		arena->memory.totals = NULL;
+	account_forget(arena);
 	arena->memory.most_pinned = 0;
 	arena->memory.pinned_bytes = 0;
 	arena->memory.pinned_ns = 0;

@@ -10,9 +10,9 @@
 
 #include <sched.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/memory/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -190,7 +190,7 @@ handle_size(const struct arena *arena, const struct options *options,
 		    most, policy_memory_spare(arena->policy.most_live));
 	most = min_size(most, device_left(arena) / LEFT_SHARE);
 	most = min_size(most, device_limit(arena) / HANDLES_LEAST);
-	most = min_size(most, arena->memory.total_bytes / HANDLES_OF_DEVICE);
+	most = min_size(most, arena->account.total_bytes / HANDLES_OF_DEVICE);
 	most = round_down(most, arena->memory.granularity);
 	if (most < arena->memory.granularity)
 		most = arena->memory.granularity;

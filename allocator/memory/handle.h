@@ -105,7 +105,7 @@ size_t block_present_some(const struct block *block) HOLDS(block->arena->lock);
 static inline size_t
 block_present(const struct block *block) HOLDS(block->arena->lock)
 {
-	return __builtin_expect(block->arena->memory.uncounted, 0) ?
+	return __builtin_expect(block->arena->account.uncounted, 0) ?
 	    block_present_some(block) :
 	    block->size;
 }

@@ -4,7 +4,7 @@
  */
 #include "allocator/memory/keep.h"
 
-#include "allocator/memory/counters.h"
+#include "allocator/account/counters.h"
 #include "base/status.h"
 #include "streams/event.h"
 

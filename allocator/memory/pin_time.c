@@ -2,6 +2,7 @@
  * The time that the driver's calls for page-locked memory take.
  */
 #include "allocator/memory/pin_time.h"
+#include "allocator/account/counters.h"
 
 #include "allocator/memory/arena.h"
 #include "allocator/memory/tuning.h"
@@ -21,7 +22,7 @@ pin_time_moved(struct arena *arena, uint64_t ns)
 	lock_assert_held(&arena->lock);
 	if (!arena->traits.is_page_locked || options == NULL)
 		return;
-	arena->memory.stats.pin_delay_ns += ns;
+	counter_add(arena, COUNTER_pin_delay_ns, ns);
 	policy_charge(
 	    &arena->policy, driver_time_ns(), ns, options->delay_percent);
 }
@@ -38,7 +39,7 @@ pin_time_took(struct arena *arena, uint64_t began_ns, size_t bytes, size_t held)
 	    held - arena->memory.most_pinned :
 	    0;
 
-	arena->memory.stats.pin_ns += ns;
+	counter_add(arena, COUNTER_pin_ns, ns);
 	arena->memory.pinned_bytes += bytes;
 	arena->memory.pinned_ns += ns;
 	if (first >= bytes)
@@ -57,7 +58,7 @@ pin_time_gave(struct arena *arena, uint64_t began_ns)
 		return;
 	uint64_t ns = driver_time_ns() - began_ns;
 
-	arena->memory.stats.unpin_ns += ns;
+	counter_add(arena, COUNTER_unpin_ns, ns);
 	pin_time_moved(arena, ns);
 }
 

@@ -25,15 +25,15 @@
  */
 #include "allocator/memory/remap.h"
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/pin_time.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/remap_plan.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/memory/view.h"
 #include "base/status.h"
 #include "trace/served.h"
@@ -257,7 +257,7 @@ pay_for_calls(struct remap_plan *plan, struct arena *arena, uint64_t began_ns)
 	uint64_t moved_ns =
 	    (uint64_t)((double)mapped_ns * (double)plan->moved_bytes / bytes);
 	pin_time_took(arena, began_ns + moved_ns, plan->fresh_bytes,
-	    arena->memory.stats.reserved_bytes.all.current);
+	    arena->account.stats.reserved_bytes.all.current);
 	pin_time_moved(arena, moved_ns);
 }
 
@@ -269,6 +269,7 @@ commit_remap(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 	uint64_t tick = plan->moved != NULL ? order_tick() : 0;
 
 	ASSERT(plan->rest == NULL);
+	lock_assert_held(&arena->lock);
 	if (tick > 0)
 		plan->pool->owner->freed_at = tick;
 	for (size_t i = 0; i < plan->donor_count; i++)
@@ -281,18 +282,18 @@ commit_remap(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 		handle_remove(h);
 		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
-		arena->memory.stats.num_map_calls++;
+		counter_add(arena, COUNTER_num_map_calls, 1);
 		plan->moved_handles++;
 		served_here.served.moved++;
 	}
 	for (struct handle *h = plan->fresh; h != NULL; h = h->next) {
 		lock_assert_held(&segment->arena->lock);
 		handle_insert(segment, h);
-		arena->memory.stats.num_map_calls++;
-		arena->memory.stats.num_device_alloc++;
+		counter_add(arena, COUNTER_num_map_calls, 1);
+		counter_add(arena, COUNTER_num_device_alloc, 1);
 	}
 	plan->fresh = NULL;
-	arena->memory.stats.remapped_bytes += plan->moved_bytes;
+	counter_add(arena, COUNTER_remapped_bytes, plan->moved_bytes);
 	served_here.served.grown_bytes += plan->fresh_bytes;
 	for (size_t i = 0; i < plan->part_count; i++) {
 		struct block *block = plan->parts[i].block;
@@ -425,7 +426,7 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	ASSERT(rounded > 0 && view->mine->arena == pool->owner->arena);
 	lock_assert_held(&pool->owner->arena->lock);
 	*need = round_up(rounded, pool->owner->arena->memory.granularity);
-	if (rounded > pool->owner->arena->memory.total_bytes)
+	if (rounded > pool->owner->arena->account.total_bytes)
 		return status_set(WEIR_ENOMEM,
 		    "%zu bytes are more than device %d has", rounded,
 		    pool->owner->arena->device);

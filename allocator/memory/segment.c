@@ -20,16 +20,16 @@
  */
 #include "allocator/memory/segment.h"
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/allocator.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/forget.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin_time.h"
-#include "allocator/memory/totals.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -111,7 +111,8 @@ reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 {
 	struct arena *arena = pool->owner->arena;
 	size_t least = round_up(rounded, arena->memory.granularity);
-	size_t wish = arena->memory.total_bytes + arena->memory.total_bytes / 8;
+	size_t wish =
+	    arena->account.total_bytes + arena->account.total_bytes / 8;
 	CUresult code;
 
 	ASSERT(rounded > 0);
@@ -220,7 +221,7 @@ allocate_from_source(struct arena *arena, size_t size, CUdeviceptr *addr)
 	arena_enter_from_driver(arena);
 	if (status == WEIR_OK)
 		pin_time_took(arena, began_ns, size,
-		    arena->memory.stats.reserved_bytes.all.current + size);
+		    arena->account.stats.reserved_bytes.all.current + size);
 	return status;
 }
 
@@ -243,7 +244,8 @@ size_t
 segment_size_for(
     const struct arena *arena, const struct options *options, size_t rounded)
 {
-	const struct weir_stat3 *reserved = &arena->memory.stats.reserved_bytes;
+	const struct weir_stat3 *reserved =
+	    &arena->account.stats.reserved_bytes;
 	enum pool_kind kind = arena_kind(arena, rounded);
 
 	ASSERT(rounded > 0);
@@ -286,7 +288,7 @@ grow_by_segment(struct pool *pool, const struct options *options,
 	segment->mapped_bytes = size;
 	segment->oversize = size >= options->max_split_size;
 	stats_change(pool, STAT3_reserved_bytes, (int64_t)size);
-	arena->memory.stats.num_device_alloc++;
+	counter_add(arena, COUNTER_num_device_alloc, 1);
 	served_here.served.grown_bytes += size;
 	lock_assert_held(&segment->arena->lock);
 	count_driver_segment(segment, 1);
@@ -448,7 +450,7 @@ release_driver(const struct span *span) HOLDS(span->first->arena->lock)
 	}
 	lock_assert_held(&block->pool->owner->arena->lock);
 	stats_change(block->pool, STAT3_reserved_bytes, -(int64_t)size);
-	arena->memory.stats.num_device_free++;
+	counter_add(arena, COUNTER_num_device_free, 1);
 	count_driver_segment(segment, -1);
 	struct stream_heap *owner = block->pool->owner;
 	lock_assert_held(&segment->first->arena->lock);
@@ -497,7 +499,7 @@ settle_handles(struct segment *segment, struct handle *handles, bool released)
 		next = handles->next;
 		if (released) {
 			meta_free(handles, sizeof(*handles));
-			segment->arena->memory.stats.num_device_free++;
+			counter_add(segment->arena, COUNTER_num_device_free, 1);
 		} else {
 			handle_insert(segment, handles);
 		}
@@ -540,7 +542,7 @@ release_expandable(const struct span *span, size_t want)
 		block_commit(block, BLOCK_FREE);
 		return 0;
 	}
-	arena->memory.stats.num_unmap_calls++;
+	counter_add(arena, COUNTER_num_unmap_calls, 1);
 	block_commit(block, BLOCK_UNMAPPED);
 	segment_unreserve_if_empty(segment);
 	return size;
@@ -606,7 +608,7 @@ unmap_vacated(struct arena *arena, struct list *unmapping) HOLDS(arena->lock)
 		struct block *block = block_of_pending(done.next);
 		struct segment *segment = block->segment;
 		list_remove(&block->pending.link);
-		arena->memory.stats.num_unmap_calls++;
+		counter_add(arena, COUNTER_num_unmap_calls, 1);
 		segment->busy--;
 		lock_assert_held(&block->arena->lock);
 		block_commit(block, BLOCK_UNMAPPED);

@@ -13,20 +13,14 @@ struct arena_memory {
 	 * that may use all memory of the device. Set under handle.c's lock. */
 	_Atomic(uint64_t) users[DEVICES_MAX / 64];
 	size_t granularity; /* bytes of the smallest mapping */
-	size_t total_bytes; /* of the device, or of the host */
 	int node;           /* of page-locked memory that is mapped: NUMA */
 	struct source source;
 	bool own_source; /* its source is not the driver */
 	size_t granule;  /* of blocks below FINE_END */
 	size_t page;     /* of large blocks; WEIR_GRANULE in device memory */
 
-	/* The device's own arena has these for the whole device. */
-
-	_Atomic(size_t) limit;      /* bytes; SIZE_MAX: none */
-	_Atomic(size_t) host_limit; /* of page-locked host memory */
-	struct totals *host_totals; /* NULL before there is any */
-	/* Under the arena's lock, and under that of the totals if there are
-	 * any. */
+	/* The device's own arena has it for the whole device. Under the arena's
+	 * lock, and under that of the totals if there are any. */
 	struct history_ring history;
 
 	/* Set under the lock and read without it. Flags that a reader sees too
@@ -67,14 +61,6 @@ struct arena_memory {
 	unsigned jobs;  /* under way, with the lock released at times */
 	bool forgotten; /* the context is gone */
 
-	/* Counters. */
-
-	struct tally tally;
-	struct weir_stats stats; /* without the tallied ones */
-	/* Totals of all arenas of the device; NULL while there is one only. */
-	struct totals *totals;
-	size_t promised; /* bytes that jobs are allocating from the driver */
-	bool uncounted;  /* suspended: its memory is not held */
 	struct trace_pool pool; /* its name in the history */
 	size_t most_pinned;     /* the most bytes held: pin_time.h */
 	uint64_t pinned_bytes;  /* since the context was made */

@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pin.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/guard.h"
 
 /* A rule that must hold. */
@@ -257,8 +257,8 @@ count_block(struct counted *t, const struct block *b) HOLDS(b->arena->lock)
 		t->cached += b->size;
 		break;
 	case BLOCK_FREE:
-		t->inactive_splits += stats_is_inactive_split(b);
-		t->inactive_split += stats_is_inactive_split(b) ? b->size : 0;
+		t->inactive_splits += block_is_inactive_split(b);
+		t->inactive_split += block_is_inactive_split(b) ? b->size : 0;
 		break;
 	case BLOCK_ACTIVE:
 		t->allocations++;
@@ -526,7 +526,7 @@ arena_check(struct arena *arena, struct check *check)
 		ranges--;
 	CHECK(check, "I-10", ranges == 0, 0);
 	check_totals(
-	    check, &arena->memory.stats, &arena->memory.tally, &totals);
+	    check, &arena->account.stats, &arena->account.tally, &totals);
 	check_pins(check, arena);
 	CHECK(check, "I-7", totals.waiting == arena->waiting.count, 0);
 	for (struct list *l = arena->memory.heaps.next;
@@ -584,8 +584,8 @@ check_device(struct arena *main, struct check *check)
 	guard_look_at_all(main, check);
 	report_all_caches(main);
 	lock_enter(&main->lock);
-	struct totals *totals = main->memory.totals;
-	struct totals *host = main->memory.host_totals;
+	struct totals *totals = main->account.totals;
+	struct totals *host = main->account.host_totals;
 	lock_leave(&main->lock);
 	uint64_t begun = totals_changes(totals);
 	uint64_t host_begun = totals_changes(host);
@@ -594,7 +594,7 @@ check_device(struct arena *main, struct check *check)
 		tcache_stop(a);
 		arena_check(a, check);
 		struct weir_stats all =
-		    stats_all(&a->memory.stats, &a->memory.tally);
+		    stats_all(&a->account.stats, &a->account.tally);
 		if (arena_is_counted(a))
 			stats_add_current(&sums, &all);
 		else

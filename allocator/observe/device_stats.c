@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
+#include "allocator/account/outside.h"
 #include "allocator/allocator.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
-#include "allocator/memory/outside.h"
 #include "base/status.h"
 
 /* Copy the sums over all arenas of the device, or over those of its page-locked
@@ -21,7 +21,7 @@ static __attribute__((noinline)) void
 begin_stats(struct arena *main, bool host, struct weir_stats *out)
 {
 	struct totals *totals =
-	    host ? main->memory.host_totals : main->memory.totals;
+	    host ? main->account.host_totals : main->account.totals;
 
 	if (totals != NULL) {
 		lock_enter(&totals->lock);
@@ -29,9 +29,9 @@ begin_stats(struct arena *main, bool host, struct weir_stats *out)
 		lock_leave(&totals->lock);
 	}
 	if (totals == NULL && !host)
-		*out = stats_all(&main->memory.stats, &main->memory.tally);
+		*out = stats_all(&main->account.stats, &main->account.tally);
 	else if (!host)
-		stats_add_counters(out, &main->memory.stats);
+		stats_add_counters(out, &main->account.stats);
 }
 
 void
@@ -41,15 +41,15 @@ device_stats(struct arena *main, struct weir_stats *out)
 	lock_enter(&main->lock);
 	tcache_report(main);
 	begin_stats(main, false, out);
-	out->pending_bytes = stats_pending_bytes(&main->memory.tally);
+	out->pending_bytes = stats_pending_bytes(&main->account.tally);
 	lock_leave(&main->lock);
 	outside_read(main->device, out);
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (arena_is_counted(a)) {
-			stats_add_counters(out, &a->memory.stats);
+			stats_add_counters(out, &a->account.stats);
 			out->pending_bytes +=
-			    stats_pending_bytes(&a->memory.tally);
+			    stats_pending_bytes(&a->account.tally);
 		}
 		lock_leave(&a->lock);
 	}
@@ -65,7 +65,7 @@ add_counters(struct arena *main, bool host, struct weir_stats *out)
 
 		lock_enter(&a->lock);
 		if (host ? is_host : arena_is_counted(a))
-			stats_add_counters(out, &a->memory.stats);
+			stats_add_counters(out, &a->account.stats);
 		lock_leave(&a->lock);
 	}
 }
@@ -94,7 +94,7 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 
 	ASSERT(main == main->main);
 	lock_enter(&main->lock);
-	struct totals *totals = main->memory.host_totals;
+	struct totals *totals = main->account.host_totals;
 	lock_leave(&main->lock);
 	if (totals == NULL)
 		return;
@@ -102,9 +102,9 @@ device_host_stats(struct arena *main, struct weir_stats *out)
 		lock_enter(&a->lock);
 		if (a->traits.account == ACCOUNT_HOST) {
 			tcache_report(a);
-			stats_add_counters(&counters, &a->memory.stats);
+			stats_add_counters(&counters, &a->account.stats);
 			counters.pending_bytes +=
-			    stats_pending_bytes(&a->memory.tally);
+			    stats_pending_bytes(&a->account.tally);
 		}
 		lock_leave(&a->lock);
 	}

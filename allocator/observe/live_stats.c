@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/observe/device_stats.h"
 #include "base/meta.h"
@@ -112,7 +112,7 @@ gather_arena(struct watch_device *device, struct arena *arena)
 		tcache_report(arena);
 		look_at_streams(device, arena);
 		struct weir_stats stats =
-		    stats_all(&arena->memory.stats, &arena->memory.tally);
+		    stats_all(&arena->account.stats, &arena->account.tally);
 		if (arena != arena->main)
 			add_pool(device,
 			    (struct watch_pool){
@@ -147,14 +147,14 @@ gather_device(struct watch_device *device, struct arena *main)
 	ASSERT(main == main->main);
 	memset(device, 0, sizeof(*device));
 	device->device = (uint32_t)main->device;
-	device->total_bytes = main->memory.total_bytes;
+	device->total_bytes = main->account.total_bytes;
 	device_stats(main, &stats);
 	counters_read(
-	    &device->memory, &stats, atomic_load(&main->memory.limit));
+	    &device->memory, &stats, atomic_load(&main->account.limit));
 	stats = (struct weir_stats){ 0 };
 	device_host_stats(main, &stats);
 	counters_read(
-	    &device->pinned, &stats, atomic_load(&main->memory.host_limit));
+	    &device->pinned, &stats, atomic_load(&main->account.host_limit));
 	look_at_history(device, main);
 	for (struct arena *a = main; a != NULL; a = arena_next(a))
 		gather_arena(device, a);

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/host/known.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/handle.h"
-#include "allocator/memory/totals.h"
 #include "allocator/observe/device_stats.h"
 #include "allocator/observe/tuning.h"
 #include "base/meta.h"
@@ -441,7 +441,7 @@ limit_source(const struct arena *main, const struct options *options)
 		return "memory_limit_mb";
 	if (limit ==
 	    (size_t)(options->memory_fraction *
-		(double)main->memory.total_bytes))
+		(double)main->account.total_bytes))
 		return "per_process_memory_fraction";
 	return "weir_limit_set()";
 }
@@ -489,7 +489,7 @@ list_devices(
 			.device = i,
 			.recorded = parts[i].recorded,
 			.dropped = parts[i].dropped,
-			.total_bytes = parts[i].main->memory.total_bytes,
+			.total_bytes = parts[i].main->account.total_bytes,
 			.limit_bytes = device_limit(parts[i].main),
 			.limit_source = limit_source(parts[i].main, options),
 			.pinned_source = pinned_source(&parts[i], options),

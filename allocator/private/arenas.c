@@ -13,16 +13,16 @@
  */
 #include "allocator/private/arenas.h"
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/make.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/source.h"
-#include "allocator/memory/totals.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "base/meta.h"
@@ -118,10 +118,10 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	lock_enter(&main->lock);
 	if (traits->account == ACCOUNT_HOST) {
 		status = totals_begin_host(main);
-		totals = main->memory.host_totals;
+		totals = main->account.host_totals;
 	} else {
 		status = totals_begin(main);
-		totals = main->memory.totals;
+		totals = main->account.totals;
 	}
 	bool forgotten = main->memory.forgotten;
 	lock_leave(&main->lock);
@@ -227,7 +227,7 @@ arena_empty(struct arena *arena)
 		arena_job_begin(arena); /* keeps it in use until this is done */
 		reclaim_poll(arena, RECLAIM_SKIPS);
 		reclaim_refresh(arena);
-		if (arena->memory.uncounted)
+		if (arena->account.uncounted)
 			arena->private.suspension.drop(arena);
 		bytes = reclaim_shed(arena, SIZE_MAX);
 		segment_unreserve(arena);

@@ -12,11 +12,11 @@
 
 #include <stdlib.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/fences/fence.h"
 #include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/heap.h"
 #include "allocator/memory/lookup.h"

@@ -18,8 +18,8 @@ struct suspension {
 	bool moving;     /* suspending or resuming, with the lock released */
 	bool sleeps;     /* suspended because the device is put to sleep */
 	/* Drops a suspended arena's memory for good if no block of it is live
-	 * or pending. Set while memory.uncounted is. May release and retake the
-	 * lock, in a job of the caller's. */
+	 * or pending. Set while account.uncounted is. May release and retake
+	 * the lock, in a job of the caller's. */
 	void (*drop)(struct arena *arena);
 	struct copies *copies; /* of its contents; NULL: none are kept */
 	size_t copies_bytes;   /* size of that structure */

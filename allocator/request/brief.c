@@ -5,10 +5,10 @@
  */
 #include "allocator/request/brief.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/forget.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/search.h"

@@ -21,9 +21,9 @@
  */
 #include "allocator/request/decay.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/tuning.h"
 #include "base/os.h"

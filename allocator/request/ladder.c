@@ -48,11 +48,12 @@
  */
 #include "allocator/request/ladder.h"
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/grow.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/pin_time.h"
@@ -60,7 +61,6 @@
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
 #include "allocator/memory/spans.h"
-#include "allocator/memory/totals.h"
 #include "allocator/policy/policy.h"
 #include "allocator/request/brief.h"
 #include "allocator/request/decay.h"
@@ -168,7 +168,7 @@ static size_t
 note_live(const struct request *r)
 {
 	struct arena *arena = r->heap->arena;
-	const struct tally *tally = &arena->memory.tally;
+	const struct tally *tally = &arena->account.tally;
 	size_t peak =
 	    (size_t)tally->part[PART_ALL].peak[TALLIED_allocated_bytes];
 	size_t live =
@@ -257,7 +257,7 @@ may_fit_alone(const struct request *r)
 {
 	const struct arena *arena = r->heap->arena;
 
-	return r->size <= arena->memory.total_bytes &&
+	return r->size <= arena->account.total_bytes &&
 	    r->size <= device_limit(arena);
 }
 

@@ -7,14 +7,14 @@
 
 #include <stdio.h>
 
+#include "allocator/account/counters.h"
+#include "allocator/account/outside.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
-#include "allocator/memory/outside.h"
 #include "allocator/memory/pool.h"
-#include "allocator/memory/totals.h"
 #include "allocator/share/member.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -98,7 +98,7 @@ gather_heap(
 static size_t
 driver_segment_bytes(const struct arena *arena)
 {
-	size_t bytes = arena->memory.stats.reserved_bytes.all.current;
+	size_t bytes = arena->account.stats.reserved_bytes.all.current;
 
 	for (const struct list *l = arena->memory.ranges.next;
 	     l != &arena->memory.ranges; l = l->next) {
@@ -131,16 +131,16 @@ gather(struct arena *arena, struct stream *stream, struct facts *facts)
 	} else {
 		counter_add(arena, COUNTER_num_ooms, 1);
 	}
-	facts->limited = device_limit(arena) < arena->memory.total_bytes;
-	facts->total_bytes = arena->memory.total_bytes;
+	facts->limited = device_limit(arena) < arena->account.total_bytes;
+	facts->total_bytes = arena->account.total_bytes;
 	facts->oom.limit_bytes =
-	    facts->limited ? device_limit(arena) : arena->memory.total_bytes;
+	    facts->limited ? device_limit(arena) : arena->account.total_bytes;
 	facts->outside = outside_in_limit(arena->device);
 	facts->oom.reserved_bytes = device_reserved(arena);
 	facts->oom.allocated_bytes = device_live(arena);
 	gather_heap(arena, stream, facts);
 	facts->driver_segments = driver_segment_bytes(arena);
-	facts->oom.pending_bytes = stats_pending_bytes(&arena->memory.tally);
+	facts->oom.pending_bytes = stats_pending_bytes(&arena->account.tally);
 	emit_oom(arena, stream, free_bytes, facts->oom.rounded_bytes);
 	lock_leave(&arena->lock);
 	facts->oom.device_free_bytes = free_bytes;
@@ -300,7 +300,7 @@ report_host(struct arena *arena, size_t requested)
 	lock_enter(&arena->lock);
 	tcache_report(arena);
 	counter_add(arena, COUNTER_num_ooms, 1);
-	size_t pending = stats_pending_bytes(&arena->memory.tally);
+	size_t pending = stats_pending_bytes(&arena->account.tally);
 	size_t held = device_reserved(arena);
 	size_t live = device_live(arena);
 	size_t limit = device_limit(arena);

@@ -23,12 +23,13 @@
 
 #include <limits.h>
 
+#include "allocator/account/counters.h"
+#include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
 #include "allocator/fences/fence.h"
 #include "allocator/fences/free.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 #include "allocator/memory/handle.h"
 #include "allocator/memory/idle.h"
@@ -36,7 +37,6 @@
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/promote.h"
 #include "allocator/memory/segment.h"
-#include "allocator/memory/totals.h"
 #include "allocator/request/tuning.h"
 #include "base/meta.h"
 #include "base/os.h"
@@ -335,7 +335,7 @@ oldest_idle(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 static size_t
 beyond_reserve(const struct arena *arena)
 {
-	size_t held = arena->memory.stats.reserved_bytes.all.current;
+	size_t held = arena->account.stats.reserved_bytes.all.current;
 
 	return held > arena->host.reserve_bytes ?
 	    held - arena->host.reserve_bytes :
@@ -505,9 +505,9 @@ average_tick(const struct arena *arena)
 void
 reclaim_collect(struct arena *arena, const struct options *options)
 {
-	size_t limit = device_limit(arena) < arena->memory.total_bytes ?
+	size_t limit = device_limit(arena) < arena->account.total_bytes ?
 	    device_limit(arena) :
-	    arena->memory.total_bytes;
+	    arena->account.total_bytes;
 	double threshold = options->garbage_collection_threshold;
 	size_t bound = (size_t)(threshold * (double)limit);
 
@@ -533,15 +533,15 @@ reclaim_collect(struct arena *arena, const struct options *options)
 static size_t
 unused_bytes(const struct arena *arena)
 {
-	return arena->memory.stats.reserved_bytes.all.current -
-	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_active_bytes);
+	return arena->account.stats.reserved_bytes.all.current -
+	    tally_now(&arena->account.tally, PART_ALL, TALLIED_active_bytes);
 }
 
 size_t
 reclaim_note_live(struct arena *arena, size_t rounded)
 {
-	size_t live =
-	    tally_now(&arena->memory.tally, PART_ALL, TALLIED_requested_bytes) +
+	size_t live = tally_now(&arena->account.tally, PART_ALL,
+			  TALLIED_requested_bytes) +
 	    rounded;
 
 	lock_assert_held(&arena->lock);
@@ -575,7 +575,7 @@ reclaim_bound_again(struct arena *arena)
 	lock_assert_held(&arena->lock);
 	if (arena->traits.is_bounded)
 		policy_forget_peak(&arena->policy,
-		    tally_now(&arena->memory.tally, PART_ALL,
+		    tally_now(&arena->account.tally, PART_ALL,
 			TALLIED_requested_bytes));
 }
 

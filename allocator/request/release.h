@@ -5,11 +5,11 @@
 #ifndef ALLOCATOR_REQUEST_RELEASE_H
 #define ALLOCATOR_REQUEST_RELEASE_H
 
+#include "allocator/account/counters.h"
 #include "allocator/cache/drain.h"
 #include "allocator/cache/make.h"
 #include "allocator/cache/refill.h"
 #include "allocator/fences/free.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/emit.h"
 
 /* Release a live block. */

@@ -4,10 +4,10 @@
  */
 #include "allocator/request/search.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "allocator/memory/spans.h"

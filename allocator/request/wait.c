@@ -4,10 +4,10 @@
  */
 #include "allocator/request/wait.h"
 
+#include "allocator/account/counters.h"
 #include "allocator/fences/fence.h"
 #include "allocator/memory/arena.h"
 #include "allocator/memory/block.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/pool.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/search.h"
@@ -18,11 +18,11 @@
 size_t
 wait_idle_bytes(const struct arena *arena, enum pool_kind kind)
 {
-	struct weir_stat3 held = arena->memory.stats.reserved_bytes;
+	struct weir_stat3 held = arena->account.stats.reserved_bytes;
 
 	return stats_part(&held, kind)->current -
 	    tally_now(
-		&arena->memory.tally, part_of(kind), TALLIED_allocated_bytes);
+		&arena->account.tally, part_of(kind), TALLIED_allocated_bytes);
 }
 
 /* Are the waits for all uses of a pending block good? */

@@ -11,7 +11,7 @@
 #ifndef PRELOAD_SERVING_OUTSIDE_H
 #define PRELOAD_SERVING_OUTSIDE_H
 
-#include "allocator/memory/outside.h"
+#include "allocator/account/outside.h"
 #include "preload/preload.h"
 
 /* The kinds of names by which the program gives memory back. */

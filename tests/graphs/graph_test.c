@@ -442,7 +442,7 @@ TEST(a_program_s_own_capture_is_registered_and_keeps_its_memory)
 	EXPECT_OK(weir_graph_pool(graph, &pool));
 	EXPECT_OK(weir_pool_trim(pool, 0, NULL));
 	EXPECT_EQ(
-	    pool->arena->memory.stats.reserved_bytes.all.current, 4 * MIB);
+	    pool->arena->account.stats.reserved_bytes.all.current, 4 * MIB);
 	weir_graph_destroy(graph);
 	trim(0);
 	EXPECT_EQ(reserved(), 0);
@@ -470,10 +470,10 @@ TEST(memory_of_a_capture_from_before_its_registration_is_the_graph_s)
 	EXPECT_OK(weir_graph_capture_end(graph));
 	give(take(512, stream));
 	trim(0);
-	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 6 * MIB);
+	EXPECT_EQ(arena->account.stats.reserved_bytes.all.current, 6 * MIB);
 	weir_graph_destroy(graph);
 	trim(0);
-	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 2 * MIB);
+	EXPECT_EQ(arena->account.stats.reserved_bytes.all.current, 2 * MIB);
 	expect_healthy();
 }
 

@@ -417,7 +417,7 @@ TEST(blocks_are_freed_but_not_allocated_while_a_pool_is_suspended)
 	EXPECT_STATUS(weir_pool_resume(pool), WEIR_EINVAL);
 	EXPECT_STR_HAS(weir_last_error(), "is not suspended");
 	EXPECT_EQ(
-	    pool->arena->memory.stats.reserved_bytes.all.current, 8 * MIB);
+	    pool->arena->account.stats.reserved_bytes.all.current, 8 * MIB);
 	EXPECT_EQ(take_from(pool, 4 * MIB, stream), a);
 	expect_healthy();
 }

@@ -1,8 +1,8 @@
 /*
  * Claims of memory outside weir, beside weir's own growth.
  */
+#include "allocator/account/outside.h"
 #include "allocator/allocator.h"
-#include "allocator/memory/outside.h"
 #include "tests/support/device.h"
 
 TEST(a_limit_on_all_memory_is_shared_with_weir_s_own)

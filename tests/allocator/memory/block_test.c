@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "base/meta.h"
@@ -454,13 +454,13 @@ TEST(promoted_blocks_of_a_driver_segment_are_inactive_split_as_one)
 	block[2]->epoch = 1;
 	block_put(block[1], BLOCK_FREE);
 	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 2);
 	block_promote(block[1]);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 2);
 	block_promote(block[2]);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 1);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 1);
 	EXPECT_EQ(
-	    arena.memory.stats.inactive_split_bytes.all.current, 12 * MIB);
+	    arena.account.stats.inactive_split_bytes.all.current, 12 * MIB);
 	EXPECT_EQ(owners[0].stats.inactive_split.all.current, 0);
 	EXPECT_EQ(owners[2].stats.inactive_split.all.current, 1);
 	arena.memory.streams = 0;
@@ -474,8 +474,8 @@ TEST(a_moved_block_takes_its_reserved_bytes_along)
 	build_three(block, true);
 	stats_change(pool(0), STAT3_reserved_bytes, 16 * MIB);
 	block_move(block[1], pool(1));
-	EXPECT_EQ(arena.memory.stats.reserved_bytes.all.current, 16 * MIB);
-	EXPECT_EQ(arena.memory.stats.reserved_bytes.all.allocated, 16 * MIB);
+	EXPECT_EQ(arena.account.stats.reserved_bytes.all.current, 16 * MIB);
+	EXPECT_EQ(arena.account.stats.reserved_bytes.all.allocated, 16 * MIB);
 	EXPECT_EQ(owners[0].stats.reserved_bytes.all.current, 14 * MIB);
 	EXPECT_EQ(owners[0].stats.reserved_bytes.large_pool.freed, 2 * MIB);
 	EXPECT_EQ(owners[1].stats.reserved_bytes.all.current, 2 * MIB);
@@ -489,19 +489,21 @@ TEST(a_free_part_of_a_driver_segment_is_inactive_split_while_it_is_a_part)
 
 	build_three(block, false);
 	block_put(block[0], BLOCK_FREE);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 1);
-	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 4 * MIB);
-	block_put(block[2], BLOCK_FREE);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 1);
 	EXPECT_EQ(
-	    arena.memory.stats.inactive_split_bytes.all.current, 14 * MIB);
+	    arena.account.stats.inactive_split_bytes.all.current, 4 * MIB);
+	block_put(block[2], BLOCK_FREE);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 2);
+	EXPECT_EQ(
+	    arena.account.stats.inactive_split_bytes.all.current, 14 * MIB);
 	block_take(block[2]);
-	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(
+	    arena.account.stats.inactive_split_bytes.all.current, 4 * MIB);
 	block_put(block[2], BLOCK_FREE);
 	block_put(block[1], BLOCK_FREE);
-	EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 0);
-	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.current, 0);
-	EXPECT_EQ(arena.memory.stats.inactive_split_bytes.all.peak, 14 * MIB);
+	EXPECT_EQ(arena.account.stats.inactive_split.all.current, 0);
+	EXPECT_EQ(arena.account.stats.inactive_split_bytes.all.current, 0);
+	EXPECT_EQ(arena.account.stats.inactive_split_bytes.all.peak, 14 * MIB);
 }
 
 TEST(a_block_goes_home_to_its_pool_or_to_everyone_s_when_its_stream_has_passed)
@@ -553,7 +555,7 @@ TEST(blocks_freed_in_any_order_become_one_again)
 
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		uint64_t random = seed;
-		arena.memory.stats = (struct weir_stats){ 0 };
+		arena.account.stats = (struct weir_stats){ 0 };
 		block[0] = build((size_t)PIECES * 512, false);
 		block[0]->state = BLOCK_ACTIVE;
 		lookup_set(BASE, block[0]);
@@ -566,7 +568,7 @@ TEST(blocks_freed_in_any_order_become_one_again)
 			expect_tiled();
 		}
 		EXPECT_EQ(owners[0].blocks, 1);
-		EXPECT_EQ(arena.memory.stats.inactive_split.all.current, 0);
+		EXPECT_EQ(arena.account.stats.inactive_split.all.current, 0);
 		block_take(segment.first);
 		block_delete(segment.first);
 	}

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/allocator.h"
 #include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/lookup.h"
 #include "base/lock.h"
 #include "tests/support/device.h"
@@ -259,7 +259,7 @@ TEST(a_block_used_elsewhere_is_completed_when_that_work_is_done)
 	give(block);
 	expect_events("free_requested");
 	EXPECT_EQ(
-	    tally_now(&arena_peek(0)->memory.tally, PART_ALL, TALLIED_active),
+	    tally_now(&arena_peek(0)->account.tally, PART_ALL, TALLIED_active),
 	    1);
 	finish(other);
 	give(take(MIB + 1, stream));

@@ -490,7 +490,7 @@ TEST(a_reset_waits_for_the_calls_that_are_under_way)
 	EXPECT_EQ(block->segment->mapped_bytes, 8 * MIB);
 	arena_job_done(arena);
 	EXPECT(list_empty(&arena->memory.segments));
-	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 0);
+	EXPECT_EQ(arena->account.stats.reserved_bytes.all.current, 0);
 	lock_leave(&arena->lock);
 	EXPECT_NULL(block_at(ptr));
 	EXPECT_EQ(sim()->live("handle"), 0);

@@ -153,7 +153,7 @@ TEST(i_3_each_statistic_that_does_not_add_up_is_found_by_name)
 	struct scene s = arrange();
 	struct stream_heap *heap = s.pool->owner;
 
-	break_each(&s.arena->memory.stats, &s.arena->memory.tally);
+	break_each(&s.arena->account.stats, &s.arena->account.tally);
 	break_each(&heap->stats, &heap->tally);
 }
 
@@ -165,7 +165,7 @@ TEST(i_3_totals_of_a_device_that_its_arenas_do_not_add_up_to_are_found_by_name)
 	EXPECT_OK(arena_make(main_arena(), NULL, 0, &other));
 	expect_healthy();
 	break_each(
-	    &s.arena->memory.totals->stats, &s.arena->memory.totals->tally);
+	    &s.arena->account.totals->stats, &s.arena->account.totals->tally);
 }
 
 TEST(i_3_faults_of_another_arena_are_found)
@@ -186,7 +186,7 @@ TEST(i_3_faults_of_another_arena_are_found)
 TEST(i_3_a_total_that_is_not_small_plus_large_is_found)
 {
 	struct scene s = arrange();
-	int64_t *headroom = s.arena->memory.tally.part[PART_SMALL].headroom;
+	int64_t *headroom = s.arena->account.tally.part[PART_SMALL].headroom;
 
 	headroom[TALLIED_active_bytes] -= 512;
 	expect_fault("I-3: active_bytes is not small plus large");
@@ -197,7 +197,7 @@ TEST(i_3_a_total_that_is_not_small_plus_large_is_found)
 TEST(i_3_a_peak_below_the_current_value_is_found)
 {
 	struct scene s = arrange();
-	struct tally_part *all = &s.arena->memory.tally.part[PART_ALL];
+	struct tally_part *all = &s.arena->account.tally.part[PART_ALL];
 	int64_t more = all->headroom[TALLIED_active] + 1;
 
 	all->peak[TALLIED_active] -= more;

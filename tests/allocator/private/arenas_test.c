@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
+#include "allocator/account/counters.h"
 #include "allocator/allocator.h"
-#include "allocator/memory/counters.h"
 #include "allocator/memory/keep.h"
 #include "allocator/memory/source.h"
 #include "base/meta.h"
@@ -39,7 +39,7 @@ take_in(struct arena *arena, size_t size, weir_stream stream)
 static size_t
 held(struct arena *arena)
 {
-	return arena->memory.stats.reserved_bytes.all.current;
+	return arena->account.stats.reserved_bytes.all.current;
 }
 
 /* ---- Apart ------------------------------------------------------------- */
@@ -149,7 +149,7 @@ TEST(peaks_are_those_of_all_arenas_together)
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 12 * MIB);
 	EXPECT_OK(weir_stats_reset_peak(0));
 	EXPECT_EQ(stats().allocated_bytes.all.peak, 8 * MIB);
-	EXPECT_EQ(stats_all(&arena->memory.stats, &arena->memory.tally)
+	EXPECT_EQ(stats_all(&arena->account.stats, &arena->account.tally)
 		      .allocated_bytes.all.peak,
 	    8 * MIB);
 	a = take(2 * MIB, stream);
@@ -332,8 +332,8 @@ TEST(a_source_that_refuses_or_gives_nonsense_changes_nothing)
 	EXPECT_STR_HAS(weir_last_error(), "pages(");
 	EXPECT_EQ(pages.given, pages.taken);
 	EXPECT_EQ(held(arena), 0);
-	EXPECT_EQ(arena->memory.promised, 0);
-	EXPECT_EQ(arena->memory.totals->promised, 0);
+	EXPECT_EQ(arena->account.promised, 0);
+	EXPECT_EQ(arena->account.totals->promised, 0);
 	pages.offset = 0;
 	ptr = take_in(arena, 4 * MIB, stream);
 	give(ptr);
@@ -439,7 +439,7 @@ TEST(an_arena_that_nobody_owns_gives_back_at_once_and_is_used_again)
 	EXPECT_EQ(stats().num_device_alloc, taken);
 	EXPECT(!arena->private.in_use);
 	EXPECT_EQ(make(&pages_source, ARENA_NO_SPLIT), arena);
-	EXPECT_EQ(stats_all(&arena->memory.stats, &arena->memory.tally)
+	EXPECT_EQ(stats_all(&arena->account.stats, &arena->account.tally)
 		      .allocation.all.allocated,
 	    0);
 	take_in(arena, 512, stream);

@@ -332,12 +332,12 @@ TEST(a_stray_capture_gets_an_arena_until_it_ends)
 	void *freed = take(4 * MIB, stream);
 	give(freed);
 	EXPECT_EQ(
-	    arena->memory.stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
+	    arena->account.stats.reserved_bytes.all.current, 8 * MIB + 2 * MIB);
 	capture_end(stream);
 	finish(stream);
 	/* The next request finds it. */
 	EXPECT_EQ(goes_to(stream), main);
-	EXPECT_EQ(arena->memory.stats.reserved_bytes.all.current, 4 * MIB);
+	EXPECT_EQ(arena->account.stats.reserved_bytes.all.current, 4 * MIB);
 	fill(in, 4 * MIB, 1, stream);
 	expect_filled(in, 4 * MIB, 1, stream);
 	give(in);

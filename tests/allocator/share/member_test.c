@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocator/memory/totals.h"
+#include "allocator/account/totals.h"
 #include "tests/support/device.h"
 #include "tests/support/peers.h"
 

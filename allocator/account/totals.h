@@ -1,11 +1,29 @@
 /*
  * Keeps the sums over all arenas of a device, and the limit for them.
  */
-#ifndef ALLOCATOR_MEMORY_TOTALS_H
-#define ALLOCATOR_MEMORY_TOTALS_H
+#ifndef ALLOCATOR_ACCOUNT_TOTALS_H
+#define ALLOCATOR_ACCOUNT_TOTALS_H
 
-#include "allocator/memory/outside.h"
+#include "allocator/account/outside.h"
 #include "allocator/state.h"
+
+/* Begin the account of a new arena, with no limit. */
+void account_begin(struct arena *arena);
+/* Ask the driver for the size of a device, given its own arena. WEIR_EDRIVER.
+ */
+enum weir_status account_ask_device(struct arena *arena);
+/* Begin and end a use of an arena besides the device's own, which counts in
+ * `totals`. At the end its counters go there, and all that it has counted is
+ * 0 again. */
+void account_begin_use(struct arena *arena, struct totals *totals)
+    HOLDS(arena->lock);
+void account_end_use(struct arena *arena) HOLDS(arena->lock);
+
+/* The context is gone: the arena holds nothing. */
+void account_forget(struct arena *arena) HOLDS(arena->lock);
+
+/* Bytes held, and those that jobs are allocating. */
+size_t arena_held(const struct arena *arena);
 
 /* Claim `size` bytes of the limit before asking the driver for them. They count
  * as held until arena_promised(), which the caller calls once it has them or
@@ -67,14 +85,14 @@ static inline void
 device_set_limit(struct arena *main, size_t bytes)
 {
 	ASSERT(main == main->main);
-	atomic_store(&main->memory.limit, bytes);
+	atomic_store(&main->account.limit, bytes);
 }
 static inline void
 device_set_host_limit(struct arena *main, size_t bytes)
 {
 	ASSERT(main == main->main);
 	atomic_store_explicit(
-	    &main->memory.host_limit, bytes, memory_order_relaxed);
+	    &main->account.host_limit, bytes, memory_order_relaxed);
 }
 
 /* Say that an arena is suspended, so that its memory is not held, or no longer.

@@ -5,13 +5,14 @@
  * device's. The first other arena begins the totals as a copy. From then on
  * each change of an arena is made there too, so that peaks are exact.
  */
-#include "allocator/memory/totals.h"
+#include "allocator/account/totals.h"
 
-#include "allocator/memory/arena.h"
-#include "allocator/memory/counters.h"
+#include "allocator/account/counters.h"
 #include "allocator/share/member.h"
 #include "base/meta.h"
+#include "base/os.h"
 #include "base/status.h"
+#include "driver/driver.h"
 
 static struct totals *
 totals_new(const struct arena *main)
@@ -32,25 +33,25 @@ enum weir_status
 totals_begin_host(struct arena *main)
 {
 	ASSERT(main == main->main);
-	if (main->memory.host_totals == NULL)
-		main->memory.host_totals = totals_new(main);
-	return main->memory.host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
+	if (main->account.host_totals == NULL)
+		main->account.host_totals = totals_new(main);
+	return main->account.host_totals != NULL ? WEIR_OK : WEIR_EHOSTMEM;
 }
 
 enum weir_status
 totals_begin(struct arena *main)
 {
 	ASSERT(main == main->main);
-	if (main->memory.totals != NULL)
+	if (main->account.totals != NULL)
 		return WEIR_OK;
 	struct totals *totals = totals_new(main);
 	if (totals == NULL)
 		return WEIR_EHOSTMEM;
-	totals->stats = main->memory.stats;
-	totals->tally = main->memory.tally;
+	totals->stats = main->account.stats;
+	totals->tally = main->account.tally;
 	stats_zero_counters(&totals->stats);
-	totals->promised = main->memory.promised;
-	main->memory.totals = totals;
+	totals->promised = main->account.promised;
+	main->account.totals = totals;
 	return WEIR_OK;
 }
 
@@ -78,11 +79,11 @@ totals_changes(struct totals *totals)
 void
 totals_set_uncounted(struct arena *arena, bool uncounted)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
-	if (arena->memory.uncounted == uncounted)
+	if (arena->account.uncounted == uncounted)
 		return;
-	arena->memory.uncounted = uncounted;
+	arena->account.uncounted = uncounted;
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -93,7 +94,7 @@ totals_set_uncounted(struct arena *arena, bool uncounted)
 bool
 device_has_uncounted(const struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	if (totals == NULL)
 		return false;
@@ -101,6 +102,74 @@ device_has_uncounted(const struct arena *arena)
 	bool any = totals->uncounted > 0;
 	lock_leave(&totals->lock);
 	return any;
+}
+
+/* ---- An arena ---------------------------------------------------------- */
+
+void
+account_begin(struct arena *arena)
+{
+	atomic_init(&arena->account.limit, SIZE_MAX);
+	atomic_init(&arena->account.host_limit, SIZE_MAX);
+}
+
+enum weir_status
+account_ask_device(struct arena *arena)
+{
+	CUresult code = driver_peek()->cuDeviceTotalMem(
+	    &arena->account.total_bytes, arena->device);
+
+	ASSERT(arena == arena->main);
+	return driver_status(
+	    code, "cuDeviceTotalMem(device %d)", arena->device);
+}
+
+void
+account_begin_use(struct arena *arena, struct totals *totals)
+{
+	ASSERT(arena != arena->main);
+	lock_assert_held(&arena->lock);
+	arena->account.totals = totals;
+	arena->account.total_bytes = arena->traits.is_page_locked ?
+	    os_memory_bytes() :
+	    arena->main->account.total_bytes;
+}
+
+void
+account_end_use(struct arena *arena)
+{
+	struct arena_account *account = &arena->account;
+	struct stream_heap *heap = arena->memory.any_heap;
+
+	ASSERT(account->promised == 0);
+	lock_assert_held(&arena->lock);
+	if (account->totals != NULL) {
+		lock_enter(&account->totals->lock);
+		stats_add_counters(&account->totals->stats, &account->stats);
+		lock_leave(&account->totals->lock);
+	}
+	account->stats = (struct weir_stats){ 0 };
+	account->tally = (struct tally){ 0 };
+	heap->stats = (struct weir_stats){ 0 };
+	heap->tally = (struct tally){ 0 };
+}
+
+void
+account_forget(struct arena *arena)
+{
+	lock_assert_held(&arena->lock);
+	arena->account.stats = (struct weir_stats){ 0 };
+	arena->account.tally = (struct tally){ 0 };
+	totals_set_uncounted(arena, false);
+	if (arena != arena->main)
+		arena->account.totals = NULL;
+}
+
+size_t
+arena_held(const struct arena *arena)
+{
+	return arena->account.stats.reserved_bytes.all.current +
+	    arena->account.promised;
 }
 
 /* ---- Bytes of the device ----------------------------------------------- */
@@ -127,7 +196,7 @@ leave_totals(struct totals *totals)
 static size_t
 held_bytes(const struct arena *arena)
 {
-	const struct totals *totals = arena->memory.totals;
+	const struct totals *totals = arena->account.totals;
 
 	return totals != NULL ?
 	    totals->stats.reserved_bytes.all.current + totals->promised :
@@ -153,7 +222,7 @@ covered_bytes(const struct arena *arena)
 size_t
 device_held_by_weir(const struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	enter_totals(totals);
 	size_t bytes = held_bytes(arena);
@@ -170,10 +239,10 @@ device_held(const struct arena *arena)
 size_t
 device_reserved(const struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	if (totals == NULL)
-		return arena->memory.stats.reserved_bytes.all.current;
+		return arena->account.stats.reserved_bytes.all.current;
 	lock_enter(&totals->lock);
 	size_t bytes = totals->stats.reserved_bytes.all.current;
 	lock_leave(&totals->lock);
@@ -184,10 +253,10 @@ size_t
 device_live(const struct arena *arena)
 {
 	const enum tallied which = TALLIED_allocated_bytes;
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	if (totals == NULL)
-		return tally_now(&arena->memory.tally, PART_ALL, which);
+		return tally_now(&arena->account.tally, PART_ALL, which);
 	lock_enter(&totals->lock);
 	size_t bytes = tally_now(&totals->tally, PART_ALL, which);
 	lock_leave(&totals->lock);
@@ -199,9 +268,9 @@ device_limit(const struct arena *arena)
 {
 	if (arena->traits.account == ACCOUNT_HOST)
 		return atomic_load_explicit(
-		    &arena->main->memory.host_limit, memory_order_relaxed);
+		    &arena->main->account.host_limit, memory_order_relaxed);
 	return atomic_load_explicit(
-	    &arena->main->memory.limit, memory_order_relaxed);
+	    &arena->main->account.limit, memory_order_relaxed);
 }
 
 size_t
@@ -209,8 +278,8 @@ device_size(const struct arena *arena)
 {
 	size_t limit = device_limit(arena);
 
-	return limit < arena->memory.total_bytes ? limit :
-						   arena->memory.total_bytes;
+	return limit < arena->account.total_bytes ? limit :
+						    arena->account.total_bytes;
 }
 
 size_t
@@ -234,7 +303,7 @@ settle_lease(const struct arena *arena)
 void
 arena_settle_lease(struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	lock_assert_held(&arena->lock);
 	enter_totals(totals);
@@ -281,7 +350,7 @@ fail_group(int device, size_t size, size_t bytes)
 enum weir_status
 arena_promise(struct arena *arena, size_t size, size_t *need)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 	size_t limit = device_limit(arena);
 	size_t missing = 0;
 
@@ -292,7 +361,7 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 	if (fits && arena_is_leased(arena))
 		missing = member_lease(arena->device, bytes + size);
 	if (fits && missing == 0)
-		arena->memory.promised += size;
+		arena->account.promised += size;
 	if (fits && missing == 0 && totals != NULL)
 		totals->promised += size;
 	leave_totals(totals);
@@ -306,12 +375,12 @@ arena_promise(struct arena *arena, size_t size, size_t *need)
 void
 arena_promised(struct arena *arena, size_t size)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	lock_assert_held(&arena->lock);
-	ASSERT(arena->memory.promised >= size);
+	ASSERT(arena->account.promised >= size);
 	enter_totals(totals);
-	arena->memory.promised -= size;
+	arena->account.promised -= size;
 	if (totals != NULL)
 		totals->promised -= size;
 	settle_lease(arena);
@@ -336,7 +405,7 @@ totals_claim_outside(struct arena *main, enum outside_kind kind, size_t size)
 {
 	ASSERT(main == main->main && outside_is_limited(kind));
 	lock_enter(&main->lock);
-	struct totals *totals = main->memory.totals;
+	struct totals *totals = main->account.totals;
 	size_t limit = outside_counts() ? device_limit(main) : SIZE_MAX;
 	enter_totals(totals);
 	size_t held = held_bytes(main);

@@ -6,15 +6,13 @@
  * `limit_counts:all` the sum counts in the device's limit; totals.h has the
  * claim of both sides.
  */
-#ifndef ALLOCATOR_MEMORY_OUTSIDE_H
-#define ALLOCATOR_MEMORY_OUTSIDE_H
+#ifndef ALLOCATOR_ACCOUNT_OUTSIDE_H
+#define ALLOCATOR_ACCOUNT_OUTSIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/weir.h>
-
-#include "allocator/memory/types.h"
 
 enum outside_kind {
 #define OUTSIDE_KIND(name, label) OUTSIDE_##name,

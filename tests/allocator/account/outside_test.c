@@ -1,7 +1,7 @@
 /*
  * The counts of memory outside weir.
  */
-#include "allocator/memory/outside.h"
+#include "allocator/account/outside.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -2,15 +2,13 @@
  * Keeps the statistics of an arena, its device and each of its streams, under
  * the arena's lock. Peaks are exact.
  */
-#include "allocator/memory/counters.h"
+#include "allocator/account/counters.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include <weir/host.h>
 
-#include "allocator/magazines/depot.h"
-#include "allocator/memory/block.h"
 #include "base/meta.h"
 #include "base/status.h"
 
@@ -48,7 +46,7 @@ __attribute__((noinline)) void
 stats_count_in_totals(const struct pool *pool, uint64_t size,
     uint64_t requested, tally_count count)
 {
-	struct totals *totals = pool->owner->arena->memory.totals;
+	struct totals *totals = pool->owner->arena->account.totals;
 
 	ASSERT(totals != NULL && size >= requested);
 	lock_enter(&totals->lock);
@@ -109,11 +107,11 @@ void
 stats_flow(struct pool *pool, const struct sums *out, const struct sums *in)
 {
 	struct arena *arena = pool->owner->arena;
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	ASSERT(pool->kind < POOL_KINDS);
 	lock_assert_held(&pool->owner->arena->lock);
-	flow_in(&arena->memory.tally, pool, out, in);
+	flow_in(&arena->account.tally, pool, out, in);
 	flow_in(&pool->owner->tally, pool, out, in);
 	if (totals == NULL)
 		return;
@@ -135,10 +133,10 @@ stats_note_peaks(struct tally *tally)
 void
 stats_note_arena_peaks(struct arena *arena)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	lock_assert_held(&arena->lock);
-	stats_note_peaks(&arena->memory.tally);
+	stats_note_peaks(&arena->account.tally);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -198,11 +196,11 @@ change1(struct weir_stat *stat, int delta)
 void
 stats_change1(struct arena *arena, enum stat1 which, int delta)
 {
-	struct totals *totals = arena->memory.totals;
+	struct totals *totals = arena->account.totals;
 
 	lock_assert_held(&arena->lock);
 	ASSERT(delta == 1 || delta == -1);
-	change1(stat1_at(&arena->memory.stats, which), delta);
+	change1(stat1_at(&arena->account.stats, which), delta);
 	if (totals == NULL)
 		return;
 	lock_enter(&totals->lock);
@@ -232,7 +230,7 @@ stats_zero_counters(struct weir_stats *stats)
 void
 stats_served(struct stream_heap *heap, enum served_by by, size_t bytes)
 {
-	struct weir_stats *all = &heap->arena->memory.stats;
+	struct weir_stats *all = &heap->arena->account.stats;
 	struct weir_stats *own = &heap->stats;
 
 	lock_assert_held(&heap->arena->lock);
@@ -318,7 +316,7 @@ void
 stats_reset(struct arena *arena, enum reset what)
 {
 	lock_assert_held(&arena->lock);
-	reset_all(&arena->memory.stats, &arena->memory.tally, what);
+	reset_all(&arena->account.stats, &arena->account.tally, what);
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =

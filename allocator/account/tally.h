@@ -2,8 +2,8 @@
  * The statistics that each malloc and free changes, for a stream, an arena or a
  * device: types.h, struct tally.
  */
-#ifndef ALLOCATOR_MEMORY_TALLY_H
-#define ALLOCATOR_MEMORY_TALLY_H
+#ifndef ALLOCATOR_ACCOUNT_TALLY_H
+#define ALLOCATOR_ACCOUNT_TALLY_H
 
 #include "allocator/state.h"
 

@@ -1,12 +1,11 @@
 /*
  * Keeps the statistics of an arena, its device and each of its streams.
  */
-#ifndef ALLOCATOR_MEMORY_COUNTERS_H
-#define ALLOCATOR_MEMORY_COUNTERS_H
+#ifndef ALLOCATOR_ACCOUNT_COUNTERS_H
+#define ALLOCATOR_ACCOUNT_COUNTERS_H
 
-#include "allocator/memory/block.h"
-#include "allocator/memory/tally.h"
-#include "allocator/memory/totals.h"
+#include "allocator/account/tally.h"
+#include "allocator/account/totals.h"
 #include "allocator/options.h"
 #include "trace/served.h"
 
@@ -59,7 +58,7 @@ counter_add(struct arena *arena, enum counter which, uint64_t n)
 {
 	ASSERT(which < COUNTERS);
 	lock_assert_held(&arena->lock);
-	*counter_at(&arena->memory.stats, which) += n;
+	*counter_at(&arena->account.stats, which) += n;
 }
 static inline void
 counter_add_of(struct stream_heap *heap, enum counter which, uint64_t n)
@@ -132,9 +131,9 @@ static inline void
 stats_change_arena(struct arena *arena, enum pool_kind kind, enum stat3 which,
     int64_t delta) HOLDS(arena->lock)
 {
-	stats_change3(stats_at(&arena->memory.stats, which), kind, delta);
-	if (arena->memory.totals != NULL)
-		totals_change(arena->memory.totals, kind, which, delta);
+	stats_change3(stats_at(&arena->account.stats, which), kind, delta);
+	if (arena->account.totals != NULL)
+		totals_change(arena->account.totals, kind, which, delta);
 }
 
 /* Change a statistic of a pool's stream and of its arena. */
@@ -156,9 +155,9 @@ stats_count(const struct pool *pool, uint64_t size, uint64_t requested,
 	struct stream_heap *owner = pool->owner;
 	struct arena *arena = owner->arena;
 
-	tally_in(&arena->memory.tally, pool, size, requested, count);
+	tally_in(&arena->account.tally, pool, size, requested, count);
 	tally_in(&owner->tally, pool, size, requested, count);
-	if (__builtin_expect(arena->memory.totals != NULL, 0))
+	if (__builtin_expect(arena->account.totals != NULL, 0))
 		stats_count_in_totals(pool, size, requested, count);
 }
 
@@ -261,15 +260,5 @@ void stats_add_current(struct weir_stats *to, const struct weir_stats *from);
 
 /* Bytes of pending blocks, of an arena or of a heap. */
 size_t stats_pending_bytes(const struct tally *tally);
-
-/* Does a block count as inactive_split? It is free, and only a part of its
- * driver segment. */
-static inline bool
-stats_is_inactive_split(const struct block *block)
-{
-	return !block->segment->expandable &&
-	    block_state(block) == BLOCK_FREE &&
-	    (block->prev != NULL || block->next != NULL);
-}
 
 #endif

@@ -4,7 +4,7 @@
  * Each call that changes a count comes with a call of the driver, so one lock
  * is enough. The sum of a device is read without it, by weir's own growth.
  */
-#include "allocator/memory/outside.h"
+#include "allocator/account/outside.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
