@@ -23,7 +23,10 @@
 #include "graphs/suspend.h"
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_POOLS);
-static struct list pools GUARDED_BY(lock) = { &pools, &pools };
+/* All pools, by id. Set up by the first one. */
+static struct tree pools GUARDED_BY(lock);
+/* Those without holders. */
+static struct list unheld GUARDED_BY(lock) = { &unheld, &unheld };
 static uint64_t last_id GUARDED_BY(lock);
 
 /* ---- The registry ------------------------------------------------------ */
@@ -34,14 +37,15 @@ prune(void) HOLDS(lock)
 {
 	struct list *next;
 
-	for (struct list *l = pools.next; l != &pools; l = next) {
+	for (struct list *l = unheld.next; l != &unheld; l = next) {
 		struct weir_pool *pool =
-		    CONTAINER_OF(l, struct weir_pool, link);
+		    CONTAINER_OF(l, struct weir_pool, unheld);
 		next = l->next;
-		if (pool->refs > 0 ||
-		    arena_lives(pool->arena, pool->generation))
+		ASSERT(pool->refs == 0);
+		if (arena_lives(pool->arena, pool->generation))
 			continue;
-		list_remove(&pool->link);
+		list_remove(&pool->unheld);
+		tree_remove(&pools, &pool->node);
 		meta_free(pool, sizeof(*pool));
 	}
 }
@@ -52,10 +56,13 @@ register_pool(struct weir_pool *pool, struct arena *arena)
 	pool->arena = arena;
 	pool->generation = arena->private.generation;
 	pool->refs = 1;
+	list_init(&pool->unheld);
 	lock_enter(&lock);
 	prune();
+	if (pools.count == 0)
+		tree_init(&pools, TREE_KEY(struct weir_pool, node, id, id));
 	pool->id = ++last_id;
-	list_push_back(&pools, &pool->link);
+	tree_insert(&pools, &pool->node);
 	lock_leave(&lock);
 }
 
@@ -212,8 +219,10 @@ weir_pool_release(struct weir_pool *pool)
 	bool last = --pool->refs == 0;
 	bool kept = last && pool->kept;
 	struct arena *arena = pool->arena;
-	if (last)
+	if (last) {
 		pool->kept = false;
+		list_push_back(&unheld, &pool->unheld);
+	}
 	lock_leave(&lock);
 	if (!last)
 		return;
@@ -271,28 +280,36 @@ weir_pool_id(const struct weir_pool *pool)
 	return pool != NULL ? pool->id : 0;
 }
 
+/* Hold the pool of a number; NULL: there is none, or nothing of it is left. */
+static struct weir_pool *
+hold_found(uint64_t id) HOLDS(lock)
+{
+	const struct weir_pool key = { .id = id };
+	struct tree_node *node =
+	    pools.count > 0 ? tree_lower_bound(&pools, &key.node) : NULL;
+	struct weir_pool *pool =
+	    node != NULL ? CONTAINER_OF(node, struct weir_pool, node) : NULL;
+
+	if (pool == NULL || pool->id != id)
+		return NULL;
+	if (pool->refs == 0) {
+		if (!arena_revive(pool->arena, pool->generation))
+			return NULL;
+		list_remove(&pool->unheld);
+	}
+	pool->refs++;
+	return pool;
+}
+
 enum weir_status
 weir_pool_find(uint64_t id, struct weir_pool **out)
 {
 	if (os_forked())
 		return status_forked("weir_pool_find");
-	struct weir_pool *found = NULL;
-
 	if (out == NULL)
 		return status_set(WEIR_EINVAL, "weir_pool_find: out is NULL");
 	lock_enter(&lock);
-	for (struct list *l = pools.next; l != &pools && found == NULL;
-	     l = l->next) {
-		struct weir_pool *pool =
-		    CONTAINER_OF(l, struct weir_pool, link);
-		if (pool->id == id)
-			found = pool;
-	}
-	if (found != NULL && found->refs == 0 &&
-	    !arena_revive(found->arena, found->generation))
-		found = NULL;
-	if (found != NULL)
-		found->refs++;
+	struct weir_pool *found = hold_found(id);
 	lock_leave(&lock);
 	if (found == NULL)
 		return status_set(WEIR_EINVAL,

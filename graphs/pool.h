@@ -8,6 +8,7 @@
 
 #include "allocator/state.h"
 #include "base/list.h"
+#include "base/tree.h"
 
 struct weir_pool {
 	/* Constant. */
@@ -19,7 +20,8 @@ struct weir_pool {
 	/* Under the registry's lock. */
 	unsigned refs;
 	bool kept; /* WEIR_POOL_KEEP: has a keep on its arena */
-	struct list link;
+	struct tree_node node;
+	struct list unheld;
 };
 
 /* Make a pool of an arena. On success it takes over one hold on the arena.

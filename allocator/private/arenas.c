@@ -32,6 +32,20 @@
 
 /* ---- Making ------------------------------------------------------------ */
 
+static void
+begin_use(struct arena *arena)
+{
+	arena->private.in_use = true;
+	arena->private.owners = 1;
+}
+
+static void
+end_use(struct arena *arena) HOLDS(arena->lock)
+{
+	arena->private.in_use = false;
+	atomic_fetch_add(&arena->main->private.unused, 1);
+}
+
 /* Take an arena with these traits that is out of use, or NULL. Traits are read
  * without the lock, so they never change, and memory of other traits needs
  * another arena. */
@@ -39,13 +53,15 @@ static struct arena *
 reuse_arena(struct arena *main, const struct traits *traits)
 {
 	ASSERT(main == main->main);
+	if (atomic_load(&main->private.unused) == 0)
+		return NULL;
 	for (struct arena *a = arena_next(main); a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		bool idle =
 		    !a->private.in_use && a->traits.name == traits->name;
 		if (idle) {
-			a->private.in_use = true;
-			a->private.owners = 1;
+			begin_use(a);
+			atomic_fetch_sub(&main->private.unused, 1);
 		}
 		lock_leave(&a->lock);
 		if (idle)
@@ -59,8 +75,7 @@ arena_begin(struct arena *arena, struct arena *main)
 {
 	ASSERT(main != NULL);
 	arena->main = main;
-	arena->private.in_use = true;
-	arena->private.owners = 1;
+	begin_use(arena);
 	lock_init(&arena->lock, LOCK_RANK_ARENA);
 	waiting_init(&arena->waiting);
 	tcache_begin(arena);
@@ -129,7 +144,7 @@ arena_make(struct arena *main, const struct source *source, unsigned flags,
 	memory_begin_use(arena, source, flags, totals, forgotten);
 	waiting_set_in_captures(&arena->waiting, traits->has_streams);
 	if (status != WEIR_OK)
-		arena->private.in_use = false;
+		end_use(arena);
 	lock_leave(&arena->lock);
 	if (status == WEIR_OK)
 		*out = arena;
@@ -206,7 +221,7 @@ retire_arena(struct arena *arena)
 	policy_begin(&arena->policy, driver_time_ns());
 	fences_begin(arena, 0);
 	decay_forget(arena);
-	arena->private.in_use = false;
+	end_use(arena);
 	arena->private.generation++;
 	atomic_fetch_sub(&arena->main->private.unowned, 1);
 }

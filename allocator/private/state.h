@@ -26,10 +26,11 @@ struct suspension {
 };
 
 struct arena_private {
-	/* In the device's own arena: the latest of the others, and how many of
-	 * these have no owner. */
+	/* In the device's own arena: the latest of the others, how many of
+	 * these have no owner, and how many are out of use. */
 	_Atomic(struct arena *) others;
 	atomic_uint unowned;
+	atomic_uint unused;
 	struct arena *next; /* the next of the others; constant */
 
 	/* Under the arena's lock from here on. */
