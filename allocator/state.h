@@ -29,7 +29,8 @@ struct stream_heap {
 	struct arena *arena;   /* constant */
 	struct stream *stream; /* constant; a reference */
 
-	struct list link; /* in arena->memory.heaps */
+	struct list link;      /* in arena->memory.heaps */
+	struct tree_node node; /* in arena->memory.by_stream, or none */
 	/* NULL before its first magazine; set without the lock. It lies here so
 	 * that a walk over the depots of all streams reads one cache line of
 	 * each heap. */

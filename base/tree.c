@@ -7,7 +7,6 @@
  */
 #include "base/tree.h"
 
-#include <stdint.h>
 #include <string.h>
 
 enum { LOWER, HIGHER };
@@ -201,6 +200,21 @@ tree_lower_bound(const struct tree *tree, const struct tree_node *key)
 			found = node;
 			node = node->child[LOWER];
 		}
+	}
+	return found;
+}
+
+struct tree_node *
+tree_find(const struct tree *tree, uint64_t number)
+{
+	struct tree_node *node = tree->root;
+	struct tree_node *found = NULL;
+
+	while (node != NULL) {
+		uint64_t here = key_number(node, tree->key.first);
+		if (here == number)
+			found = node;
+		node = node->child[here < number ? HIGHER : LOWER];
 	}
 	return found;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct tree_node {
 	struct tree_node *parent;
@@ -85,6 +86,8 @@ tree_raised(struct tree *tree, struct tree_node *node)
  * NULL. */
 struct tree_node *tree_lower_bound(
     const struct tree *tree, const struct tree_node *key);
+/* The first node whose first number is `number`, or NULL. */
+struct tree_node *tree_find(const struct tree *tree, uint64_t number);
 struct tree_node *tree_first(const struct tree *tree);
 struct tree_node *tree_last(const struct tree *tree);
 struct tree_node *tree_next(const struct tree_node *node);

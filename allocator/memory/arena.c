@@ -101,6 +101,8 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 	arena->memory.streams += stream->handle != WEIR_STREAM_ANY;
 	if (arena == arena->main)
 		stream->heap = heap;
+	else
+		tree_insert(&arena->memory.by_stream, &heap->node);
 	/* The stream may have ended since it was found; a later poll records
 	 * the event of its end. */
 	if (atomic_load(&stream->ended)) {
@@ -114,16 +116,14 @@ heap_make(struct arena *arena, struct stream *stream, struct stream_heap **out)
 struct stream_heap *
 heap_peek(const struct arena *arena, const struct stream *stream)
 {
+	const struct tree *tree = &arena->memory.by_stream;
+	struct tree_node *node;
+
 	if (arena == arena->main)
 		return stream->heap;
-	for (struct list *l = arena->memory.heaps.next;
-	     l != &arena->memory.heaps; l = l->next) {
-		struct stream_heap *heap =
-		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap->stream == stream)
-			return heap;
-	}
-	return NULL;
+	node = tree_find(tree, (uintptr_t)stream);
+	return node != NULL ? CONTAINER_OF(node, struct stream_heap, node) :
+			      NULL;
 }
 
 void
@@ -146,6 +146,8 @@ heap_drop(struct stream_heap *heap)
 	arena->memory.streams--;
 	if (arena == arena->main)
 		heap->stream->heap = NULL;
+	else
+		tree_remove(&arena->memory.by_stream, &heap->node);
 	stream_put(heap->stream);
 	depot_delete(heap->depot);
 	meta_free(heap, sizeof(*heap));
@@ -196,6 +198,8 @@ memory_begin(struct arena *arena)
 	list_init(&memory->ended);
 	list_init(&memory->emptied);
 	list_init(&memory->having_freed);
+	tree_init(&memory->by_stream,
+	    TREE_KEY(struct stream_heap, node, stream, stream));
 	list_init(&memory->segments);
 	list_init(&memory->ranges);
 	list_init(&memory->vacated);

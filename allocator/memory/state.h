@@ -32,6 +32,9 @@ struct arena_memory {
 
 	struct stream_heap *any_heap;
 	struct list heaps; /* of all streams, and any_heap; by index */
+	/* They, by stream. Empty in the device's own arena, where a stream
+	 * knows its heap. */
+	struct tree by_stream;
 	/* The heaps with blocks in pool->freed or with pending ones, and some
 	 * that had: heap_first_freed(). */
 	struct list having_freed;

@@ -56,6 +56,9 @@ expect_equal(const struct tree *tree, struct item *items, int n)
 		struct item above = { .key = items[i].key + 1 };
 
 		EXPECT_EQ(tree_lower_bound(tree, &above.node), bound);
+		EXPECT_NULL(tree_find(tree, above.key));
+		EXPECT_EQ(tree_find(tree, items[i].key),
+		    items[i].in ? &items[i].node : NULL);
 		if (items[i].in)
 			bound = &items[i].node;
 		EXPECT_EQ(tree_lower_bound(tree, &items[i].node), bound);
@@ -230,6 +233,9 @@ TEST(the_second_numbers_decide_between_equal_first_ones)
 		EXPECT_EQ(node, &pairs[i].node);
 	struct pair from = { .first = 1, .second = 6 };
 	EXPECT_EQ(tree_lower_bound(&tree, &from.node), &pairs[1].node);
+	EXPECT_EQ(tree_find(&tree, 1), &pairs[0].node);
+	EXPECT_EQ(tree_find(&tree, UINT64_MAX), &pairs[3].node);
+	EXPECT_NULL(tree_find(&tree, 3));
 }
 
 TEST(rising_keys_do_not_make_the_tree_deep)
