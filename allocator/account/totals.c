@@ -119,7 +119,7 @@ account_ask_device(struct arena *arena)
 	CUresult code = driver_peek()->cuDeviceTotalMem(
 	    &arena->account.total_bytes, arena->device);
 
-	ASSERT(arena == arena->main);
+	ASSERT(arena->device >= 0);
 	return driver_status(
 	    code, "cuDeviceTotalMem(device %d)", arena->device);
 }

@@ -9,7 +9,8 @@
 
 /* Begin the account of a new arena, with no limit. */
 void account_begin(struct arena *arena);
-/* Ask the driver for the size of a device, given its own arena. WEIR_EDRIVER.
+/* Ask the driver for the size of a device, given its own arena, which knows its
+ * device. WEIR_EDRIVER.
  */
 enum weir_status account_ask_device(struct arena *arena);
 /* Begin and end a use of an arena besides the device's own, which counts in
