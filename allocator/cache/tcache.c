@@ -251,7 +251,7 @@ malloc_traced(struct cache *cache, size_t size)
 	struct arena *arena = cache->arena;
 	struct block *block = NULL;
 
-	ASSERT(cache->traced && size > 0);
+	ASSERT(cache->traced);
 	if (size - 1 >= WEIR_SIZE_MAX)
 		return NULL;
 	size_t rounded = rounded_in(cache, size);

@@ -56,7 +56,6 @@ bin_make(struct bin *bin, size_t n)
 void
 bin_delete(struct bin *bin)
 {
-	ASSERT(bin_empty(bin));
 	if (bin->bottom == NULL)
 		return;
 	magazine_delete(bin_first(bin));

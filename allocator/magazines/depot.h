@@ -86,7 +86,8 @@ void magazine_delete(struct magazine *magazine);
 /* Make the two magazines of a bin if it has none. False: no host memory. */
 bool bin_make(struct bin *bin, size_t n);
 
-/* Free the two magazines of a bin, which are empty. */
+/* Free the two magazines of a bin. Blocks in them, of which there are some only
+ * if the context is gone, are forgotten. */
 void bin_delete(struct bin *bin);
 
 /* The first magazine of a bin that has magazines. */

@@ -389,6 +389,9 @@ fill_row(struct remap_plan *plan, enum grow_how how, size_t *need)
 	else
 		drop_prepared(plan);
 	arena_promised(arena, plan->fresh_bytes);
+	/* If nothing new is needed, the driver lacks memory of its own. */
+	if (status == WEIR_ENOMEM && plan->fresh_bytes == 0)
+		*need = arena->memory.granularity;
 	return status;
 }
 

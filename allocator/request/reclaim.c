@@ -410,7 +410,6 @@ oldest_block(struct arena *arena, uint64_t latest) HOLDS(arena->lock)
 {
 	struct block *block = oldest_idle(arena, latest);
 
-	ASSERT(latest > 0);
 	if (block != NULL || !has_pieces(arena))
 		return block;
 	block = oldest_in_pieces(arena, latest);

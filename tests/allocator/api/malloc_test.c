@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <weir/trace.h>
+
 #include "allocator/allocator.h"
 #include "base/meta.h"
 #include "tests/support/device.h"
@@ -121,6 +123,17 @@ TEST(a_size_of_0_is_refused)
 	EXPECT_STR_HAS(weir_last_error(), "0 bytes");
 	EXPECT_NO_MEMORY(weir_malloc_on(0, 0, NULL), WEIR_EINVAL);
 	expect_stats_unchanged(&before);
+}
+
+TEST(a_size_of_0_is_refused_while_the_history_is_recorded)
+{
+	EXPECT_OK(weir_history_start(NULL));
+	for (int i = 0; i < 100; i++) /* the thread gets a cache */
+		give(take(KIB, NULL));
+	EXPECT_NO_MEMORY(weir_malloc(0, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "0 bytes");
+	EXPECT_NO_MEMORY(weir_malloc(SIZE_MAX, NULL), WEIR_EINVAL);
+	EXPECT_OK(weir_history_stop());
 }
 
 TEST(a_size_above_1_eib_is_refused_before_anything_is_tried)

@@ -393,6 +393,30 @@ TEST(memory_that_cannot_be_opened_leaves_all_as_it_was)
 	fail_each("cuMemSetAccess", 1);
 }
 
+/* Nothing new is needed, so what the driver lacks is memory of its own. */
+TEST(moves_that_the_driver_has_no_memory_for_are_tried_again)
+{
+	weir_stream a = new_stream();
+	char *live[PIECES];
+
+	device_need_sim("calls of the driver are made to fail");
+	conf("tcache:0,handle_mb:4");
+	scatter(a, live);
+	EXPECT_EQ(
+	    sim()->fail("cuMemMap", 1, 1000, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	EXPECT_NO_MEMORY(weir_malloc(16 * MIB, a), WEIR_ENOMEM);
+	expect_healthy();
+	EXPECT_LE(sim()->faults(), 100);
+	sim()->reset();
+	scatter(a, live);
+	EXPECT_EQ(sim()->fail("cuMemMap", 3, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	char *whole = take(16 * MIB, a);
+	EXPECT_EQ(sim()->faults(), 1);
+	fill(whole, 16 * MIB, 1, a);
+	expect_filled(whole, 16 * MIB, 1, a);
+	expect_healthy();
+}
+
 /* A mapping that cannot be undone at once is undone later. Until then its
  * addresses are out of use; no memory is lost. */
 TEST(a_mapping_that_cannot_be_undone_is_undone_later)
