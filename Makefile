@@ -329,7 +329,7 @@ tests: build examples $(tests) $(fakes) $(programs) $(bench) $(py_tests)
 .PHONY: python wheel
 python: $(py_package) ## build the Python package into build/release/python, to be put on PYTHONPATH
 wheel: python ## build a wheel of the Python package, one for all versions, into build/wheel
-	$(PYTHON) python/backend.py build/wheel
+	'$(PYTHON)' python/backend.py build/wheel
 
 .PHONY: test
 test: tests ## install what is missing, build, and run the tests on the simulated device
@@ -800,7 +800,7 @@ $(B)/%-cuda-shared: %.c $(cuda_sources)
 # ------------------------------------------------------------------- Python
 
 # One module over the stable ABI, which finds the library beside itself.
-py_include = $(shell $(PYTHON) -c \
+py_include = $(shell '$(PYTHON)' -c \
 	'import sysconfig; print(sysconfig.get_path("include"))')
 $(call obj,$(py_src)): private cppflags += -isystem $(py_include)
 $(call obj,$(py_src)): | $(call deps,python)

@@ -7,7 +7,8 @@
 The package is what `make python` lays out in the build folder: the modules, the
 extension over the stable ABI, the C library and its headers, the command with
 its page, the preload library and simcuda. A wheel of it serves every CPython
-from 3.9 on. pip shows what make prints with -v only.
+from 3.9 on. pip shows what make prints with -v only, so a line on the terminal
+says every few seconds how far the build is.
 """
 
 import base64
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
 import zipfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -40,16 +42,89 @@ def version():
         for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+# Seconds between two lines on the terminal: pip's own sign of life turns faster.
+SAY_EVERY_S = 5
+
+
+def open_terminal():
+    """The user's terminal, where pip keeps what this process prints from it. None
+    if there is none, or if this process is in its background."""
+    if sys.stderr.isatty():
+        return None
+    try:
+        terminal = open("/dev/tty", "w", encoding="utf-8")
+    except OSError:
+        return None
+    try:
+        if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+            return terminal
+    except OSError:
+        pass
+    terminal.close()
+    return None
+
+
+class Progress:
+    """Says on a terminal how far make is, from the lines that it prints. A
+    terminal that goes away is left alone."""
+
+    def __init__(self, terminal):
+        self.terminal = terminal
+        self.began = self.said = time.monotonic()
+        self.files = 0
+        self.say("weir: building from source, which takes some minutes; "
+                 "pip install -v shows each step")
+
+    def say(self, text):
+        if self.terminal is None:
+            return
+        try:
+            # pip's line has no end yet.
+            self.terminal.write(f"\n{text}")
+            self.terminal.flush()
+        except OSError:
+            self.terminal = None
+
+    def count(self):
+        return (f"{self.files} file{'' if self.files == 1 else 's'} compiled "
+                f"in {time.monotonic() - self.began:.0f} s")
+
+    def see(self, line):
+        self.files += line.startswith("  CC ")
+        now = time.monotonic()
+        if now - self.said >= SAY_EVERY_S:
+            self.said = now
+            self.say(f"weir: {self.count()}")
+
+    def end(self):
+        if self.terminal is not None and self.files > 0:
+            self.say(f"weir: built, {self.count()} ")
+        if self.terminal is not None:
+            self.terminal.close()
+
+
+def run_make(command):
+    """Run make, whose output goes to stderr, and say how far it is. Gives its
+    status."""
+    progress = Progress(open_terminal())
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8",
+                          errors="replace") as process:
+        for line in process.stdout:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            progress.see(line)
+    progress.end()
+    return process.returncode
+
+
 def make(*goals):
     """Run make in the tree, with this Python's headers; what it prints goes to
     stderr. Installs nothing on the system: where something is missing, make says
     what, and leaves the command out if it is the command's."""
     if shutil.which("make") is None:
         raise SystemExit("weir is built by GNU make, which is not here")
-    done = subprocess.run(["make", "-C", TOP, "DEPS=say",
-                           f"PYTHON={sys.executable}", *goals],
-                          stdout=sys.stderr)
-    if done.returncode != 0:
+    if run_make(["make", "-C", TOP, "DEPS=say", f"PYTHON={sys.executable}",
+                 *goals]) != 0:
         raise SystemExit("weir could not be built: make, above, says why")
 
 

@@ -1,6 +1,8 @@
 /*
  * Writes the report of a request that found no memory: the size it asked for,
- * how much memory there is and where, and advice that follows from these facts.
+ * how much memory there is and where, and the cause that follows from these
+ * facts. No replay can run here, so that the report recommends no setting whose
+ * gain a replay would have to show: it names the command that replays.
  * The text begins as PyTorch's does, because people and tools search for it.
  */
 #include "allocator/request/oom.h"
@@ -217,6 +219,10 @@ say_group(struct text *text, int device)
 	say(text, ". ");
 }
 
+static const char replay_advice[] =
+    "'weir advise SNAPSHOT', of a snapshot with a history, says which setting "
+    "helps.";
+
 /* Add advice if the facts show a cause. */
 static void
 say_advice(struct text *text, const struct facts *f)
@@ -235,13 +241,13 @@ say_advice(struct text *text, const struct facts *f)
 	else if (f->driver_segments > rounded && f->free_bytes > rounded)
 		say(text,
 		    "%s of unused memory lie scattered in segments of the "
-		    "driver: set expandable_segments:True.",
-		    bytes_text(f->free_bytes, size));
+		    "driver, which cannot be put together. %s",
+		    bytes_text(f->free_bytes, size), replay_advice);
 	else if (f->free_bytes > rounded)
 		say(text,
 		    "%s are unused but lie in pieces between live "
-		    "blocks.",
-		    bytes_text(f->free_bytes, size));
+		    "blocks. %s",
+		    bytes_text(f->free_bytes, size), replay_advice);
 	else if (f->oom.pending_bytes > rounded)
 		say(text,
 		    "Freed memory waits for work on other streams "

@@ -18,6 +18,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,12 +315,41 @@ test_expect_mem_eq(
 	}
 }
 
+/* Give signals that are ignored their default, in the process of a test. A
+ * process inherits what is ignored: a shell ignores SIGINT and SIGQUIT for the
+ * jobs of a script, nohup SIGHUP, and Python SIGPIPE. Handlers stay, because
+ * the process itself has set them. */
+static void
+default_signals(void)
+{
+	for (int number = 1; number <= SIGRTMAX; number++) {
+		struct sigaction now;
+
+		if (sigaction(number, NULL, &now) == 0 &&
+		    now.sa_handler == SIG_IGN)
+			signal(number, SIG_DFL);
+	}
+}
+
+/* Check waits for the process of a test, and ends it by an alarm. The runner
+ * keeps all other signals as they are: nohup is to protect it. */
+static void
+default_runner_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGCHLD, SIG_DFL);
+}
+
 /* The one function that Check calls: it runs the body of the current test. */
 START_TEST(run_body)
 {
 	(void)_i;
 	if (forks())
 		dup2(STDERR_FILENO, STDOUT_FILENO);
+	default_signals();
 	running->body();
 	__atomic_store_n(&verdict->finished, 1, __ATOMIC_RELAXED);
 }
@@ -548,6 +578,7 @@ main(int argc, char **argv)
 		list();
 		return 0;
 	}
+	default_runner_signals();
 	under_valgrind = valgrind_runs_us();
 	os_time_stop(true);
 	if (first_test == NULL) {

@@ -4,6 +4,7 @@
  * victims exist only in that second run, when WEIR_TEST_VICTIMS is set.
  */
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,24 @@ print_tap(void)
 	puts("not ok 1 - a line of the test's own");
 }
 
+static void
+need_default_signals(void)
+{
+	sigset_t blocked;
+
+	EXPECT_EQ(sigprocmask(SIG_SETMASK, NULL, &blocked), 0);
+	for (int number = 1; number <= SIGRTMAX; number++) {
+		struct sigaction now;
+
+		if (sigaction(number, NULL, &now) != 0)
+			continue;
+		if (now.sa_handler == SIG_IGN)
+			FAIL("signal %d is ignored", number);
+		if (sigismember(&blocked, number) == 1)
+			FAIL("signal %d is blocked", number);
+	}
+}
+
 static struct test victims[] = {
 	{ .name = "it_passes", .body = pass },
 	{ .name = "it_fails_equal", .body = fail_equal },
@@ -93,6 +112,7 @@ static struct test victims[] = {
 	{ .name = "it_leaves_early", .body = leave_early },
 	{ .name = "it_fails_in_a_child", .body = fail_in_child },
 	{ .name = "it_prints_tap", .body = print_tap },
+	{ .name = "it_needs_default_signals", .body = need_default_signals },
 };
 
 __attribute__((constructor)) static void
@@ -112,6 +132,9 @@ register_victims(void)
 /* "yes" or "no", whatever this run itself was started with. */
 static const char *fork_mode = "yes";
 
+/* What the shell does before that. */
+static const char *before = "";
+
 /* Run this program on `arguments`; its stdout, and its exit status. */
 static const char *
 run_victims(const char *arguments, int *status)
@@ -124,9 +147,9 @@ run_victims(const char *arguments, int *status)
 
 	EXPECT_GT(readlink("/proc/self/exe", program, sizeof(program) - 1), 0);
 	snprintf(command, sizeof(command),
-	    "WEIR_TEST_VICTIMS=1 WEIR_TEST_TIMEOUT_SCALE=1 CK_FORK=%s "
+	    "%sWEIR_TEST_VICTIMS=1 WEIR_TEST_TIMEOUT_SCALE=1 CK_FORK=%s "
 	    "'%s' %s 2>/dev/null",
-	    fork_mode, program, arguments);
+	    before, fork_mode, program, arguments);
 	pipe = popen(command, "r");
 	EXPECT_NOT_NULL(pipe);
 	length = fread(output, 1, sizeof(output) - 1, pipe);
@@ -223,6 +246,27 @@ TEST(the_output_of_a_test_is_not_taken_for_a_report)
 
 	EXPECT_STR_EQ(output, "1..1\nok 1 - it prints tap\n");
 	EXPECT_EQ(status, 0);
+}
+
+TEST(a_test_does_not_inherit_what_signals_do)
+{
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE,
+		SIGCHLD, SIGTSTP, SIGUSR1 };
+	sigset_t all;
+	const char *output;
+	int status;
+
+	/* popen() and the shell wait for children, so SIGCHLD comes last. */
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		if (ignored[i] != SIGCHLD)
+			signal(ignored[i], SIG_IGN);
+	before = "trap '' CHLD; ";
+	sigfillset(&all);
+	EXPECT_EQ(sigprocmask(SIG_BLOCK, &all, NULL), 0);
+	output = run_victims("it_needs_default_signals it_hangs", &status);
+	EXPECT_STR_HAS(output, "ok 1 - it hangs");
+	EXPECT_STR_HAS(output, "timeout");
+	EXPECT_STR_HAS(output, "\nok 2 - it needs default signals\n");
 }
 
 TEST(one_bad_test_does_not_keep_the_others_from_running)

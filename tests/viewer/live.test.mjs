@@ -72,6 +72,8 @@ served("a page follows the program and takes new snapshots",
 	        /device 0: 1\.00 MiB in use, .* held of/);
 	    const before = await tab.evaluate(() => weir.model.active.max);
 	    assert.equal(before, 2 ** 20);
+	    assert.match(await text(tab, ".story"),
+	        new RegExp(`the program is running; .weir advise ${program.pid}`));
 	    await step("a");
 	    await tab.waitForFunction(() =>
 		/device 0: 2\.00 MiB in use/.test(document.querySelector(

@@ -315,7 +315,7 @@ shown("every view and every step can be had by keys", "training",
 shown("the tab key reaches every control, and focus is seen", "training",
     async (tab) => {
 	    const reached = new Set();
-	    for (let i = 0; i < 24; i++) {
+	    for (let i = 0; i < 28; i++) {
 		    await tab.keyboard.press("Tab");
 		    reached.add(await tab.evaluate(() => {
 			    const e = document.activeElement;

@@ -316,6 +316,23 @@ print_top_sites(struct page *page, const struct report *report)
 	}
 }
 
+/* Name the command that says what would have helped: a report has no recording
+ * to replay. */
+static void
+print_remedy_of_failures(const struct page *page, const struct report *report)
+{
+	uint64_t ooms = report->memory.ooms;
+
+	if (ooms == 0)
+		return;
+	fprintf(page->file,
+	    "%sout of memory:%s 'weir advise FILE' says which settings help, "
+	    "as "
+	    "replays show.\n"
+	    "  'weir run --history --snapshot FILE' records what it needs.\n",
+	    page->alarm, page->plain);
+}
+
 static void
 print_warnings(const struct page *page, const struct report *report)
 {
@@ -430,5 +447,6 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 	print_report_streams(&page, report);
 	print_top_sites(&page, report);
 	print_leaks(&page, report);
+	print_remedy_of_failures(&page, report);
 	print_warnings(&page, report);
 }

@@ -162,7 +162,9 @@ TEST(advice_memory_scattered_in_segments_of_the_driver)
 		block[i] = take(3 * MIB, NULL);
 	for (int i = 0; i < 18; i += 2)
 		give(block[i]);
-	EXPECT_STR_HAS(fail(10 * MIB, NULL), "expandable_segments:True");
+	EXPECT_STR_HAS(fail(10 * MIB, NULL),
+	    "scattered in segments of the driver, which cannot");
+	EXPECT_STR_HAS(weir_last_error(), "'weir advise SNAPSHOT'");
 	expect_healthy();
 }
 
@@ -177,6 +179,7 @@ TEST(advice_memory_in_pieces_between_live_blocks)
 		give(block[i]);
 	EXPECT_STR_HAS(fail(8 * MIB, NULL),
 	    "are unused but lie in pieces between live blocks");
+	EXPECT_STR_HAS(weir_last_error(), "'weir advise SNAPSHOT'");
 	EXPECT(strstr(weir_last_error(), "expandable") == NULL);
 	expect_healthy();
 }

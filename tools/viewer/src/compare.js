@@ -68,7 +68,8 @@ export function finalState(snap, sites, device, places) {
  * largest changes first. */
 export function compare(snap, sites, device) {
 	const old = new Sites(snap.before), places = callerPlaces(old, sites);
-	const before = finalState(snap.before, old, device, places);
+	const before = finalState(snap.before, old,
+	    snap.deviceBefore(device), places);
 	const after = finalState(snap, sites, device, places);
 	const none = { bytes: 0, blocks: 0, node: 0 };
 	const names = new Set([...before.bySite.keys(), ...after.bySite.keys()]);

@@ -10,7 +10,7 @@
  * text of a snapshot is in one table of strings, and the page shows it as text
  * only, never as HTML.
  */
-const VERSION = 4;
+const VERSION = 5;
 
 /* Streams from this value on are handles. Smaller values are numbers of a trace
  * in CSV, which has at most 1,024 streams; a handle is an address above the
@@ -103,6 +103,7 @@ export class Snapshot {
 		this.verdicts = parsed(columns.verdicts);
 		this.findings = parsed(columns.findings);
 		this.whatIf = parsed(columns.what_if);
+		this.advice = parsed(columns.advice);
 		this.ranks = this.findRanks();
 		this.growTree();
 	}
@@ -169,6 +170,15 @@ export class Snapshot {
 	deviceName(device) {
 		return device < this.pinnedFrom ? this.ownName(device) :
 			`pinned memory of ${this.ownName(device - this.pinnedFrom)}`;
+	}
+
+	/* The device of the earlier snapshot that a device is compared with; -1:
+	 * it has none. Its numbers of page-locked memory may be other ones. */
+	deviceBefore(device) {
+		const { pinnedFrom, devices } = this.before;
+		const pinned = device >= this.pinnedFrom;
+		const there = pinned ? device - this.pinnedFrom + pinnedFrom : device;
+		return there < (pinned ? devices : pinnedFrom) ? there : -1;
 	}
 
 	/* A device of a rank is named by the rank, if that is its only one. */

@@ -7,6 +7,7 @@
 import { hierarchy, partition } from "d3-hierarchy";
 import { argmax } from "./series.js";
 import { STATE_INACTIVE } from "./model.js";
+import { noiseOf } from "./sites.js";
 
 /* The weights that a reader may choose: [id, name]. */
 export const WEIGHTS = [
@@ -77,11 +78,13 @@ export function isKept(el, k, p0, p1) {
 
 /* The calls of two snapshots in one tree. Frames with one name and place are
  * one; `columns` has node_parent and node_frame as a snapshot's, and frames from
- * `added` on are `extra`. `own` has the change of each node. */
+ * `added` on are `extra`. `own` has the change of each node, and `noise` is
+ * noiseOf() for all frames. */
 export function changeSince(snap, device) {
 	const { before } = snap, c = snap.columns;
 	const parent = Array.from(c.node_parent), frame = Array.from(c.node_frame);
 	const added = c.frame_name.length, extra = [];
+	const noise = Array.from(noiseOf(snap)), noiseBefore = noiseOf(before);
 	const text = ({ name, file, line }) => JSON.stringify([name, file, line]);
 	const frames = new Map(), children = new Map();
 	for (let f = 0; f < added; f++)
@@ -98,6 +101,7 @@ export function changeSince(snap, device) {
 		if (f === undefined) {
 			f = added + extra.length;
 			extra.push(is);
+			noise.push(noiseBefore[b.node_frame[n]]);
 			frames.set(key, f);
 		}
 		const up = nodeOf[b.node_parent[n]];
@@ -111,7 +115,7 @@ export function changeSince(snap, device) {
 		nodeOf.push(node);
 	}
 	const own = new Float64Array(parent.length);
-	const sum = (of, map, sign) => {
+	const sum = (of, map, sign, device) => {
 		for (let s = 0; s < of.segment_addr.length; s++) {
 			if (of.segment_device[s] !== device)
 				continue;
@@ -122,10 +126,10 @@ export function changeSince(snap, device) {
 						(of.block_requested[i] || of.block_size[i]);
 		}
 	};
-	sum(c, (n) => n, 1);
-	sum(b, (n) => nodeOf[n], -1);
+	sum(c, (n) => n, 1, device);
+	sum(b, (n) => nodeOf[n], -1, snap.deviceBefore(device));
 	return { columns: { node_parent: parent, node_frame: frame }, own, added,
-		extra };
+		extra, noise };
 }
 
 /* The calls with the innermost first: a tree in which the callers of a frame

@@ -10,7 +10,8 @@ import { colour, MODES } from "./colours.js";
 import { css, readTheme } from "./theme.js";
 import { h, fill, swatch } from "./dom.js";
 import { bytes, count, percent, plural } from "./format.js";
-import { changes, figures, sentences } from "./summary.js";
+import { adviceFor, adviceNote, changes, figures, sentences,
+	servedIn } from "./summary.js";
 import { foundIn, keepOnly, next, search, sumFound } from "./search.js";
 import { Live } from "./live.js";
 import { Ranks, rankSentence } from "./ranks.js";
@@ -344,6 +345,7 @@ class App {
 		    this.times).map((text) => h("li", {}, text)));
 		if (this.views.compare)
 			this.story.prepend(h("li", {}, this.sinceBefore()));
+		this.story.append(...this.advice());
 		const why = this.verdict();
 		fill(this.why, ...why);
 		if (why.length > 0)
@@ -427,6 +429,19 @@ class App {
 		return changes(this.snap.before.title, before, after, rows[0]);
 	}
 
+	/* What would help, with the lines to copy: the answer of `weir advise`. */
+	advice() {
+		const answer = adviceFor(this.model);
+		if (!answer)
+			return [];
+		const item = (...parts) => h("li", { class: "advice" }, ...parts);
+		const list = (answer.advice ?? []).map(({ text, setting }) =>
+			item(`${text} `, h("code", {}, setting), " ",
+			    this.panel.copyButton("Copy this line", () => setting)));
+		const note = adviceNote(answer);
+		return note ? [...list, item(note)] : list;
+	}
+
 	/* The verdict of `weir oom` on the last failed request. */
 	verdict() {
 		const found = this.snap.verdicts.find(({ device }) =>
@@ -442,7 +457,10 @@ class App {
 		    h("li", {}, text, ...remedies.map((remedy) =>
 			h("div", { class: "remedy" },
 			    remedy.setting ? h("code", {}, remedy.setting) : null,
-			    remedy.text)))))];
+			    remedy.text + servedIn(adviceFor(this.model),
+				remedy.setting)))))),
+		h("h3", {}, "In replays of the recording"),
+		h("ul", {}, ...this.advice())];
 	}
 
 	show(view) {

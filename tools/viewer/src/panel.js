@@ -167,9 +167,8 @@ export class Panel {
 				this.draw();
 			} }, this.all ? "hide interpreter frames" :
 			`show ${hidden} interpreter frames`) : null;
-		const copy = frames.length ? h("button", { class: "link copy",
-			title: "Copy this stack as text", onclick: (e) =>
-				this.copy(node, e.currentTarget) }, "copy") : null;
+		const copy = frames.length ? this.copyButton("Copy this stack as text",
+		    () => this.stackText(node)) : null;
 		return h("section", {}, h("h3", {}, title, copy),
 		    frames.length ? list :
 			    h("p", { class: "quiet" }, "no stack recorded"), more);
@@ -184,8 +183,15 @@ export class Panel {
 				`${line ? `:${line}` : ""})\n`;
 		}).join("");
 	}
-	async copy(node, button) {
-		const done = await copyText(this.stackText(node));
+
+	/* A button that copies a text. */
+	copyButton(title, text) {
+		return h("button", { class: "link copy", type: "button", title,
+			onclick: ({ currentTarget }) =>
+				this.copy(text(), currentTarget) }, "copy");
+	}
+	async copy(text, button) {
+		const done = await copyText(text, button.parentElement);
 		button.textContent = done ? "copied" : "cannot copy here";
 		this.app.say(button.textContent);
 		setTimeout(() => button.textContent = "copy", 1500);
@@ -294,15 +300,16 @@ function swatchOf(packed) {
 }
 
 /* Copy a text to the clipboard. Browsers refuse the clipboard to pages that they
- * do not trust; such a page copies from a text field. */
-async function copyText(text) {
+ * do not trust; such a page copies from a text field, which is in `place`: a
+ * dialog makes the rest of the page inert. */
+async function copyText(text, place) {
 	try {
 		await navigator.clipboard.writeText(text);
 		return true;
 	} catch {
 		const field = h("textarea", { class: "unseen" });
 		field.value = text;
-		document.body.append(field);
+		place.append(field);
 		field.select();
 		const done = document.execCommand("copy");
 		field.remove();

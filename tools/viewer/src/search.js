@@ -35,6 +35,13 @@ export function search(app, query) {
 	app.matchedAddress = Number.isNaN(address) ? null : address;
 }
 
+/* True if the search finds a frame, which no column of the snapshot has. */
+export function findsFrame(app, { name, file, line }) {
+	const of = file.toLowerCase(), at = /^(.*):(\d+)$/.exec(app.query);
+	return name.toLowerCase().includes(app.query) || of.includes(app.query) ||
+		(at !== null && line === Number(at[2]) && of.endsWith(at[1]));
+}
+
 /*
  * The elements of a model that the search found, and that have the key which is
  * picked in the legend. Null if there is neither. Devices share the choice.

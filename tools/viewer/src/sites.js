@@ -6,13 +6,19 @@
  */
 const NOISE = 0, FRAMEWORK = 2;
 
+/* 1 for each frame of an interpreter or a runtime. */
+export function noiseOf(snap) {
+	return Uint8Array.from(snap.columns.frame_grade, (g) =>
+		g === NOISE ? 1 : 0);
+}
+
 export class Sites {
 	constructor(snap) {
 		const c = snap.columns, grade = c.frame_grade;
 		const nodes = c.node_parent.length;
 		this.snap = snap;
 		this.grade = grade;
-		this.noise = Uint8Array.from(grade, (g) => g === NOISE ? 1 : 0);
+		this.noise = noiseOf(snap);
 		/* The innermost frame of the highest grade. Parents come before
 		 * their nodes. */
 		this.frameOf = new Int32Array(nodes).fill(-1);

@@ -35,6 +35,30 @@ function when(model, times, p) {
 		` at event ${count(p)}`;
 }
 
+/* The answer of `weir advise` for the device: {reason} if there is none, or
+ * {advice: [{text, setting}], skipped, serves}. undefined without a history. */
+export function adviceFor(model) {
+	return model.snap.advice.find(({ device }) => device === model.device);
+}
+
+/* What is to be said of the answer as a whole, or "". */
+export function adviceNote({ reason, advice, skipped }) {
+	if (reason)
+		return `What would help was not computed: ${reason}.`;
+	return (advice.length === 0 ? "Nothing helps: no setting that was " +
+		"tried in replays holds notably less. " : "") + (skipped > 0 ?
+		`${plural(skipped, "setting")} not tried; \`weir advise\` tries ` +
+			"all." : "");
+}
+
+/* What a replay with a remedy's setting has shown of the failed request. */
+export function servedIn(answer, setting) {
+	const serves = answer?.serves?.[setting];
+	return serves === undefined ? "" : serves ?
+		"; a replay shows that it serves the request" :
+		"; in a replay the request still fails";
+}
+
 /* Figures of the tiles: [label, value, note, meaning, alarm]. */
 export function figures(model, times) {
 	const peak = model.active.max, held = model.reserved.max;

@@ -137,10 +137,6 @@ advise_device(struct advising *advising, uint32_t device)
 		.snapshot = advising->snapshot,
 		.device = device,
 		.path = advising->path,
-		.file_device =
-		    device == snapshot_traced_device(advising->snapshot, 0) ?
-		    -1 :
-		    (int)device,
 		.limit = choices->limit,
 		.seconds = (unsigned)choices->seconds,
 	};
@@ -155,7 +151,7 @@ advise_device(struct advising *advising, uint32_t device)
 	} else if (good) {
 		if (advising->snapshot->trace_count > 1)
 			printf("device %" PRIu32 ":\n", device);
-		advice_print(&advice);
+		advice_print(&advice, "a larger --seconds");
 	}
 	advising->found |= good && json_array_size(advice.list) > 0;
 	advice_drop(&advice);

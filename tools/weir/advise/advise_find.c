@@ -9,6 +9,7 @@
 #include "tools/weir/advise/tuning.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/reading/snapshot_moment.h"
+#include "tools/weir/reading/snapshot_out.h"
 #include "tools/weir/reading/snapshot_verdict.h"
 #include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/replay/trial.h"
@@ -498,8 +499,10 @@ advise_find(const struct advise_request *request, struct advice *out)
 	good = out->list != NULL && out->serves != NULL &&
 	    advise_case_whole(&f.whole, request->snapshot, request->device,
 		request->path, UINT64_MAX);
-	if (good && request->path != NULL)
-		f.whole.device = request->file_device;
+	/* A trace in CSV has one device, without a number. */
+	if (good && request->path != NULL &&
+	    request->device == snapshot_traced_device(request->snapshot, 0))
+		f.whole.device = -1;
 	good = good && prepare_limited(&f);
 	if (good && f.limited.path == f.whole.path)
 		f.limited.device = f.whole.device;
@@ -524,7 +527,7 @@ advice_drop(struct advice *advice)
 /* ---- Output ---------------------------------------------------------- */
 
 void
-advice_print(const struct advice *advice)
+advice_print(const struct advice *advice, const char *all)
 {
 	const json_t *one;
 	size_t i;
@@ -538,7 +541,8 @@ advice_print(const struct advice *advice)
 	if (json_array_size(advice->list) == 0)
 		puts("nothing: no setting that was tried holds notably less");
 	if (advice->skipped > 0)
-		printf("%u settings were not tried\n", advice->skipped);
+		printf("%u settings were not tried; %s tries all\n",
+		    advice->skipped, all);
 }
 
 json_t *

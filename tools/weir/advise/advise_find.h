@@ -19,7 +19,6 @@ struct advise_request {
 	const struct snapshot *snapshot;
 	uint32_t device;  /* has a trace */
 	const char *path; /* of the snapshot or trace; NULL: none can be read */
-	int file_device;  /* its device; -1: the first one with a trace */
 	uint64_t limit;   /* bytes for the allocator; UINT64_MAX: not known */
 	unsigned seconds; /* after which no further setting is tried */
 };
@@ -50,8 +49,9 @@ struct advice {
 bool advise_find(const struct advise_request *request, struct advice *out);
 void advice_drop(struct advice *advice);
 
-/* Print the sentences and the lines to copy, or that nothing helps. */
-void advice_print(const struct advice *advice);
+/* Print the sentences and the lines to copy, or that nothing helps. `all` is
+ * the command that tries all settings, should some be left. */
+void advice_print(const struct advice *advice, const char *all);
 
 /* All fields. */
 json_t *advice_json(const struct advice *advice);

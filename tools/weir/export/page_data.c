@@ -24,7 +24,7 @@
 /* Doubles hold every whole number up to here. */
 #define EXACT ((uint64_t)1 << 53)
 
-enum { DATA_VERSION = 4 };
+enum { DATA_VERSION = 5 };
 
 /* The sources of a page's data. */
 struct page_data {
@@ -40,6 +40,7 @@ struct page_data {
 	char *verdicts;   /* JSON: why the last request of a device failed */
 	char *findings;   /* JSON: faults, and stacks that may leak */
 	char *what_if;    /* JSON: held memory under other settings */
+	char *advice;     /* JSON: settings that help, by device */
 	uint32_t devices; /* page-locked memory of device d is shown as device
 			     `devices` + d */
 };
@@ -273,7 +274,9 @@ find_for_page(struct page_data *page)
 	json_decref(faults);
 	json_decref(leaks);
 	page->what_if = strdup("[]");
-	return page->findings != NULL && page->what_if != NULL;
+	page->advice = strdup("[]");
+	return page->findings != NULL && page->what_if != NULL &&
+	    page->advice != NULL;
 }
 
 /* True if the event has an address. */
@@ -365,6 +368,7 @@ enum rows {
 	VERDICTS,
 	FINDINGS,
 	WHAT_IF,
+	ADVICE,
 	TRACES,
 	EVENT_ACTION,
 	EVENT_ADDRESS,
@@ -418,6 +422,7 @@ static const struct column columns[] = {
 	{ "verdicts", U8, VERDICTS, WHOLE(char), PLAIN },
 	{ "findings", U8, FINDINGS, WHOLE(char), PLAIN },
 	{ "what_if", U8, WHAT_IF, WHOLE(char), PLAIN },
+	{ "advice", U8, ADVICE, WHOLE(char), PLAIN },
 	{ "trace_first", U32, TRACES, FIELD(trace, first), PLAIN },
 	{ "trace_events", U32, TRACES, FIELD(trace, count), PLAIN },
 	{ "event_action", U8, EVENT_ACTION, WHOLE(uint8_t), PLAIN },
@@ -507,6 +512,7 @@ array_of(const struct page_data *page, enum rows rows)
 		[VERDICTS] = { page->verdicts, 1, strlen(page->verdicts) },
 		[FINDINGS] = { page->findings, 1, strlen(page->findings) },
 		[WHAT_IF] = { page->what_if, 1, strlen(page->what_if) },
+		[ADVICE] = { page->advice, 1, strlen(page->advice) },
 		[TRACES] = ARRAY(s->traces, s->trace_count),
 		[SEGMENTS] = ARRAY(s->segments, segments_of(s)),
 		[BLOCKS] = ARRAY(s->blocks, s->block_count),
@@ -708,18 +714,31 @@ drop:
 	return NULL;
 }
 
-bool
-page_data_add_what_if(struct page_data *page, const json_t *what_if)
+/* Replace a text of the page by JSON. */
+static bool
+replace_json(char **text, const json_t *json)
 {
-	char *text = json_dumps(what_if, JSON_COMPACT);
+	char *now = json_dumps(json, JSON_COMPACT);
 
-	if (text == NULL) {
+	if (now == NULL) {
 		complain("out of memory");
 		return false;
 	}
-	free(page->what_if);
-	page->what_if = text;
+	free(*text);
+	*text = now;
 	return true;
+}
+
+bool
+page_data_add_what_if(struct page_data *page, const json_t *what_if)
+{
+	return replace_json(&page->what_if, what_if);
+}
+
+bool
+page_data_add_advice(struct page_data *page, const json_t *advice)
+{
+	return replace_json(&page->advice, advice);
 }
 
 void
@@ -734,6 +753,7 @@ page_data_free(struct page_data *page)
 		free(page->verdicts);
 		free(page->findings);
 		free(page->what_if);
+		free(page->advice);
 	}
 	free(page);
 }

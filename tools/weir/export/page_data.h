@@ -24,6 +24,9 @@ struct page_data *page_data_new(
 /* Add what what_if_play() found of the snapshot. False, and a complaint,
  * without memory. */
 bool page_data_add_what_if(struct page_data *page, const json_t *what_if);
+
+/* Add the advice of advise_page(), likewise. */
+bool page_data_add_advice(struct page_data *page, const json_t *advice);
 void page_data_free(struct page_data *page);
 
 /*

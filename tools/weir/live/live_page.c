@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "tools/weir/advise/advise_page.h"
 #include "tools/weir/export/page_write.h"
 #include "tools/weir/live/ctl_values.h"
 #include "tools/weir/live/http_port.h"
@@ -220,6 +221,24 @@ take_snapshot(const struct live *live)
 	return snapshot;
 }
 
+/* The server does not replay: its clients would wait. */
+static bool
+refer_to_advise(const struct live *live, const struct snapshot *snapshot,
+    struct page_data *data)
+{
+	char reason[128];
+	json_t *advice;
+	bool added;
+
+	snprintf(reason, sizeof(reason),
+	    "the program is running; `weir advise %ld` replays its history",
+	    (long)live->pid);
+	advice = advise_page_without(snapshot, reason);
+	added = page_data_add_advice(data, advice);
+	json_decref(advice);
+	return added;
+}
+
 static struct http_page *
 whole_page(const struct live *live)
 {
@@ -229,8 +248,11 @@ whole_page(const struct live *live)
 	struct http_page *page = NULL;
 	char *text = NULL;
 	size_t size = 0;
-	FILE *out = data == NULL ? NULL : open_memstream(&text, &size);
+	FILE *out = NULL;
 	bool written;
+
+	if (data != NULL && refer_to_advise(live, snapshot, data))
+		out = open_memstream(&text, &size);
 
 	if (out != NULL) {
 		written = page_write(data, NULL, true, out);

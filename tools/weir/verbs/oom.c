@@ -165,7 +165,6 @@ advise_on_failure(const struct snapshot *snapshot, const char *path,
 		.snapshot = snapshot,
 		.device = verdict->device,
 		.path = strcmp(path, "-") == 0 ? NULL : path,
-		.file_device = (int)verdict->device,
 		.limit = UINT64_MAX,
 		.seconds = ADVISE_SECONDS_OOM,
 	};
@@ -255,7 +254,7 @@ print_oom_text(const struct snapshot *snapshot, const struct view_args *args,
 	print_causes(verdict->causes);
 	if (advice != NULL) {
 		puts("in replays of the recording:");
-		advice_print(advice);
+		advice_print(advice, "'weir advise'");
 		putchar('\n');
 	}
 	return print_where(verdict) && print_holders(snapshot, args, holders);

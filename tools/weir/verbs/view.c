@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/weir/advise/advise_page.h"
 #include "tools/weir/export/page_data.h"
 #include "tools/weir/export/page_write.h"
 #include "tools/weir/live/live_page.h"
@@ -30,6 +31,7 @@ struct choices {
 	const char *compare; /* an earlier snapshot, or NULL */
 	struct what_if what_if;
 	bool asks_what_if;
+	bool asks_advice;
 	pid_t live; /* a process in place of a snapshot, or 0 */
 	bool opens;
 };
@@ -44,12 +46,12 @@ static const struct argp_option flags[] = {
 	    "also show what a setting would have held, such as "
 	    "prefer:memory,limit:8G or torch,expandable_segments:True",
 	    0 },
+	{ "advise", 'a', NULL, 0, "advise also on more than 100,000 events",
+	    0 },
 	{ "live", 'l', "PID", 0,
 	    "serve the page of a running process on this machine", 0 },
 	{ "open", 'O', NULL, 0,
-	    "open the page in a browser; without --output it is a file in "
-	    "/tmp",
-	    0 },
+	    "open it in a browser; without -o it is in /tmp", 0 },
 	{ 0 },
 };
 
@@ -70,10 +72,11 @@ check_choices(const struct choices *choices, const struct argp_state *state)
 {
 	if (choices->live != 0) {
 		if (choices->snapshot != NULL || choices->output != NULL ||
-		    choices->compare != NULL || choices->asks_what_if)
+		    choices->compare != NULL || choices->asks_what_if ||
+		    choices->asks_advice)
 			argp_error(state,
 			    "--live serves a page: it takes no SNAPSHOT, "
-			    "--output, --compare or --what-if");
+			    "--output, --compare, --what-if or --advise");
 		return;
 	}
 	if (choices->snapshot == NULL)
@@ -102,6 +105,9 @@ parse_view_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'w':
 		parse_what_if(choices, value, state);
+		return 0;
+	case 'a':
+		choices->asks_advice = true;
 		return 0;
 	case 'o':
 		choices->output = value;
@@ -278,6 +284,18 @@ add_what_if(struct choices *choices, struct side *side)
 	return added;
 }
 
+/* Add the answer of `weir advise`. */
+static bool
+add_page_advice(const struct choices *choices, struct side *side)
+{
+	json_t *advice = advise_page(
+	    side->snapshot, choices->snapshot, choices->asks_advice);
+	bool added = page_data_add_advice(side->data, advice);
+
+	json_decref(advice);
+	return added;
+}
+
 int
 cmd_view(int argc, char **argv)
 {
@@ -301,7 +319,7 @@ cmd_view(int argc, char **argv)
 	if (choices.title == NULL)
 		choices.title = page_title_of(choices.snapshot);
 	good = side_load(&now, choices.snapshot, choices.title) &&
-	    add_what_if(&choices, &now) &&
+	    add_what_if(&choices, &now) && add_page_advice(&choices, &now) &&
 	    (choices.compare == NULL ||
 		side_load(
 		    &before, choices.compare, page_title_of(choices.compare)));

@@ -51,7 +51,7 @@ data_of(const struct snapshot *snapshot, const char *title)
 	page_data_free(page);
 	data.bytes = packed_read(text, length, &data.size);
 	free(text);
-	EXPECT_MEM_EQ(data.bytes, "weirview\4\0\0\0", 12);
+	EXPECT_MEM_EQ(data.bytes, "weirview\5\0\0\0", 12);
 	memcpy(&json_length, data.bytes + 12, 4);
 	json = json_loadb((char *)data.bytes + 16, json_length, 0, NULL);
 	EXPECT_NOT_NULL(json);

@@ -10,6 +10,7 @@ import { css, inkOn, mix } from "../theme.js";
 import { bytes, count, percent, signed, frameLabel } from "../format.js";
 import { changeSince, flameTree, keysOfTree, ownWeights, SINCE,
 	WEIGHTS } from "../flamedata.js";
+import { findsFrame } from "../search.js";
 import { clip } from "./streams.js";
 
 const ROW = 20, PAD = 8;
@@ -105,7 +106,7 @@ export class Flame {
 		const { own, weights } = since ?? ownWeights(model, this.weight,
 		    { p0, p1, mark }, app.keying.keyOf);
 		const hidden = this.showAll ?
-			new Uint8Array(app.sites.noise.length) : app.sites.noise;
+			[] : since?.noise ?? app.sites.noise;
 		this.since = since;
 		this.own = own;
 		this.tree = flameTree(columns, own, hidden,
@@ -128,6 +129,11 @@ export class Flame {
 		return since && f >= since.added ? since.extra[f - since.added] :
 			this.app.snap.frame(f);
 	}
+	isMatched(f) {
+		const { app, since } = this;
+		return since && f >= since.added ? findsFrame(app, this.frame(f)) :
+			app.matchedFrames[f];
+	}
 	name(d) {
 		return d.data.frame < 0 ? "all allocations" :
 			frameLabel(this.frame(d.data.frame));
@@ -142,8 +148,9 @@ export class Flame {
 		if (plot.root.style.height !== `${height}px`)
 			plot.root.style.height = `${height}px`;
 		this.total.textContent = this.tree.value > 0 ?
-			`${this.value(this.tree)} in all` + (this.own[0] > 0 ?
-			`, ${this.say(this.own[0])} without a stack` : "") :
+			`${this.value(this.tree)} in all` + (this.own[0] !== 0 ?
+			`, ${this.isChange ? signed(this.own[0]) :
+				this.say(this.own[0])} without a stack` : "") :
 			"nothing to show: no allocation here";
 		const focus = this.focus ?? this.tree;
 		this.boxes = [];
@@ -161,7 +168,7 @@ export class Flame {
 		this.lit = matchedFrames ? new Set() : null;
 		if (matchedFrames)
 			this.tree.each((d) => {
-				if (d.data.frame >= 0 && matchedFrames[d.data.frame])
+				if (d.data.frame >= 0 && this.isMatched(d.data.frame))
 					d.ancestors().forEach((a) => this.lit.add(a));
 			});
 		for (const box of this.boxes)
