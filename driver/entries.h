@@ -14,9 +14,10 @@
  *            for a thread's stream came with 7000
  * simulated  simcuda's flags of the call, ENTRY_* of simcuda/entries.h; or NO
  * hook       the preload replaces it to SERVE it; to WATCH how long the host
- *            waits, for the budget of delay, a report and the history; or to
- *            CHECK streams, where lookups return it with --check-streams only;
- *            or NO
+ *            waits, for the budget of delay, a report and the history; to CHECK
+ *            streams, where lookups return it with --check-streams or
+ *            --may-sleep only; to HOLD it while a device sleeps, where lookups
+ *            return it with --may-sleep only; or NO
  * called     weir itself calls it: it MUST be there, or weir cannot run; it MAY
  *            be, and the pointer may be NULL; or NO
  *
@@ -183,30 +184,42 @@
 	    flags))                                                            \
 	X(U, S, cuLaunchHostFunc, cuLaunchHostFunc, 10000, INIT_R, WATCH, NO,  \
 	    (CUstream stream, CUhostFn function, void *data))                  \
-	X(U, S, cuStreamWaitValue32, cuStreamWaitValue32, 8000, INIT_R, NO,    \
+	X(U, S, cuStreamWaitValue32, cuStreamWaitValue32, 8000, INIT_R, HOLD,  \
 	    NO,                                                                \
 	    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned  \
 	    flags))                                                            \
 	X(U, S, cuStreamWaitValue32_v2, cuStreamWaitValue32, 11070, INIT_R,    \
-	    NO, NO,                                                            \
+	    HOLD, NO,                                                          \
 	    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned  \
 	    flags))                                                            \
-	X(U, S, cuStreamWriteValue32, cuStreamWriteValue32, 8000, INIT_R, NO,  \
-	    NO,                                                                \
+	X(U, S, cuStreamWriteValue32, cuStreamWriteValue32, 8000, INIT_R,      \
+	    HOLD, NO,                                                          \
 	    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned  \
 	    flags))                                                            \
 	X(U, S, cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070, INIT_R,  \
-	    NO, NO,                                                            \
+	    HOLD, NO,                                                          \
 	    (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned  \
 	    flags))                                                            \
 	X(U, S, cuStreamWaitValue64_v2, cuStreamWaitValue64, 11070, INIT_R,    \
-	    NO, NO,                                                            \
+	    HOLD, NO,                                                          \
 	    (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned  \
 	    flags))                                                            \
 	X(U, S, cuStreamWriteValue64_v2, cuStreamWriteValue64, 11070, INIT_R,  \
-	    NO, NO,                                                            \
+	    HOLD, NO,                                                          \
 	    (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned  \
 	    flags))                                                            \
+	X(U, S, cuStreamWaitValue64, cuStreamWaitValue64, 9000, NO, HOLD, NO,  \
+	    (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned  \
+	    flags))                                                            \
+	X(U, S, cuStreamWriteValue64, cuStreamWriteValue64, 9000, NO, HOLD,    \
+	    NO,                                                                \
+	    (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned  \
+	    flags))                                                            \
+	X(U, S, cuStreamBatchMemOp, cuStreamBatchMemOp, 8000, NO, HOLD, NO,    \
+	    (CUstream stream, unsigned n, void *operations, unsigned flags))   \
+	X(U, S, cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, NO, HOLD,    \
+	    NO,                                                                \
+	    (CUstream stream, unsigned n, void *operations, unsigned flags))   \
 	X(U, S, cuStreamIsCapturing, cuStreamIsCapturing, 10000, INIT, NO,     \
 	    MUST,                                                              \
 	    (CUstream stream, CUstreamCaptureStatus *status))                  \
@@ -404,17 +417,18 @@
 	    (CUexternalMemory memory))                                         \
 	X(U, P, cuModuleLoad, cuModuleLoad, 2000, NO, SERVE, NO,               \
 	    (CUmodule *out, const char *file))                                 \
-	X(U, S, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, CONTEXT, NO, NO, \
+	X(U, S, cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, CONTEXT, HOLD,   \
+	    NO,                                                                \
 	    (CUdeviceptr address, size_t size, CUdevice device, CUstream       \
 	    stream))                                                           \
-	X(U, S, cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, CONTEXT, NO, \
-	    NO,                                                                \
+	X(U, S, cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, CONTEXT,     \
+	    HOLD, NO,                                                          \
 	    (CUdeviceptr address, size_t size, CUmemLocation location,         \
 	    unsigned flags, CUstream stream))                                  \
-	X(U, P, cuMemAdvise, cuMemAdvise, 8000, CONTEXT, NO, NO,               \
+	X(U, P, cuMemAdvise, cuMemAdvise, 8000, CONTEXT, HOLD, NO,             \
 	    (CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice   \
 	    device))                                                           \
-	X(U, P, cuMemAdvise_v2, cuMemAdvise, 12020, CONTEXT, NO, NO,           \
+	X(U, P, cuMemAdvise_v2, cuMemAdvise, 12020, CONTEXT, HOLD, NO,         \
 	    (CUdeviceptr address, size_t size, CUmem_advise advice,            \
 	    CUmemLocation location))                                           \
 	X(U, P, cuMemFree_v2, cuMemFree, 3020, INIT_U, SERVE, MUST,            \
@@ -571,7 +585,7 @@
 	    (void *to, CUdeviceptr from, size_t size))                         \
 	X(U, D, cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, CONTEXT_R, CHECK, NO,     \
 	    (CUdeviceptr to, CUdeviceptr from, size_t size))                   \
-	X(U, D, cuMemcpyPeer, cuMemcpyPeer, 4000, CONTEXT_R, NO, NO,           \
+	X(U, D, cuMemcpyPeer, cuMemcpyPeer, 4000, CONTEXT_R, HOLD, NO,         \
 	    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext \
 	    from_context, size_t size))                                        \
 	X(U, S, cuMemcpyAsync, cuMemcpyAsync, 4000, CONTEXT_R, WATCH, MUST,    \
@@ -592,44 +606,47 @@
 	    (const CUDA_MEMCPY2D *params))                                     \
 	X(U, D, cuMemcpy3D_v2, cuMemcpy3D, 3020, CONTEXT_R, WATCH, NO,         \
 	    (const CUDA_MEMCPY3D *params))                                     \
-	X(U, S, cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, CONTEXT_R, NO, NO,  \
+	X(U, S, cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, CONTEXT_R, HOLD,    \
+	    NO,                                                                \
 	    (const CUDA_MEMCPY2D *params, CUstream stream))                    \
-	X(U, S, cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, CONTEXT_R, NO, NO,  \
+	X(U, S, cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, CONTEXT_R, HOLD,    \
+	    NO,                                                                \
 	    (const CUDA_MEMCPY3D *params, CUstream stream))                    \
-	X(U, D, cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, CONTEXT_R, NO, NO,       \
+	X(U, D, cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, CONTEXT_R, HOLD, NO,     \
 	    (const CUDA_MEMCPY3D_PEER *params))                                \
-	X(U, S, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, CONTEXT_R, NO, \
-	    NO,                                                                \
+	X(U, S, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, CONTEXT_R,     \
+	    HOLD, NO,                                                          \
 	    (const CUDA_MEMCPY3D_PEER *params, CUstream stream))               \
-	X(U, D, cuMemsetD2D8_v2, cuMemsetD2D8, 3020, CONTEXT_R, NO, NO,        \
+	X(U, D, cuMemsetD2D8_v2, cuMemsetD2D8, 3020, CONTEXT_R, HOLD, NO,      \
 	    (CUdeviceptr to, size_t pitch, unsigned char value, size_t width,  \
 	    size_t height))                                                    \
-	X(U, S, cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, CONTEXT_R, NO, NO, \
+	X(U, S, cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, CONTEXT_R, HOLD,   \
+	    NO,                                                                \
 	    (CUdeviceptr to, size_t pitch, unsigned char value, size_t width,  \
 	    size_t height, CUstream stream))                                   \
-	X(U, D, cuMemsetD2D16_v2, cuMemsetD2D16, 3020, CONTEXT_R, NO, NO,      \
+	X(U, D, cuMemsetD2D16_v2, cuMemsetD2D16, 3020, CONTEXT_R, HOLD, NO,    \
 	    (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, \
 	    size_t height))                                                    \
-	X(U, S, cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, CONTEXT_R, NO,   \
+	X(U, S, cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, CONTEXT_R, HOLD, \
 	    NO,                                                                \
 	    (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, \
 	    size_t height, CUstream stream))                                   \
-	X(U, D, cuMemsetD2D32_v2, cuMemsetD2D32, 3020, CONTEXT_R, NO, NO,      \
+	X(U, D, cuMemsetD2D32_v2, cuMemsetD2D32, 3020, CONTEXT_R, HOLD, NO,    \
 	    (CUdeviceptr to, size_t pitch, unsigned value, size_t width,       \
 	    size_t height))                                                    \
-	X(U, S, cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, CONTEXT_R, NO,   \
+	X(U, S, cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, CONTEXT_R, HOLD, \
 	    NO,                                                                \
 	    (CUdeviceptr to, size_t pitch, unsigned value, size_t width,       \
 	    size_t height, CUstream stream))                                   \
-	X(U, S, cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, CONTEXT_R, NO,     \
+	X(U, S, cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, CONTEXT_R, HOLD,   \
 	    MAY,                                                               \
 	    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext \
 	    from_context, size_t size, CUstream stream))                       \
-	X(U, D, cuMemsetD8_v2, cuMemsetD8, 3020, CONTEXT_R, NO, NO,            \
+	X(U, D, cuMemsetD8_v2, cuMemsetD8, 3020, CONTEXT_R, HOLD, NO,          \
 	    (CUdeviceptr to, unsigned char value, size_t n))                   \
-	X(U, D, cuMemsetD16_v2, cuMemsetD16, 3020, CONTEXT_R, NO, NO,          \
+	X(U, D, cuMemsetD16_v2, cuMemsetD16, 3020, CONTEXT_R, HOLD, NO,        \
 	    (CUdeviceptr to, unsigned short value, size_t n))                  \
-	X(U, D, cuMemsetD32_v2, cuMemsetD32, 3020, CONTEXT_R, NO, NO,          \
+	X(U, D, cuMemsetD32_v2, cuMemsetD32, 3020, CONTEXT_R, HOLD, NO,        \
 	    (CUdeviceptr to, unsigned value, size_t n))                        \
 	X(U, S, cuMemsetD8Async, cuMemsetD8Async, 3020, CONTEXT_R, CHECK,      \
 	    MUST,                                                              \
@@ -640,6 +657,45 @@
 	X(U, S, cuMemsetD32Async, cuMemsetD32Async, 3020, CONTEXT_R, CHECK,    \
 	    MUST,                                                              \
 	    (CUdeviceptr to, unsigned value, size_t n, CUstream stream))       \
+	X(U, D, cuMemcpyDtoA_v2, cuMemcpyDtoA, 3020, NO, HOLD, NO,             \
+	    (void *array, size_t offset, CUdeviceptr from, size_t size))       \
+	X(U, D, cuMemcpyAtoD_v2, cuMemcpyAtoD, 3020, NO, HOLD, NO,             \
+	    (CUdeviceptr to, void *array, size_t offset, size_t size))         \
+	X(U, S, cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, NO, HOLD, NO,   \
+	    (CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t n,      \
+	    void *attributes, size_t *indices, size_t n_attributes, size_t     \
+	    *failed, CUstream stream))                                         \
+	X(U, S, cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, NO, HOLD,    \
+	    NO,                                                                \
+	    (CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t n,      \
+	    void *attributes, size_t *indices, size_t n_attributes, CUstream   \
+	    stream))                                                           \
+	X(U, S, cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, NO, HOLD,   \
+	    NO,                                                                \
+	    (size_t n, void *copies, size_t *failed, unsigned long long        \
+	    flags, CUstream stream))                                           \
+	X(U, S, cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, NO,      \
+	    HOLD, NO,                                                          \
+	    (size_t n, void *copies, unsigned long long flags, CUstream        \
+	    stream))                                                           \
+	X(U, S, cuMemBatchDecompressAsync, cuMemBatchDecompressAsync, 12060,   \
+	    NO, HOLD, NO,                                                      \
+	    (void *params, size_t n, unsigned flags, size_t *failed, CUstream  \
+	    stream))                                                           \
+	X(U, S, cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync, 13000, NO,   \
+	    HOLD, NO,                                                          \
+	    (CUdeviceptr *ranges, size_t *sizes, size_t n, void *locations,    \
+	    size_t *indices, size_t n_locations, unsigned long long flags,     \
+	    CUstream stream))                                                  \
+	X(U, S, cuMemDiscardBatchAsync, cuMemDiscardBatchAsync, 13000, NO,     \
+	    HOLD, NO,                                                          \
+	    (CUdeviceptr *ranges, size_t *sizes, size_t n, unsigned long long  \
+	    flags, CUstream stream))                                           \
+	X(U, S, cuMemDiscardAndPrefetchBatchAsync,                             \
+	    cuMemDiscardAndPrefetchBatchAsync, 13000, NO, HOLD, NO,            \
+	    (CUdeviceptr *ranges, size_t *sizes, size_t n, void *locations,    \
+	    size_t *indices, size_t n_locations, unsigned long long flags,     \
+	    CUstream stream))                                                  \
 	X(U, P, cuModuleLoadData, cuModuleLoadData, 2000, CONTEXT_UR, SERVE,   \
 	    MUST,                                                              \
 	    (CUmodule *module, const void *image))                             \
@@ -673,6 +729,15 @@
 	X(U, S, cuLaunchKernelEx, cuLaunchKernelEx, 11060, NO, CHECK, NO,      \
 	    (const void *config, CUfunction function, void **parameters, void  \
 	    **extra))                                                          \
+	X(U, P, cuLaunch, cuLaunch, 2000, NO, HOLD, NO,                        \
+	    (CUfunction function))                                             \
+	X(U, P, cuLaunchGrid, cuLaunchGrid, 2000, NO, HOLD, NO,                \
+	    (CUfunction function, int width, int height))                      \
+	X(U, P, cuLaunchGridAsync, cuLaunchGridAsync, 2000, NO, HOLD, NO,      \
+	    (CUfunction function, int width, int height, CUstream stream))     \
+	X(U, P, cuLaunchCooperativeKernelMultiDevice,                          \
+	    cuLaunchCooperativeKernelMultiDevice, 9000, NO, HOLD, NO,          \
+	    (void *launches, unsigned n, unsigned flags))                      \
 	X(U, P, cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, CONTEXT_R, SERVE,  \
 	    MAY,                                                               \
 	    (CUipcMemHandle *handle, CUdeviceptr address))                     \

@@ -27,7 +27,7 @@ enum { HOOK_KNOWN_VERSION = 13000 };
 enum hook_streams { HOOK_BOTH, HOOK_LEGACY, HOOK_PER_THREAD };
 
 /* The purpose of a hook: the column `hook` of driver/entries.h. */
-enum hook_use { HOOK_SERVE, HOOK_WATCH, HOOK_CHECK };
+enum hook_use { HOOK_SERVE, HOOK_WATCH, HOOK_CHECK, HOOK_HOLD };
 
 /*
  * X(exported name, base name, version, streams, use, parameters)
@@ -41,6 +41,7 @@ enum hook_use { HOOK_SERVE, HOOK_WATCH, HOOK_CHECK };
 #define HOOK_IF_SERVE(macro, ...) macro(__VA_ARGS__)
 #define HOOK_IF_WATCH(macro, ...) macro(__VA_ARGS__)
 #define HOOK_IF_CHECK(macro, ...) macro(__VA_ARGS__)
+#define HOOK_IF_HOLD(macro, ...) macro(__VA_ARGS__)
 #define HOOK_OF_P(X, symbol, base, version, use, params)                       \
 	X(symbol, base, version, HOOK_BOTH, use, params)
 #define HOOK_OF_S(X, symbol, base, version, use, params)                       \

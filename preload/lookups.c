@@ -32,7 +32,14 @@ stands_in(const struct hook *hook)
 {
 	if (hook == NULL || !gate_enabled())
 		return false;
-	return hook->use != HOOK_CHECK || races_wanted() || held_wanted();
+	switch (hook->use) {
+	case HOOK_CHECK:
+		return races_wanted() || held_wanted();
+	case HOOK_HOLD:
+		return held_wanted();
+	default:
+		return true;
+	}
 }
 
 /*

@@ -7,9 +7,10 @@
  * Note [The thread that answers]
  *
  * The thread has a name, a small stack, and all signals blocked, so that the
- * program's handlers run on the program's threads. It calls no driver. It takes
- * an arena's lock as weir_stats() does, and sleeps for NAP_MS after each
- * answer, so that a watcher cannot keep the lock busy.
+ * program's handlers run on the program's threads. It calls the driver only to
+ * put devices to sleep and to wake them (sleep.state). It takes an arena's lock
+ * as weir_stats() does, and sleeps for NAP_MS after each answer, so that a
+ * watcher cannot keep the lock busy.
  *
  * Watchers are not trusted. At most CLIENTS are connected. A message of the
  * wrong form, a reply that does not fit into the socket, or a long silence ends

@@ -51,7 +51,7 @@ ASK_TWICE(
 		return code;                                                   \
 	}
 
-/* A launch is held while a device is asleep. */
+/* Work on a stream is held while a device is asleep. */
 #define LAUNCH_OF_GRAPH(name, params, args)                                    \
 	CUresult name params                                                   \
 	{                                                                      \
@@ -73,10 +73,10 @@ ASK_OF_GRAPH(cuGraphInstantiateWithParams,
 ASK_OF_GRAPH(cuGraphInstantiateWithParams_ptsz,
     (CUgraphExec * out, CUgraph graph, void *params), (out, graph, params))
 
-ASK_OF_GRAPH(
+LAUNCH_OF_GRAPH(
     cuGraphUpload, (CUgraphExec graph, CUstream stream), (graph, stream))
 
-ASK_OF_GRAPH(
+LAUNCH_OF_GRAPH(
     cuGraphUpload_ptsz, (CUgraphExec graph, CUstream stream), (graph, stream))
 
 LAUNCH_OF_GRAPH(

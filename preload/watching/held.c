@@ -25,7 +25,34 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "driver/takes.h"
 #include "preload/preload.h"
+
+/* ---- What is held ------------------------------------------------------ */
+
+/* Is each row of driver/entries.h decided in driver/takes.h? Otherwise this
+ * does not compile; and what is held needs a hook. */
+enum asleep { RUNS, WAITS, HELD };
+
+enum {
+#define DECIDE(symbol, kind, asleep) ASLEEP_##symbol = asleep,
+	DRIVER_TAKES(DECIDE)
+#undef DECIDE
+};
+
+#define HOOKED_NO 0
+#define HOOKED_SERVE 1
+#define HOOKED_WATCH 1
+#define HOOKED_CHECK 1
+#define HOOKED_HOLD 1
+#define IS_DECIDED(                                                            \
+    U, kind, symbol, base, version, simulated, hook, called, params)           \
+	_Static_assert((int)ASLEEP_##symbol == (int)RUNS || HOOKED_##hook,     \
+	    #symbol " is held, and has no hook");
+DRIVER_CALLS(IS_DECIDED, )
+#undef IS_DECIDED
+
+/* ---- Holding ----------------------------------------------------------- */
 
 /* Never freed: another thread uses it after its thread has ended. */
 struct launcher {

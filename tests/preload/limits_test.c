@@ -18,13 +18,13 @@
 /* One enumerator a row of driver/takes.h. A row of driver/entries.h without one
  * does not compile below. */
 static const char *const kind_of_row[] = {
-#define KIND_OF_ROW(symbol, kind) #kind,
+#define KIND_OF_ROW(symbol, kind, asleep) #kind,
 	DRIVER_TAKES(KIND_OF_ROW)
 #undef KIND_OF_ROW
 };
 
 enum row {
-#define ROW_OF_SYMBOL(symbol, kind) ROW_##symbol,
+#define ROW_OF_SYMBOL(symbol, kind, asleep) ROW_##symbol,
 	DRIVER_TAKES(ROW_OF_SYMBOL)
 #undef ROW_OF_SYMBOL
 };
@@ -38,6 +38,7 @@ static const struct entry {
 #define HOOKED_NO false
 #define HOOKED_CHECK false
 #define HOOKED_WATCH false
+#define HOOKED_HOLD false
 #define HOOKED_SERVE true
 #define SIMULATED_NO false
 #define SIMULATED_NONE true
