@@ -90,6 +90,12 @@ prepare_process(void)
 	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
+void
+tcache_prepare(void)
+{
+	pthread_once(&once, prepare_process);
+}
+
 struct tcache *
 tcache_make_own(void)
 {
@@ -97,7 +103,7 @@ tcache_make_own(void)
 
 	if (tcache_own != &tcache_nobody)
 		return tcache_own;
-	pthread_once(&once, prepare_process);
+	tcache_prepare();
 	os_thread_id(); /* so that the thread's end is reported */
 	t = meta_zalloc(sizeof(*t));
 	if (t == NULL)

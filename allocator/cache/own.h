@@ -18,6 +18,9 @@ extern struct tcache tcache_nobody;
 extern bool tcache_asymmetric; /* membarrier() works */
 #pragma GCC visibility pop
 
+/* Find out whether membarrier() works. The first table of a thread does so. */
+void tcache_prepare(void);
+
 /* The calling thread's table, made if need be; tcache_nobody if there is no
  * host memory. */
 struct tcache *tcache_make_own(void);

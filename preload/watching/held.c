@@ -90,8 +90,7 @@ static void
 prepare_launchers(void)
 {
 	pthread_key_create(&at_end, launcher_ends);
-	/* With the first table of a thread it is known. */
-	tcache_make_own();
+	tcache_prepare();
 	held_quick = tcache_asymmetric;
 	sleeping_follow_launches(wait_for_launches);
 }
