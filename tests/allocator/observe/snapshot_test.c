@@ -773,7 +773,9 @@ TEST(any_piece_of_host_memory_may_be_missing)
 		EXPECT_EQ(about.st_size == 6, status != WEIR_OK);
 		failures += status != WEIR_OK;
 		expect_healthy();
+		free(path);
 	} while (faults > 0);
+	path = NULL;
 	EXPECT_GT(failures, 8);
 }
 
