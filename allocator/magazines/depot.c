@@ -205,7 +205,6 @@ depot_take_many(struct depot *depot, enum drain which, size_t *most)
 bool
 depot_is_own(struct depot *depot, const struct cache *user, bool look)
 {
-	ASSERT(user != NULL);
 	lock_enter(&depot->lock);
 	bool own = !depot->shared && depot->user == user;
 	if (look)

@@ -199,7 +199,8 @@ depot_take_unreported(struct depot *depot)
 	return in;
 }
 
-/* Has no other cache used the depot since the last call with `look`? */
+/* Has no cache but `user` used the depot since the last call with `look`? NULL:
+ * the caller has none. */
 bool depot_is_own(struct depot *depot, const struct cache *user, bool look);
 
 #endif

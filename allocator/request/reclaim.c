@@ -437,6 +437,34 @@ put_off(const struct arena *arena, CUdeviceptr addr)
 	}
 }
 
+/* The bytes that go back together, of a row: a handle, or a segment. */
+static size_t
+piece_of(const struct span *row)
+{
+	const struct segment *segment = row->first->segment;
+
+	ASSERT(row->last->segment == segment);
+	if (!segment->expandable)
+		return segment->size;
+	const struct handle *handle =
+	    handle_first_within(segment, row->first->addr,
+		row->last->addr + row->last->size - row->first->addr);
+	return handle != NULL ? handle->size : 0;
+}
+
+/* Give back memory of a row: a reserve stays whole. */
+static size_t
+shed_row(struct arena *arena, const struct span *row, size_t want)
+    HOLDS(arena->lock)
+{
+	lock_assert_held(&row->first->arena->lock);
+	if (arena->host.reserve_bytes == 0)
+		return segment_release(row, want);
+	return piece_of(row) <= beyond_reserve(arena) ?
+	    segment_release(row, 1) :
+	    0;
+}
+
 /* How much to give back. */
 struct amount {
 	size_t want;     /* bytes, at least */
@@ -469,8 +497,7 @@ shed(struct arena *arena, struct amount *amount) HOLDS(arena->lock)
 	    (block = oldest_block(arena, amount->latest)) != NULL) {
 		struct span row = row_around(block, amount->latest);
 		CUdeviceptr addr = block->addr;
-		lock_assert_held(&row.first->arena->lock);
-		size_t bytes = segment_release(&row, want - freed);
+		size_t bytes = shed_row(arena, &row, want - freed);
 		if (bytes == 0)
 			put_off(arena, addr);
 		freed += bytes;

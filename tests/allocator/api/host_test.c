@@ -975,6 +975,28 @@ TEST(a_reserve_is_got_ahead_and_kept)
 	expect_healthy();
 }
 
+/* The part that is unused for longest may be larger than what may go. */
+TEST(a_trim_leaves_a_reserve_whole)
+{
+	static const char *const sources[] = { "handles", "system", "driver" };
+	char text[64];
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(text, sizeof(text), "pinned_source:%s", sources[i]);
+		conf(text);
+		size_t before = held();
+		EXPECT_OK(weir_host_reserve(0, 162 * MIB));
+		await_held(before + 162 * MIB);
+		host_give(host_take(2 * MIB));
+		EXPECT_OK(weir_host_reserve(0, 160 * MIB));
+		EXPECT_LE(host_trim(0), 2 * MIB);
+		EXPECT_GE(held(), before + 160 * MIB);
+		EXPECT_OK(weir_host_reserve(0, 0));
+		host_trim(0);
+	}
+	expect_healthy();
+}
+
 TEST(a_reserve_can_be_asked_for_and_ended)
 {
 	EXPECT_OK(weir_host_reserve(0, 200 * MIB));
