@@ -33,7 +33,7 @@ fake(const char *its_version)
 {
 	char path[4096];
 
-	snprintf(path, sizeof(path), "%s/tests/trace/fake/python.so",
+	snprintf(path, sizeof(path), "%s/tests/stacks/fake/python.so",
 	    test_build_dir());
 	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	EXPECT_NOT_NULL(library);
