@@ -14,6 +14,10 @@
 #include "base/tree.h"
 #include "tools/weir/torch/torch_model.h"
 
+/* The addresses that an expandable segment gets, and the most bytes of a
+ * request that is served: more than any device has memory. */
+#define TORCH_RANGE (UINT64_C(1) << 44)
+
 enum torch_state {
 	TORCH_FREE,
 	TORCH_UNMAPPED,

@@ -7,18 +7,15 @@
 
 #define SMALL_PAGE (UINT64_C(2) << 20)
 
-/* The addresses that each range gets; more than any device has memory. */
-#define RANGE (UINT64_C(1) << 44)
-
 static struct torch_block *
 new_range(struct torch_model *model, struct torch_heap *heap)
 {
 	struct torch_block *block =
-	    torch_segment_new(model, heap, model->next_address, RANGE);
+	    torch_segment_new(model, heap, model->next_address, TORCH_RANGE);
 
 	if (block == NULL)
 		return NULL;
-	model->next_address += RANGE;
+	model->next_address += TORCH_RANGE;
 	block->segment->page =
 	    heap->small ? SMALL_PAGE : model->conf.large_segment;
 	block->state = TORCH_UNMAPPED;

@@ -226,6 +226,10 @@ grow(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 	uint64_t held = model->figures.reserved.now;
 	struct torch_block *block;
 
+	/* A file may ask for more than there are addresses. */
+	if (bytes > TORCH_RANGE ||
+	    model->next_address > UINT64_MAX - 2 * TORCH_RANGE)
+		return NULL;
 	if (model->allowed_bytes != UINT64_MAX &&
 	    held + size > model->allowed_bytes)
 		return NULL;
@@ -444,7 +448,8 @@ struct torch_block *
 torch_model_alloc(
     struct torch_model *model, uint64_t bytes, uint64_t stream, uint32_t pool)
 {
-	uint64_t size = torch_round_size(&model->conf, bytes);
+	uint64_t size = torch_round_size(
+	    &model->conf, bytes <= TORCH_RANGE ? bytes : 2 * TORCH_RANGE);
 	struct torch_heap *heap =
 	    torch_heap_of(model, pool, size <= SMALL_MAX, stream);
 	struct torch_block *block;

@@ -195,6 +195,25 @@ TEST(an_expandable_segment_fails_at_the_end_of_the_device)
 	torch_model_free(model);
 }
 
+TEST(a_request_beyond_any_device_fails)
+{
+	static const char *const confs[] = { "", "expandable_segments:True",
+		"roundup_power2_divisions:4" };
+	static const uint64_t sizes[] = { (UINT64_C(1) << 44) + 1,
+		UINT64_C(1) << 52, UINT64_MAX - 600, UINT64_MAX };
+
+	for (int i = 0; i < 3; i++) {
+		struct torch_model *model = model_of(confs[i], UINT64_MAX);
+
+		for (int k = 0; k < 4; k++)
+			EXPECT_NULL(torch_model_alloc(model, sizes[k], 0, 0));
+		EXPECT_EQ(torch_model_figures(model)->ooms, 4);
+		EXPECT_EQ(torch_model_figures(model)->reserved.peak, 0);
+		EXPECT_NOT_NULL(torch_model_alloc(model, MIB, 0, 0));
+		torch_model_free(model);
+	}
+}
+
 TEST(the_cache_is_emptied_of_whole_segments_only)
 {
 	struct torch_model *model = model_of("", UINT64_MAX);
