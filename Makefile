@@ -829,9 +829,12 @@ $(B)/python/weir/lib/sim/include/%: simcuda/cudart/include/%
 $(B)/python/weir/LICENSE: LICENSE
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
-$(B)/python/weir/THIRD-PARTY.txt: scripts/third-party $(backtrace_ready)
+# Without the command the package contains none of the command's libraries.
+$(B)/python/weir/THIRD-PARTY.txt: scripts/third-party \
+		$(if $(lacks_command),,$(backtrace_ready))
 	@mkdir -p $(@D)
-	$(Q)CC='$(CC)' scripts/third-party '$(JEMALLOC_PREFIX)' >$@
+	$(Q)CC='$(CC)' scripts/third-party $(if $(lacks_command),--no-command) \
+	    '$(JEMALLOC_PREFIX)' >$@
 $(B)/python/weir/plugins/%: plugins/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@

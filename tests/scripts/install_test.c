@@ -374,6 +374,47 @@ TEST(each_library_within_weir_has_its_notice)
 	remove_folder(folder);
 }
 
+TEST(a_package_without_the_command_has_none_of_its_notices)
+{
+	char *folder = make_folder();
+	struct command_result result =
+	    run(folder, "$TOP/scripts/third-party --no-command");
+
+	EXPECT_STR_HAS(result.out, "without the weir command");
+	EXPECT_STR_HAS_NOT(result.out, "Taylor");
+	command_free(&result);
+	remove_folder(folder);
+}
+
+/* A machine without the command's libraries gets a Python package without the
+ * command: nothing that the package is made of asks for them. */
+TEST(a_package_without_the_command_needs_none_of_its_libraries)
+{
+	static const char steps[] =
+	    "for part in $TOP/*; do [ ${part##*/} = build ] || "
+	    "ln -s \"$part\" .; done; "
+	    "make -n DEPS=say lacks_command=%s PYTHON=python3 python >steps; "
+	    "grep -c 'touch build/deps-command' steps || true";
+	char *folder = make_folder();
+	char line[512];
+
+	snprintf(line, sizeof(line), steps, "1");
+
+	struct command_result without = run(folder, line);
+
+	EXPECT_STR_EQ(without.out, "0\n");
+	command_free(&without);
+	remove_folder(folder);
+
+	folder = make_folder();
+	snprintf(line, sizeof(line), steps, "");
+
+	struct command_result with = run(folder, line);
+
+	EXPECT_STR_EQ(with.out, "1\n");
+	command_free(&with);
+	remove_folder(folder);
+}
 /* A tarball has no .git, and needs none to build, no network, and no path
  * without spaces. */
 TEST_TIMEOUT(a_source_tarball_builds, 2 * COMPILE_SECONDS)
