@@ -381,7 +381,7 @@ TEST(a_package_without_the_command_has_none_of_its_notices)
 	    run(folder, "$TOP/scripts/third-party --no-command");
 
 	EXPECT_STR_HAS(result.out, "without the weir command");
-	EXPECT_STR_HAS_NOT(result.out, "Taylor");
+	EXPECT(strstr(result.out, "Taylor") == NULL);
 	command_free(&result);
 	remove_folder(folder);
 }
@@ -415,6 +415,7 @@ TEST(a_package_without_the_command_needs_none_of_its_libraries)
 	command_free(&with);
 	remove_folder(folder);
 }
+
 /* A tarball has no .git, and needs none to build, no network, and no path
  * without spaces. */
 TEST_TIMEOUT(a_source_tarball_builds, 2 * COMPILE_SECONDS)
