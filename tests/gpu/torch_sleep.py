@@ -76,7 +76,6 @@ def main():
         slept = weir.torch.sleep(discard_ranges=discard)
         asleep = time.perf_counter() - began
         used = free_bytes()
-        stays = sum(slept["stays"].values())
         began = time.perf_counter()
         woken = weir.torch.wake()
         awake = time.perf_counter() - began
@@ -93,7 +92,9 @@ def main():
             say(f"asleep, {what}", asleep, "s")
             say(f"copied, {what}", slept["copied_bytes"] / GIB, "GiB")
             say(f"used while asleep (NVML), {what}", used / GIB, "GiB")
-            say(f"stays, {what}", stays / GIB, "GiB")
+            for reason, count in slept["stays"].items():
+                if count > 0:
+                    say(f"stays, {what}: {reason}", count / GIB, "GiB")
             say(f"awake, {what}", awake, "s")
             say(f"first output after waking began, {what}", ready, "s")
             if woken["copied_bytes"] > GIB:

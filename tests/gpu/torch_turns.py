@@ -1,12 +1,13 @@
 """Two PyTorch programs that take turns on one device, of which each needs most.
 
-    torch_turns.py MODE [TURNS]       native, weir
+    torch_turns.py MODE [TURNS]       native, weir, awake
 
 Each has a transformer with reduce-overhead graphs and a training step, and a
 cache that fills it up to SHARE of the device. In mode weir the one whose turn has
 ended sleeps, with its cache discarded, before the other wakes; outputs must be
 equal to the bit, and weir.check() must find nothing. In mode native both stay
-awake, so that the second finds no memory. Prints how long the turns and the
+awake, so that the second finds no memory. In mode awake one runs alone on weir,
+without may_sleep. Prints how long the turns and the
 changes take, and the time of a step.
 """
 
@@ -48,7 +49,7 @@ class Program:
         torch.cuda.synchronize()
         _, total = torch.cuda.mem_get_info()
         size = int(total * SHARE) - torch.cuda.memory_reserved()
-        if mode == "weir":
+        if mode != "native":
             import weir
             self.weir = weir
             size = int(total * SHARE) - \
@@ -95,6 +96,7 @@ class Program:
 def serve(mode, seed):
     if mode == "weir":
         os.environ.setdefault("WEIR_CONF", "may_sleep:True")
+    if mode != "native":
         import weir.torch
         weir.torch.install()
     program = Program(mode, seed)
@@ -112,7 +114,7 @@ def serve(mode, seed):
             program.wake()
             print(f"{time.perf_counter() - began:.3f} s", flush=True)
         elif word == "check":
-            assert mode != "weir" or program.weir.check() == []
+            assert mode == "native" or program.weir.check() == []
             print("clean", flush=True)
 
 
@@ -143,7 +145,10 @@ def main():
     turns = int(sys.argv[2]) if len(sys.argv) > 2 else 6
     first = Served(mode, 1)
     first.answer()
-    print("a step, alone:", first.ask("turn"), "s", flush=True)
+    print("a step, alone:", *(first.ask("turn") for _ in range(4)), "s",
+          flush=True)
+    if mode == "awake":
+        return first.end()
     if mode == "weir":
         print("first asleep:", first.ask("sleep"), flush=True)
         print("used by it while asleep:",
@@ -154,7 +159,7 @@ def main():
         print("second:", second.ask("turn"), "s", flush=True)
     except RuntimeError as error:
         print("second:", error)
-        first.end()
+        first.process.kill()
         return 0 if mode == "native" else 1
     if mode == "native":
         first.end(), second.end()
