@@ -21,6 +21,11 @@
  * stream on another one: PyTorch's cudaMallocAsync backend does. Such a stream
  * would have no fence and look idle, and an idle stream makes few waits.
  *
+ * The only stream of a device needs no fences for itself, and gets none. Where
+ * memory is lent to other processes the lending thread fences it now and then
+ * (fences_poll_all()): a stream that always has work is never seen idle, and
+ * without a fence nothing that it has freed would be known to be complete.
+ *
  * A stream that is far behind may need more fences than there are. Then fences
  * in the middle are dropped, because without recent fences no request could
  * wait for blocks that were freed recently.
@@ -346,6 +351,18 @@ fences_upkeep_due(struct stream_heap *mine)
 		fence_if_due(other);
 }
 
+/* Poll how far a stream has come that has freed since, and fence it if it is not
+ * done. */
+static void
+follow(struct stream_heap *heap, struct questions *q)
+{
+	poll_fences(heap);
+	if (heap->completed_at > heap->freed_at ||
+	    (heap->fences.count == 0 && ask(heap, q)))
+		return;
+	record_fence(heap, heap->freed_at);
+}
+
 void
 fences_poll(struct stream_heap *mine)
 {
@@ -367,11 +384,7 @@ fences_poll(struct stream_heap *mine)
 		    (!has_free(heap) && !heap_may_hold_pending(heap)))
 			continue;
 		n++;
-		poll_fences(heap);
-		if (heap->completed_at > heap->freed_at ||
-		    (heap->fences.count == 0 && ask(heap, &questions)))
-			continue;
-		record_fence(heap, heap->freed_at);
+		follow(heap, &questions);
 	}
 	questions_end(&questions);
 	status_unmute();
@@ -380,6 +393,25 @@ fences_poll(struct stream_heap *mine)
 		arena_promote_all(arena);
 	else
 		arena_promote(arena);
+}
+
+void
+fences_poll_all(struct arena *arena)
+{
+	struct questions questions = { .context = NULL };
+
+	lock_assert_held(&arena->lock);
+	ASSERT(!arena->memory.forgotten);
+	status_mute();
+	for (struct list *l = arena->memory.heaps.next;
+	     l != &arena->memory.heaps; l = l->next) {
+		struct stream_heap *heap =
+		    CONTAINER_OF(l, struct stream_heap, link);
+		if (heap->completed_at <= heap->freed_at)
+			follow(heap, &questions);
+	}
+	questions_end(&questions);
+	status_unmute();
 }
 
 /* ---- Waits on the device ----------------------------------------------- */

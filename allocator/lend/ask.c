@@ -114,6 +114,21 @@ ask_members(
 	return sum;
 }
 
+/* Has any member memory that it does not use, of what may be asked of it? Work
+ * in flight may use it yet, which ends. */
+static bool
+is_idle_memory(const struct ledger_file *file, bool all)
+{
+	for (unsigned i = 0; i < LEDGER_MEMBERS; i++) {
+		const struct ledger_slot *slot = &file->ledger->slots[i];
+
+		if ((int)i != file->slot && atomic_load(&slot->pid) != 0 &&
+		    atomic_load(&slot->idle) > 0 && may_ask(slot, all) > 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- The queue ---------------------------------------------------------- */
 
 /* Stand in the queue, for the member. Others of its requests have no place of
@@ -176,6 +191,11 @@ help_request(struct help *help, struct arena *arena, size_t want)
 		options->lend_ms * UINT64_C(1000000)) > 0)
 		return true;
 	now_ns = os_monotonic_ns();
+	if (now_ns < help->asks_until_ns && is_idle_memory(file, all)) {
+		wait_for_turn(
+		    file->ledger, turn, help->asks_until_ns - now_ns);
+		return true;
+	}
 	if (now_ns >= help->ends_ns)
 		return false;
 	enter_queue(help, file, arena->device, want);

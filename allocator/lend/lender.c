@@ -9,7 +9,10 @@
  * process in another PID namespace. The thread gives back complete free memory,
  * the longest unused first, until it has given as much or there is no more, and
  * says so in `answered`. It waits for no stream, so the asker need not wait for
- * this process's work. The lease falls with the memory.
+ * this process's work. The lease falls with the memory. What the process has
+ * freed since its streams were fenced the last time is not lent at once, but
+ * the thread fences them with each look, so that it is when the asker asks
+ * again.
  *
  * Memory also decays without being asked for: decay.c gives back what has not
  * been used for `decay_ms` at one of the next requests, and a process that
@@ -27,6 +30,7 @@
 
 #include "allocator/account/totals.h"
 #include "allocator/cache/tcache.h"
+#include "allocator/fences/fence.h"
 #include "allocator/lend/tuning.h"
 #include "allocator/memory/arena.h"
 #include "allocator/options.h"
@@ -47,6 +51,19 @@ struct lender {
 
 static struct lender lenders[DEVICES_MAX];
 static atomic_bool stopping;
+
+/* Find out how far the streams have come, and fence them: what they have freed
+ * by now can be lent once their work of now has ended. */
+static void
+follow_streams(struct arena *main)
+{
+	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
+		lock_enter(&a->lock);
+		if (arena_is_leased(a) && !a->memory.forgotten)
+			fences_poll_all(a);
+		lock_leave(&a->lock);
+	}
+}
 
 /* Give back at least `want` bytes of a device, as far as there are so many that
  * no work uses. Returns the bytes. */
@@ -141,6 +158,7 @@ lender_run(void *argument)
 
 		/* After a reset of the device the process has no memory. */
 		if (main != NULL) {
+			follow_streams(main);
 			bell = answer_bell(slot, main);
 			decay_unused(lender, main);
 		}

@@ -4,6 +4,7 @@
 #include "tests/support/peers.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,23 @@ own_lease(void)
 
 enum { PEER_BLOCKS = 16 };
 
+/* Keep the default stream busy for ever, a piece of work queued ahead. */
+static void *
+be_busy(void *milliseconds)
+{
+	unsigned ms = (unsigned)(uintptr_t)milliseconds;
+
+	busy(NULL, ms);
+	for (;;) {
+		busy(NULL, ms);
+		void *block = weir_malloc(MIB, NULL);
+		usleep(ms * 1000);
+		sim()->advance_ns(ms * UINT64_C(1000000));
+		weir_free(block);
+	}
+	return NULL;
+}
+
 static void
 obey(FILE *in, FILE *out)
 {
@@ -93,6 +111,12 @@ obey(FILE *in, FILE *out)
 			fprintf(out, "%d\n", weir_free(blocks[i]) == WEIR_OK);
 		} else if (strcmp(word, "trim") == 0) {
 			fprintf(out, "%d\n", weir_trim(0, 0, NULL) == WEIR_OK);
+		} else if (strcmp(word, "busy") == 0) {
+			pthread_t thread;
+
+			fprintf(out, "%d\n",
+			    pthread_create(&thread, NULL, be_busy,
+				(void *)(uintptr_t)mib) == 0);
 		}
 		fflush(out);
 	}

@@ -38,8 +38,10 @@ struct peer {
 /* Start one, before this process calls the driver. */
 struct peer new_peer(const char *options);
 
-/* Tell it to "take" a block i of so many MiB, to "give" it back, or to "trim".
- * False if it could not. "quit" ends it, which has no answer. */
+/* Tell it to "take" a block i of so many MiB, to "give" it back, to "trim", or to
+ * be "busy": then its default stream always has work, of so many milliseconds
+ * each, between which the program frees memory. False if it could not. "quit" ends
+ * it, which has no answer. */
 bool tell_peer(struct peer *peer, const char *word, unsigned i, size_t mib);
 
 void kill_peer(struct peer *peer);

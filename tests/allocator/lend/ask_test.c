@@ -37,6 +37,21 @@ TEST(unused_memory_of_a_member_serves_another_one)
 	drop_device();
 }
 
+/* Its stream is never idle, so that only fences tell what is complete. */
+TEST(unused_memory_of_a_busy_member_serves_another_one)
+{
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "busy", 0, 40));
+	hold_unused(&peer, 50);
+	join_with("lend_ms:2000");
+	take(40 * MIB, NULL);
+	kill_peer(&peer);
+	drop_device();
+}
+
 TEST(used_memory_of_a_member_is_not_taken)
 {
 	struct peer peer;
