@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/ctl.h>
 #include <weir/stream.h>
 
 #include "plugins/torch/conf.h"
@@ -154,12 +155,25 @@ drop_entries(struct entry *entry)
 	}
 }
 
+/* Does the memory of a private pool come from handles? PyTorch takes segments of
+ * the driver for it, unless the user asks for expandable ones. Those of the driver
+ * cannot leave the device when the program sleeps. */
+static bool
+pools_have_handles(void)
+{
+	struct weir_ctl may_sleep = { .struct_size = sizeof(may_sleep) };
+
+	return conf_asks_expandable() ||
+	    (weir_ctl_get("option.may_sleep", &may_sleep) == WEIR_OK &&
+		may_sleep.number != 0);
+}
+
 static enum weir_status
 entry_make(int device, struct weir_torch_id id,
     const struct weir_torch_source *source, struct entry **out)
 {
 	unsigned flags =
-	    WEIR_POOL_KEEP | (conf_asks_expandable() ? 0 : WEIR_POOL_SEGMENTS);
+	    WEIR_POOL_KEEP | (pools_have_handles() ? 0 : WEIR_POOL_SEGMENTS);
 	struct weir_pool_source given = { .struct_size = sizeof(given),
 		.name = "a pool's own allocator",
 		.take = torch_source_alloc,

@@ -153,6 +153,18 @@ TEST(expandable_segments_are_set_by_the_user)
 	expect_healthy();
 }
 
+/* Else a program that sleeps would keep the memory of its graphs on the
+ * device. */
+TEST(pools_of_a_program_that_may_sleep_can_leave_the_device)
+{
+	struct weir_torch_filter filter = for_stream(NULL);
+
+	EXPECT_OK(weir_options_set("may_sleep:True"));
+	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
+	EXPECT(info_of(take(100, NULL)).expandable);
+	expect_healthy();
+}
+
 /* ---- Giving back ------------------------------------------------------- */
 
 TEST(memory_of_a_pool_goes_back_when_nobody_uses_it)
