@@ -402,6 +402,7 @@ fences_poll_all(struct arena *arena)
 
 	lock_assert_held(&arena->lock);
 	ASSERT(!arena->memory.forgotten);
+	arena_begin_lending(arena);
 	status_mute();
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {

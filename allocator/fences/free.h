@@ -25,7 +25,7 @@ block_free_since(struct block *block) HOLDS(block->arena->lock)
 		home->freed_at = block->freed_at;
 	lock_assert_held(&home->arena->lock);
 	fences_note(home, block->size);
-	if (block->arena->memory.several)
+	if (block->arena->memory.several || block->arena->memory.lends)
 		block_set_epoch(block);
 	block_put_free(block);
 	lock_assert_held(&owner->arena->lock);

@@ -93,6 +93,22 @@ heap_maps(const struct stream_heap *heap, const struct options *options)
 	    arena_maps(heap->arena, options);
 }
 
+/* Are FREE blocks of one stream kept apart that were freed before and after an
+ * event? block.c, Note [Free ticks]. */
+static inline bool
+arena_heeds_fences(const struct arena *arena)
+{
+	return arena->memory.streams >= 2 || arena->memory.lends;
+}
+
+/* From now on they are, also with one stream. */
+static inline void
+arena_begin_lending(struct arena *arena) HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	arena->memory.lends = true;
+}
+
 static inline bool
 arena_is_crowded(const struct arena *arena)
 {

@@ -13,7 +13,8 @@
  * on the stream between their frees (block->epoch counts the events). Every
  * event that other streams can wait for then covers both frees or neither, so
  * merging loses nothing. While a device has one stream, all neighbours are
- * merged, because no other stream waits.
+ * merged, because no other stream waits; but not where memory is lent to other
+ * processes, which get what was free before a fence.
  *
  * Blocks that are not merged may serve a request together. A run is a row of
  * neighbours that are of one stream's pool or complete. The first block of the
@@ -338,7 +339,7 @@ go_together(const struct block *neighbour, const struct block *block)
 {
 	return neighbour->pool == block->pool &&
 	    (neighbour->epoch == block->epoch ||
-		block->arena->memory.streams < 2 || block_is_complete(block));
+		!arena_heeds_fences(block->arena) || block_is_complete(block));
 }
 
 static inline bool

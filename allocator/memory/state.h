@@ -48,6 +48,9 @@ struct arena_memory {
 	bool several; /* there have been two streams, or device-scope requests:
 			 FREE blocks are in pool->freed, where other streams
 			 find them */
+	bool lends;   /* streams are fenced for other processes, too: FREE
+			 blocks are kept apart by their fences as if there were
+			 several streams */
 	bool behind;  /* promote.c, Note [Portions] */
 	uint64_t heaps_made;
 

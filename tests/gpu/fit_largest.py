@@ -21,7 +21,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 4
 BELOW = 0.05
-JOBS = 5
+# Where the batch fails, these parts of it are tried.
+SMALLER = (0.99, 0.98, 0.97, 0.95, 0.92)
+JOBS = 6
 SECONDS = 200  # for one run
 # Kind, batches, more sizes.
 STUDIES = (
@@ -93,11 +95,20 @@ def study(build, folder, kind, batches, more, pool):
                 record, build, kind, n, more, path, allocator, limit)))
     right = True
     for (allocator, low, fits), (_, high, beyond) in zip(jobs[::2], jobs[1::2]):
-        fits, beyond = fits.result()[0], beyond.result()[0]
+        (fits, row), beyond = fits.result(), beyond.result()[0]
         right = right and fits and not beyond
+        text = ""
+        if not fits:
+            path = os.path.join(folder, f"{kind}.{allocator}.")
+            tries = sorted({int(low * part) for part in SMALLER}, reverse=True)
+            found = pool.map(lambda n: record(
+                build, kind, n, more, path + str(n), allocator, limit)[0], tries)
+            text = " (" + ", ".join(f"{n} {'fits' if fit else 'fails'}"
+                                    for n, fit in zip(tries, found)) + ")"
+            text += "\n    " + row["error"].replace("\n", " ")[:900]
         print(f"{kind:13s} {limit:6d} MiB  {allocator:31s} {low:5d} "
               f"{'fits' if fits else 'FAILS'}, {high:5d} "
-              f"{'FITS' if beyond else 'fails'}", flush=True)
+              f"{'FITS' if beyond else 'fails'}{text}", flush=True)
     return right
 
 

@@ -573,14 +573,14 @@ def main():
         torch.cuda.set_per_process_memory_fraction(
             args.limit_mb * (1 << 20) / total)
     begin = time.perf_counter()
-    fits = True
+    fits, error = True, ""
     try:
         losses = list(KINDS[args.kind][0](size, args.steps))
-    except torch.OutOfMemoryError:
-        fits, losses = False, []
+    except torch.OutOfMemoryError as failure:
+        fits, losses, error = False, [], str(failure)
     torch.cuda.synchronize()
     record = {
-        "kind": args.kind, "size": size, "steps": args.steps, "fits": fits,
+        "kind": args.kind, "size": size, "steps": args.steps, "fits": fits, "error": error,
         "conf": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
         "torch": torch.__version__, "total": total, **peaks(),
         "losses": losses, "seconds": time.perf_counter() - begin,

@@ -283,7 +283,8 @@ limit_on_all(void)
 	    start(&(struct start){ .program = "driver_refused",
 		.argument = "one",
 		.preload = true,
-		.report = path });
+		.report = path,
+		.variable = "WEIR_CONF=limit_counts:all" });
 	json_t *report = report_read(path);
 	long long contexts =
 	    report_number(report, "outside_contexts_peak_bytes");

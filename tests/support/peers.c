@@ -76,7 +76,8 @@ own_lease(void)
 
 enum { PEER_BLOCKS = 16 };
 
-/* Keep the default stream busy for ever, a piece of work queued ahead. */
+/* Keep the default stream busy for ever, a piece of work queued ahead. Each piece
+ * uses the memory that is free, as steps of a training do. */
 static void *
 be_busy(void *milliseconds)
 {
@@ -85,7 +86,7 @@ be_busy(void *milliseconds)
 	busy(NULL, ms);
 	for (;;) {
 		busy(NULL, ms);
-		void *block = weir_malloc(MIB, NULL);
+		void *block = weir_malloc(2 * MIB, NULL);
 		usleep(ms * 1000);
 		sim()->advance_ns(ms * UINT64_C(1000000));
 		weir_free(block);

@@ -37,15 +37,20 @@ TEST(unused_memory_of_a_member_serves_another_one)
 	drop_device();
 }
 
-/* Its stream is never idle, so that only fences tell what is complete. */
+/* Its stream is never idle, so that only fences tell what is complete; and it
+ * uses and frees a part of that memory all the time. */
 TEST(unused_memory_of_a_busy_member_serves_another_one)
 {
 	struct peer peer;
 
 	share_device();
 	peer = new_peer("group_limit_mb:64");
+	for (unsigned i = 0; i < 12; i++)
+		EXPECT(tell_peer(&peer, "take", i, 4));
+	for (unsigned i = 0; i < 12; i++)
+		EXPECT(tell_peer(&peer, "give", i, 0));
 	EXPECT(tell_peer(&peer, "busy", 0, 40));
-	hold_unused(&peer, 50);
+	usleep(200 * 1000);
 	join_with("lend_ms:2000");
 	take(40 * MIB, NULL);
 	kill_peer(&peer);
