@@ -6,7 +6,7 @@ Each program of fit_record.py is recorded at three small batches. The limit is L
 times what PyTorch held at the largest of them. The batch that `weir fit --largest`
 finds for PyTorch's allocator, native and with expandable segments, and for weir is
 run under that limit, and so is the least one that would make it more than 5 % too
-low. Prints a row for each; the exit status is 1 if the first does not fit or the
+low. weir serves PyTorch alone then, as the recordings know no other memory. Prints a row for each; the exit status is 1 if the first does not fit or the
 second does.
 """
 
@@ -50,9 +50,10 @@ def record(build, kind, batch, more, path, allocator="torch", limit=None):
     if limit is not None:
         command.append("--no-history")
         if allocator == "weir":
+            package = os.path.join(build, "python")
             env["WEIR_CONF"] = f"memory_limit_mb:{limit}"
-            command = [os.path.join(build, "bin/weir"), "run", "-q", "--torch",
-                       "--", *command]
+            env["WEIR_TORCH"] = "require"
+            env["PYTHONPATH"] = f"{package}/weir/site:{package}"
         else:
             command += ["--limit-mb", str(limit)]
     if allocator == EXPANDABLE:
