@@ -203,6 +203,20 @@ TEST_TIMEOUT(a_program_is_linked_by_pkg_config, COMPILE_SECONDS)
 	remove_folder(folder);
 }
 
+/* Build systems split what pkg-config prints by the shell's rules. */
+TEST_TIMEOUT(a_folder_with_a_space_is_one_word_to_pkg_config, COMPILE_SECONDS)
+{
+	char *folder = installed("pkg-config");
+
+	run_only(folder,
+	    "PREFIX=\"$D/a place\" DESTDIR= $TOP/scripts/install $B;"
+	    "export PKG_CONFIG_PATH=\"$D/a place/lib/pkgconfig\";"
+	    "eval cc -o spaced main.c \"$(pkg-config --cflags --libs weir)\";"
+	    "test -e \"$(pkg-config --variable=simdir weir)/libcuda.so.1\"");
+	expect_served(folder, "spaced");
+	remove_folder(folder);
+}
+
 TEST_TIMEOUT(a_program_is_linked_by_cmake, COMPILE_SECONDS)
 {
 	char *folder = installed("cmake");
