@@ -567,8 +567,8 @@ for (const events of [0, 1, 2, 57, 400])
 
 /* ---- Size ---- */
 
-for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
-	[600, 900], [360, 740]])
+for (const [width, height] of [[1920, 1080], [1600, 1000], [1280, 720],
+	[900, 700], [600, 900], [390, 844], [360, 740]])
 	shown(`it fits ${width} by ${height}`, "training", async (tab) => {
 		await tab.setViewportSize({ width, height });
 		await settle(tab);
