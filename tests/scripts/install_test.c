@@ -334,6 +334,34 @@ TEST_TIMEOUT(a_debian_package_has_it_all, COMPILE_SECONDS)
 	remove_folder(folder);
 }
 
+/* rpmbuild fails where a file is on no line of %files, and where a line has no
+ * file. The file of Python's own folder is written by the recipe. */
+TEST(the_recipe_for_rpm_names_each_file)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "DESTDIR=$D/s PREFIX=/usr LIBDIR=/usr/lib64 $TOP/scripts/install "
+	    "$B;"
+	    "sed -n '/^%files/,/^$/p' $TOP/packaging/weir.spec.in | "
+	    "grep '^%{' | grep -v python3_sitelib | "
+	    "sed -e 's|%{_bindir}|/usr/bin|; s|%{_libdir}|/usr/lib64|' "
+	    "-e 's|%{_includedir}|/usr/include|; s|%{_mandir}|/usr/share/man|' "
+	    "-e 's|%{_docdir}|/usr/share/doc|; s|%{_datadir}|/usr/share|' "
+	    ">lines; test $(wc -l <lines) -gt 10");
+	result = run(folder,
+	    "for line in $(cat lines); do compgen -G \"s$line\" >found || "
+	    "  echo \"no file: $line\"; done; "
+	    "find s ! -type d | while read -r file; do "
+	    "  for line in $(cat lines); do case $file in "
+	    "    s$line|s$line/*) continue 2;; esac; done; "
+	    "  echo \"no line: $file\"; done");
+	EXPECT_STR_EQ(result.out, "");
+	command_free(&result);
+	remove_folder(folder);
+}
+
 /* Twice, since the second must still know what the first put there. What lay
  * there before stays. */
 TEST(nothing_is_left_of_an_installation_that_is_removed)
