@@ -203,6 +203,20 @@ TEST_TIMEOUT(a_program_is_linked_by_pkg_config, COMPILE_SECONDS)
 	remove_folder(folder);
 }
 
+/* Build systems split what pkg-config prints by the shell's rules. */
+TEST_TIMEOUT(a_folder_with_a_space_is_one_word_to_pkg_config, COMPILE_SECONDS)
+{
+	char *folder = installed("pkg-config");
+
+	run_only(folder,
+	    "PREFIX=\"$D/a place\" DESTDIR= $TOP/scripts/install $B;"
+	    "export PKG_CONFIG_PATH=\"$D/a place/lib/pkgconfig\";"
+	    "eval cc -o spaced main.c \"$(pkg-config --cflags --libs weir)\";"
+	    "test -e \"$(pkg-config --variable=simdir weir)/libcuda.so.1\"");
+	expect_served(folder, "spaced");
+	remove_folder(folder);
+}
+
 TEST_TIMEOUT(a_program_is_linked_by_cmake, COMPILE_SECONDS)
 {
 	char *folder = installed("cmake");
@@ -317,6 +331,34 @@ TEST_TIMEOUT(a_debian_package_has_it_all, COMPILE_SECONDS)
 	    "cd $D; "
 	    "test -e root/usr/share/man/man1/weir.1.gz; "
 	    "test -e root/usr/share/man/man3/weir_malloc.3.gz");
+	remove_folder(folder);
+}
+
+/* rpmbuild fails where a file is on no line of %files, and where a line has no
+ * file. The file of Python's own folder is written by the recipe. */
+TEST(the_recipe_for_rpm_names_each_file)
+{
+	char *folder = make_folder();
+	struct command_result result;
+
+	run_only(folder,
+	    "DESTDIR=$D/s PREFIX=/usr LIBDIR=/usr/lib64 $TOP/scripts/install "
+	    "$B;"
+	    "sed -n '/^%files/,/^$/p' $TOP/packaging/weir.spec.in | "
+	    "grep '^%{' | grep -v python3_sitelib | "
+	    "sed -e 's|%{_bindir}|/usr/bin|; s|%{_libdir}|/usr/lib64|' "
+	    "-e 's|%{_includedir}|/usr/include|; s|%{_mandir}|/usr/share/man|' "
+	    "-e 's|%{_docdir}|/usr/share/doc|; s|%{_datadir}|/usr/share|' "
+	    ">lines; test $(wc -l <lines) -gt 10");
+	result = run(folder,
+	    "for line in $(cat lines); do compgen -G \"s$line\" >found || "
+	    "  echo \"no file: $line\"; done; "
+	    "find s ! -type d | while read -r file; do "
+	    "  for line in $(cat lines); do case $file in "
+	    "    s$line|s$line/*) continue 2;; esac; done; "
+	    "  echo \"no line: $file\"; done");
+	EXPECT_STR_EQ(result.out, "");
+	command_free(&result);
 	remove_folder(folder);
 }
 

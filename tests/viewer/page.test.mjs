@@ -24,9 +24,14 @@ shown("the summary has the figures of the snapshot", "training",
 	    assert.deepEqual(tiles, [mib(answer.peak), mib(answer.held),
 		mib(answer.held - answer.in_use_at_end), mib(answer.waiting), "1"]);
 	    const story = await text(tab, ".story");
-	    assert.match(story, /Fullest .* after the start: 160 MiB in use/);
+	    assert.match(story, /Most was in use .* after the start: 160 MiB in/);
 	    assert.match(story, /A request for 3.00 GiB failed: the device had 700/);
 	    assert.equal(await tab.title(), "training-3000.pickle · weir");
+	    /* The failure is seen without scrolling. */
+	    const [link, list] = await Promise.all(["#why", ".story"].map(
+		(at) => tab.locator(at).boundingBox()));
+	    assert.ok(link.y >= list.y && link.y + link.height <=
+		list.y + list.height, `${link.y}, ${list.y}`);
 	    await tab.click("#why");
 	    const why = await text(tab, ".verdict");
 	    const said = execFileSync(process.env.WEIR_BIN,
@@ -567,8 +572,8 @@ for (const events of [0, 1, 2, 57, 400])
 
 /* ---- Size ---- */
 
-for (const [width, height] of [[1920, 1080], [1280, 720], [900, 700],
-	[600, 900], [360, 740]])
+for (const [width, height] of [[1920, 1080], [1600, 1000], [1280, 720],
+	[900, 700], [600, 900], [390, 844], [360, 740]])
 	shown(`it fits ${width} by ${height}`, "training", async (tab) => {
 		await tab.setViewportSize({ width, height });
 		await settle(tab);
@@ -654,7 +659,7 @@ shown("two snapshots are compared by call site", "training",
 		    "1", snapshot("training", events).path], { encoding: "utf8" }));
 	    const now = ends(3000), before = ends(1700);
 	    assert.match(await text(tab, ".story"),
-	        /^Since training-1700\.pickle: .* in use at the end, /);
+	        /^Since training-1700\.pickle: .* in use at the end, /m);
 	    await press(tab, "6");
 	    assert.equal(await tab.evaluate(() => weir.view.id), "compare");
 	    const found = await tab.evaluate(() => {

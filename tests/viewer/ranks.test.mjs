@@ -350,14 +350,15 @@ shown("rows of events have cells", "training", async (tab) => {
 
 /* ---- Every picture, with axe ---- */
 
-for (const [width, height, colorScheme] of [[390, 844, "dark"],
-	[900, 800, "light"], [1600, 1000, "dark"]])
-	merged(`axe finds nothing at ${width} pixels, ${colorScheme}`,
-	    ["bigrank", "rank"], async (tab) => {
-		    for (const id of ["memory", "flame", "events"]) {
-			    await showView(tab, id);
-			    assert.deepEqual(await axe(tab), [], id);
-		    }
-		    await press(tab, "?");
-		    assert.deepEqual(await axe(tab), [], "help");
-	    }, { viewport: { width, height }, colorScheme, bypassCSP: true });
+for (const colorScheme of ["light", "dark"])
+	for (const [width, height] of [[390, 844], [900, 800], [1600, 1000]])
+		merged(`axe finds nothing at ${width} pixels, ${colorScheme}`,
+		    ["bigrank", "rank"], async (tab) => {
+			    for (const id of ["memory", "map", "streams", "flame",
+				    "events"]) {
+				    await showView(tab, id);
+				    assert.deepEqual(await axe(tab), [], id);
+			    }
+			    await press(tab, "?");
+			    assert.deepEqual(await axe(tab), [], "help");
+		    }, { viewport: { width, height }, colorScheme, bypassCSP: true });

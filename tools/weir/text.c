@@ -49,13 +49,13 @@ complain(const char *format, ...)
 }
 
 void
-complain_conf(const char *origin)
+complain_conf(const char *flag, const char *origin)
 {
 	const char *why = weir_last_error();
 	size_t length = strlen(origin);
 
 	if (strncmp(why, origin, length) == 0)
-		complain("--conf%s", why + length);
+		complain("%s%s", flag, why + length);
 	else
 		complain("%s", why);
 }

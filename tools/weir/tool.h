@@ -111,9 +111,10 @@ TOOL_COMMANDS(TOOL_COMMAND)
  * text become "?", except newlines. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Complain with weir_last_error() about options that --conf gave. The message
- * names the flag in place of `origin`, which is "WEIR_CONF" for example. */
-void complain_conf(const char *origin);
+/* Complain with weir_last_error() about options that a flag gave, such as
+ * "--conf". The message names the flag in place of `origin`, which is
+ * "WEIR_CONF" for example. */
+void complain_conf(const char *flag, const char *origin);
 
 /* ---- Sizes ----------------------------------------------------------- */
 

@@ -214,6 +214,13 @@ TEST(a_wrong_conf_is_named_by_its_flag)
 	    "weir: --conf: unknown option 'hande_mb'; "
 	    "did you mean 'handle_mb'?");
 	command_free(&result);
+	result = command_weir("view", "--what-if=hande_mb:2", "-o", "page.html",
+	    snapshot_data("train4.pickle"), NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err,
+	    "weir: --what-if: unknown option 'hande_mb'; "
+	    "did you mean 'handle_mb'?");
+	command_free(&result);
 }
 
 TEST(a_very_long_command_is_just_unknown)

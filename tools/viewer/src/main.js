@@ -102,9 +102,15 @@ class App {
 
 	tellRanks() {
 		const { models, devices } = this.ranks;
-		if (models.length === devices.length)
-			this.story.prepend(h("li", { id: "rank-story" },
-			    rankSentence(models, this.snap, this.sites)));
+		if (models.length !== devices.length)
+			return;
+		const item = h("li", { id: "rank-story" },
+		    rankSentence(models, this.snap, this.sites));
+		const urgent = this.story.querySelector(".urgent");
+		if (urgent)
+			urgent.after(item);
+		else
+			this.story.prepend(item);
 	}
 
 	hasSomething(device) {
@@ -342,15 +348,16 @@ class App {
 		    h("dt", {}, label), h("dd", {}, h("strong", {}, value),
 			h("small", { class: alarm ? "alarm" : "" }, text)))));
 		fill(this.story, ...sentences(this.model, this.sites, this.snap,
-		    this.times).map((text) => h("li", {}, text)));
+		    this.times).map((text) => h("li", {}, text)), ...this.advice());
 		if (this.views.compare)
 			this.story.prepend(h("li", {}, this.sinceBefore()));
-		this.story.append(...this.advice());
 		const why = this.verdict();
 		fill(this.why, ...why);
+		/* First, since the list may be longer than its place. */
 		if (why.length > 0)
-			this.story.append(h("li", {}, h("button", { class: "link",
-				id: "why", onclick: () => this.why.showModal() },
+			this.story.prepend(h("li", { class: "urgent" }, h("button", {
+				class: "link", id: "why",
+				onclick: () => this.why.showModal() },
 			"Why it failed, and what would help")));
 		if (this.ranks) {
 			this.tellRanks();

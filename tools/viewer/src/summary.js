@@ -99,7 +99,8 @@ export function changes(title, before, after, most) {
 		`; most changed ${most.name}, ${signed(most.change)}.` : ".");
 }
 
-/* The sentences of the summary. */
+/* The sentences of the summary: what is wrong, then the figures and what they
+ * mean. */
 export function sentences(model, sites, snap, times) {
 	const out = [];
 	const peak = model.active.max, p = model.peak;
@@ -107,23 +108,24 @@ export function sentences(model, sites, snap, times) {
 	if (peak === 0)
 		return ["This snapshot has no allocation on this device.",
 			...faults(model)];
-	let text = `Fullest${when(model, times, p)}: ${bytes(peak)} in use in ` +
+	let text = `Most was in use${when(model, times, p)}: ${bytes(peak)} in ` +
 		`${plural(blocks, "block")}`;
 	if (best)
 		text += `, ${bytes(best.sum)} (${percent(best.sum, peak)}) of it ` +
 			`from ${sites.join(best.names, frameLabel)}`;
-	out.push(`${text}.`);
+	out.push(...faults(model), ...failures(model), `${text}.`);
 	const held = model.reserved.at(p);
 	if (held > peak * 1.02)
-		out.push(`${bytes(held)} were held then: ${bytes(held - peak)} ` +
-		    `(${percent(held - peak, held)}) lay free, in pieces between ` +
-		    "blocks, or went to rounding.");
+		out.push(`At that moment ${bytes(held)} were held. ` +
+		    `${bytes(held - peak)} (${percent(held - peak, held)}) of it ` +
+		    "were not in use: they lay free between blocks, or were lost " +
+		    "to rounding.");
 	const wait = model.pending.max;
 	if (wait > 0)
-		out.push(`At most ${bytes(wait)} were freed and waited for work ` +
-		    `to end,${when(model, times, argmax(model.pending.values))}.`);
-	out.push(...failures(model), ...whatIf(model), ...kinds(model), ...leaks(model, sites),
-	    ...faults(model));
+		out.push("Freed memory that waited for its work to end was at most " +
+		    `${bytes(wait)},` +
+		    `${when(model, times, argmax(model.pending.values))}.`);
+	out.push(...leaks(model, sites), ...kinds(model), ...whatIf(model));
 	if (!model.events)
 		out.push("The snapshot has no history: it shows the state at one moment.");
 	return out;
@@ -190,7 +192,7 @@ function leaks(model, sites) {
 	return [`${sites.label(node, frameLabel)} may leak: it holds ` +
 		`${bytes(live)} in ${plural(blocks, "block")} from all parts of the ` +
 		`trace, and freed ${count(frees)} of ${count(allocs)}. \`weir leaks\` ` +
-		`weighs this.${more}`];
+		`prints what speaks for and against a leak.${more}`];
 }
 
 /* The faults that `weir check` finds. */

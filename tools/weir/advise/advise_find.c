@@ -84,8 +84,9 @@ find_own_settings(struct finder *f)
 	out->weir = settings_of_weir(f->request->snapshot);
 	if (!out->weir)
 		find_torch_conf(f->request->snapshot, out->conf);
-	else if (!trial_conf_accepted(settings_replayed(
-		     f->request->snapshot, NULL, NULL, out->conf)))
+	else if (!trial_conf_accepted("the settings of the file",
+		     settings_replayed(
+			 f->request->snapshot, NULL, NULL, out->conf)))
 		out->conf[0] = '\0';
 }
 

@@ -324,12 +324,12 @@ set_ledgers(const struct choices *choices, const struct found *list)
 	bool member = false;
 	bool done = true;
 
-	if (choices->limit == 0 && choices->pid == 0)
-		return true;
-	if (list == NULL) {
+	if (choices->name != NULL && list == NULL) {
 		complain("no group %s", choices->name);
 		return false;
 	}
+	if (choices->limit == 0 && choices->pid == 0)
+		return true;
 	for (const struct found *f = list; f != NULL; f = f->next)
 		done &= set_ledger(choices, &f->file, &member);
 	if (done && choices->pid != 0 && !member) {

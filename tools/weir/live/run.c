@@ -522,7 +522,7 @@ conf_accepted(const struct choices *choices)
 	if (weir_option_at(0, &option) == WEIR_OK)
 		return true;
 	if (choices->conf != NULL)
-		complain_conf("WEIR_CONF");
+		complain_conf("--conf", "WEIR_CONF");
 	else
 		complain("%s", weir_last_error());
 	return false;

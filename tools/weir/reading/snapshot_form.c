@@ -31,13 +31,12 @@ static const struct {
 	    "a pointer of git-lfs; 'git lfs pull' fetches the file" },
 };
 
-/* The kind of a file that is no snapshot, in words; NULL if it is unknown. */
-static const char *
-other_kind(const struct source *source)
+const char *
+file_kind(const unsigned char *bytes, size_t length)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (source_left(source) >= others[i].length &&
-		    memcmp(source->at, others[i].begins, others[i].length) == 0)
+		if (length >= others[i].length &&
+		    memcmp(bytes, others[i].begins, others[i].length) == 0)
 			return others[i].is;
 	return NULL;
 }
@@ -63,7 +62,7 @@ read_form(struct source *source, struct snapshot **out)
 
 	if (status != WEIR_OK)
 		return status;
-	other = other_kind(source);
+	other = file_kind(source->at, source_left(source));
 	if (other != NULL)
 		return status_set(
 		    WEIR_EINVAL, "not a memory snapshot: %s", other);

@@ -17,6 +17,10 @@
  */
 enum weir_status snapshot_read(struct source *source, struct snapshot **out);
 
+/* The kind of a file that begins with these bytes and is neither a snapshot nor
+ * a trace, in words; NULL if it is unknown. */
+const char *file_kind(const unsigned char *bytes, size_t length);
+
 /* True if a snapshot may begin with this byte, and no other text does. */
 bool snapshot_begins(unsigned char byte);
 

@@ -510,6 +510,27 @@ name_of_path(const char *path)
 	return plain;
 }
 
+/* Say why a text that is no snapshot has no rows. False: it may have some. */
+static bool
+refuse_rows(const struct trace *trace, const char *text, size_t length,
+    char why[SNAPSHOT_WHY])
+{
+	const char *kind = length == 0 ?
+	    "it is empty" :
+	    file_kind((const unsigned char *)text, length);
+
+	if (kind != NULL)
+		snprintf(why, SNAPSHOT_WHY,
+		    "neither a trace nor a memory snapshot: %s", kind);
+	else if (trace->device >= 0)
+		snprintf(why, SNAPSHOT_WHY,
+		    "--device goes with a snapshot; a CSV trace has one "
+		    "device");
+	else
+		return false;
+	return true;
+}
+
 /* Read a file's rows as text. The trace of a snapshot is converted to CSV. */
 static bool
 read_rows_text(const char *path, struct trace *trace, struct budget *budget,
@@ -525,11 +546,8 @@ read_rows_text(const char *path, struct trace *trace, struct budget *budget,
 	if (!file_text_read(path, budget, text, length, why, SNAPSHOT_WHY))
 		return false;
 	if (*length == 0 || !snapshot_begins((unsigned char)**text)) {
-		if (trace->device < 0)
+		if (!refuse_rows(trace, *text, *length, why))
 			return true;
-		snprintf(why, SNAPSHOT_WHY,
-		    "--device goes with a snapshot; a CSV trace has one "
-		    "device");
 		free(*text);
 		*text = NULL;
 		return false;

@@ -303,7 +303,7 @@ cmd_replay(int argc, char **argv)
 	/* A model needs no device. */
 	if (choices.as == NULL &&
 	    (!use_simulated_if(choices.simulated) ||
-		!trial_conf_accepted(choices.trial.conf)))
+		!trial_conf_accepted("--conf", choices.trial.conf)))
 		return TOOL_FAILED;
 	all_figures = json_array();
 	for (char **path = choices.traces; *path != NULL; path++) {

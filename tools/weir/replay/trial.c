@@ -176,7 +176,7 @@ play_file(const char *path, const struct trial_choices *choices, FILE *out)
 
 	if (choices->conf != NULL &&
 	    weir_options_set(choices->conf) != WEIR_OK) {
-		complain_conf("weir_options_set");
+		complain_conf("--conf", "weir_options_set");
 		return TOOL_FAILED;
 	}
 	if (!trace_read_device(path, choices->device, &trace, &error)) {
@@ -263,7 +263,7 @@ trial_run(
 }
 
 bool
-trial_conf_accepted(const char *conf)
+trial_conf_accepted(const char *flag, const char *conf)
 {
 	pid_t child;
 	int status = 0;
@@ -275,7 +275,7 @@ trial_conf_accepted(const char *conf)
 	if (child == 0) {
 		if (weir_options_set(conf) == WEIR_OK)
 			_exit(TOOL_DONE);
-		complain_conf("weir_options_set");
+		complain_conf(flag, "weir_options_set");
 		_exit(TOOL_FAILED);
 	}
 	while (child > 0 && waitpid(child, &status, 0) < 0)

@@ -15,10 +15,10 @@ struct trial_choices {
 	int device;       /* of a snapshot; -1: the first that has a trace */
 };
 
-/* False, and a complaint, if weir refuses the options that --conf gave. A child
- * process asks it, so that this process has not used weir when it starts
- * trials. NULL is accepted. */
-bool trial_conf_accepted(const char *conf);
+/* False, and a complaint, if weir refuses the options that a flag gave, such as
+ * "--conf". A child process asks it, so that this process has not used weir
+ * when it starts trials. NULL is accepted. */
+bool trial_conf_accepted(const char *flag, const char *conf);
 
 /* Trials have no options of the environment from now on: those of a shell in
  * which a program is started by weir may write files. */

@@ -132,6 +132,8 @@ play_weir(const char *path, int device, const struct played_setting *with)
 	json_t *figures;
 	json_t *one = NULL;
 
+	if (!trial_conf_accepted("--what-if", choices.conf))
+		return NULL;
 	if (trial_run(path, &choices, &figures) == TOOL_DONE) {
 		one = json_object();
 		copy_number(one, "held", figures, "held_curve");

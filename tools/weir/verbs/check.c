@@ -66,9 +66,9 @@ const struct argp argp_check = { flags, parse_check_flag, "SNAPSHOT",
 	"segments, segments do not overlap, sums are right, and the trace ends "
 	"with the blocks of the snapshot.\v"
 	"Each fault is one line, with the invariant of docs/invariants.md that "
-	"it breaks. With the flags below the program's use of memory is "
-	"checked "
-	"too, for a test run: weir check --max-peak=20G --no-leaks SNAPSHOT. "
+	"it breaks. With --max-peak, --no-growth and --no-leaks the program's "
+	"use of memory is checked too, for a test run: "
+	"weir check --max-peak=20G --no-leaks SNAPSHOT. "
 	"Exit status: 0 no fault, 1 faults, 2 trouble.",
 	view_children, NULL, NULL };
 

@@ -172,5 +172,10 @@ TEST(without_ledgers_there_are_no_groups)
 	EXPECT_STR_EQ(result.out, "no groups\n");
 	command_free(&result);
 	expect_fault("--limit", "10M", "no group g");
+	result = command_weir(
+	    "group", "--folder", peers_folder, "--check", "typo", NULL);
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "no group typo");
+	command_free(&result);
 	drop_device();
 }

@@ -263,11 +263,19 @@ TEST(a_recorded_trace_is_read_through_xz)
 
 /* ---- Damage ---------------------------------------------------------- */
 
+TEST(a_file_of_another_kind_is_named)
+{
+	expect_bad("\x7f"
+		   "ELF\2\1\1",
+	    ": neither a trace nor a memory snapshot: a program");
+	expect_bad("BZh9",
+	    ": neither a trace nor a memory snapshot: compressed by bzip2; "
+	    "bunzip2 it first");
+}
+
 TEST(each_damaged_row_is_named_by_its_line)
 {
-	expect_bad("",
-	    ":0: not a trace: no line "
-	    "'action,addr,size,stream,time_us'");
+	expect_bad("", ": neither a trace nor a memory snapshot: it is empty");
 	expect_bad("# {}\n",
 	    ":1: not a trace: no line "
 	    "'action,addr,size,stream,time_us'");

@@ -11,9 +11,9 @@ import { bytes, count, duration, percent, signed } from "../format.js";
 /* The name of a setting for people. */
 export function settingName(setting) {
 	if (setting === "weir")
-		return "weir, its defaults";
+		return "weir with its defaults";
 	if (setting === "torch")
-		return "PyTorch, its defaults";
+		return "PyTorch with its defaults";
 	return setting.startsWith("torch,") ? `PyTorch, ${setting.slice(6)}` :
 		`weir, ${setting}`;
 }
