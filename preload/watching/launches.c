@@ -20,8 +20,6 @@
 #include "preload/tuning.h"
 
 enum {
-	SURE_BYTES = 64,
-	WRITTEN_BYTES = 2 << 10,
 	BUFFER_POINTER = 1, /* CU_LAUNCH_PARAM_... */
 	BUFFER_SIZE = 2,
 };
