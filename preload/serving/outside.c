@@ -268,7 +268,8 @@ outside_begin(struct outside_claim *claim, enum outside_kind kind, size_t bytes,
 	return false;
 }
 
-void
+/* Take a claim back. */
+static void
 outside_cancel(struct outside_claim *claim)
 {
 	if (claim->device < 0)
