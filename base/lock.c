@@ -14,9 +14,10 @@
  * at the fork is never released in the child, and what the lock guards may be
  * half changed. So a child of a process that uses the driver acquires no lock:
  * each public call that needs one asks os_forked() first, and refuses by
- * status_forked() or does nothing. Debug builds check this, too. Only locks
- * that a fork waits for (pthread_atfork()) are acquired in a child, and those
- * of memory, which jemalloc and the C library keep usable.
+ * status_forked() or does nothing. Debug builds check this, too. A child
+ * acquires three kinds of locks only: the log's, which a fork waits for
+ * (pthread_atfork()); those of the preload's report, which are made anew in
+ * the child; and those of memory, which jemalloc and the C library keep usable.
  *
  * A violation is a fault of weir and not of the caller: debug builds report
  * both ranks and trap. Release builds do not check.
@@ -54,7 +55,8 @@ rank_name(enum lock_rank rank)
 static void
 check_fork(const struct lock *lock)
 {
-	if (!os_forked() || lock->rank == LOCK_RANK_LOG)
+	if (!os_forked() || lock->rank == LOCK_RANK_LOG ||
+	    lock->rank == LOCK_RANK_REPORT)
 		return;
 	log_write(LOG_ERROR, "lock of %s (%d) acquired in a forked child",
 	    rank_name(lock->rank), (int)lock->rank);

@@ -28,6 +28,7 @@
 
 /* X(rank): in the order in which they may be acquired. */
 #define LOCK_RANKS(X)                                                          \
+	X(LOCK_RANK_HOOK)    /* the preload's, over driver calls */            \
 	X(LOCK_RANK_EXPORT)  /* making exports */                              \
 	X(LOCK_RANK_PASSED)  /* descriptors for PyTorch's handles */           \
 	X(LOCK_RANK_LINK)    /* one owner's connection */                      \
@@ -58,7 +59,9 @@
 	X(LOCK_RANK_HISTORY) /* the history's settings, and annotations */     \
 	X(LOCK_RANK_TEXTS)   /* texts that events refer to */                  \
 	X(LOCK_RANK_EXPORTS) /* the list of exports */                         \
+	X(LOCK_RANK_TABLE)   /* a table of the preload */                      \
 	X(LOCK_RANK_PAGES)   /* reserves of host memory */                     \
+	X(LOCK_RANK_REPORT)  /* what the preload's report counts */            \
 	X(LOCK_RANK_LOOKUP)  /* growing the address table */                   \
 	X(LOCK_RANK_META)    /* metadata */                                    \
 	X(LOCK_RANK_LOG)

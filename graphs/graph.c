@@ -284,8 +284,8 @@ weir_graph_capture_begin(struct weir_graph *graph, weir_stream stream,
 
 /* ---- Captures by CUDA's own calls -------------------------------------- */
 
-/* If weir has found the capture as a stray, take over its route and make a pool
- * of its arena. */
+/* If weir has found the capture unregistered, take over its route and make a
+ * pool of its arena. */
 static enum weir_status
 take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 {
@@ -294,7 +294,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 
 	struct arena *main = arena_peek(graph->stream->device);
 
-	if (main == NULL || !route_claim_stray(main, id, &route, &arena))
+	if (main == NULL || !route_claim_unregistered(main, id, &route, &arena))
 		return WEIR_OK;
 	enum weir_status status = WEIR_OK;
 	if (pool != NULL)
@@ -306,7 +306,7 @@ take_over(struct weir_graph *graph, uint64_t id, struct weir_pool *pool)
 	if (status == WEIR_OK)
 		graph->route = route;
 	else
-		route_return_stray(route, graph->stream);
+		route_return_unregistered(route, graph->stream);
 	return status;
 }
 

@@ -187,10 +187,13 @@ void gate_changed(void);
 uint64_t gate_change(void);
 
 /* tsan.c, Note [What ThreadSanitizer does not see]. tsan_ignore() and
- * tsan_heed() may be nested. They are called only if it is there. */
+ * tsan_heed() may be nested; the others are for preload/lock.h. They are called
+ * only if it is there. */
 extern bool tsan_is_there;
 void tsan_ignore(void);
 void tsan_heed(void);
+void tsan_entered(const void *lock);
+void tsan_leaves(const void *lock);
 
 /* Page-locked memory is about to be freed, and was allocated. */
 void tsan_host_freed(void);

@@ -7,6 +7,8 @@
  * the C library but none of the atomics that order them, and would report races
  * in weir. So it ignores the accesses of a thread while the thread runs weir.
  *
+ * The locks of the preload order what their holders do, so it is told of them.
+ *
  * Page-locked memory that a thread frees may serve another thread, which writes
  * it. weir orders the two, and tells ThreadSanitizer: all frees come before all
  * later allocations.
@@ -59,6 +61,18 @@ tsan_heed(void)
 {
 	end_writes(__FILE__, __LINE__);
 	end_reads(__FILE__, __LINE__);
+}
+
+void
+tsan_entered(const void *lock)
+{
+	acquire((void *)(uintptr_t)lock);
+}
+
+void
+tsan_leaves(const void *lock)
+{
+	release((void *)(uintptr_t)lock);
 }
 
 void

@@ -81,4 +81,12 @@ enum {
 /* Bytes that a thread may have counted and not yet told to the others. */
 enum { TALLY_SLACK = 1 << 20 };
 
+/* A thread remembers how requests of 1 << ORDERED_KNOWN_BITS streams were
+ * answered. */
+enum { ORDERED_KNOWN_BITS = 4 };
+
+/* Bytes of a parameter up to which its words are evidence of a use, and up to
+ * which they are looked at: launches.c, Note [Large parameters]. */
+enum { SURE_BYTES = 64, WRITTEN_BYTES = 2 << 10 };
+
 #endif

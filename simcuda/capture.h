@@ -106,8 +106,7 @@ struct graph *graph_new(void);
 void graph_drop(struct graph *graph);
 struct node *graph_add(struct graph *graph, CUgraphNodeType type,
     struct node *const *deps, size_t n_deps);
-struct exec *exec_new(struct graph *graph, unsigned long long flags);
-/* Add it to the list of all, for exec_check_unused(). */
+/* Add the executable graph to the list of all, for exec_check_unused(). */
 void exec_list(struct exec *exec);
 void exec_drop(struct exec *exec);
 /* Remember the memory that the node's work is on. */

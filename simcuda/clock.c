@@ -43,7 +43,6 @@ static uint64_t host_version = 1;
  * memory beyond that of the operation before, however many slots there are, and
  * a comparison descends only where two versions differ.
  */
-enum { FAN_BITS = 4, FAN = 1 << FAN_BITS };
 
 struct known {
 	unsigned refs;
@@ -86,7 +85,7 @@ is_beyond(uint32_t slot, unsigned height)
 	return (uint64_t)slot >> ((height + 1) * FAN_BITS) != 0;
 }
 
-bool
+static bool
 known_has(const struct known *known, uint32_t slot, uint64_t epoch)
 {
 	if (epoch == 0)

@@ -92,7 +92,7 @@ event_record_at(struct event *event, const struct point *at)
 	fresh_mark(event);
 }
 
-void
+static void
 event_record_on(struct event *event, struct stream *stream)
 {
 	struct action action = { .kind = OP_MARK };
@@ -123,7 +123,7 @@ event_record_on(struct event *event, struct stream *stream)
 		shared_event_record(event);
 }
 
-void
+static void
 event_wait_on(struct event *event, struct stream *stream)
 {
 	if (event->shared != NULL)

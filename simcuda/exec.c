@@ -46,7 +46,7 @@ assign_lines(struct exec *exec)
 		line_init(&exec->lines[i], ++sim.next_id);
 }
 
-struct exec *
+static struct exec *
 exec_new(struct graph *graph, unsigned long long flags)
 {
 	struct exec *exec = sim_alloc(sizeof(*exec));

@@ -433,7 +433,8 @@ check_order(const struct range *range, struct stream *stream)
 	point_drop(&at);
 }
 
-CUresult
+/* Free a block in the order of the stream. */
+static CUresult
 pool_free_on(struct range *range, struct stream *stream)
 {
 	struct action action = { .kind = OP_FREE, .range = range };

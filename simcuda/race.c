@@ -20,7 +20,7 @@
 #include "simcuda/sim.h"
 #include "simcuda/tuning.h"
 
-enum { CHUNK_SHIFT = 18, CHUNK = 1 << CHUNK_SHIFT, TEXT = 400 };
+enum { CHUNK = 1 << CHUNK_SHIFT, TEXT = 400 };
 
 struct past {
 	uint64_t epoch; /* 0: none */

@@ -161,7 +161,6 @@ struct point point_copy(const struct point *point);
 void point_drop(struct point *point);
 /* Does `epoch` of `slot` come before the point, or equal it? */
 bool point_has(const struct point *point, uint32_t slot, uint64_t epoch);
-bool known_has(const struct known *known, uint32_t slot, uint64_t epoch);
 /* The host has waited for the point. */
 void host_join(const struct point *point);
 bool host_has(uint32_t slot, uint64_t epoch);
@@ -349,7 +348,6 @@ uint64_t time_now(void);
 void time_spend(uint64_t ns);
 /* Execute all operations that are due; host functions only if `host`. */
 void time_run(bool host);
-void time_advance_to(uint64_t ns);
 /* Can the host see that the time has come? */
 bool time_reached(uint64_t ns);
 /* Schedule the operation to end at that time. */
@@ -357,8 +355,6 @@ void op_schedule(struct op *op, uint64_t end_ns);
 /* Wait, as the host does. */
 void time_wait_mark(struct mark *mark);
 void time_wait_stream(struct stream *stream);
-/* Wait until no operation is pending anywhere. */
-void time_drain(void);
 
 /* ---- how long streams wait for events (wait.c) -------------------------- */
 
@@ -478,8 +474,6 @@ struct stream {
 struct stream *stream_find(CUstream handle, CUresult *why);
 /* Find the stream to queue work on it, which captures may forbid. */
 struct stream *stream_for_work(CUstream handle, CUresult *why);
-struct stream *stream_new(
-    struct context *context, unsigned flags, int priority, bool with_handle);
 void stream_end(struct stream *stream);
 void stream_drop(struct stream *stream);
 /* Order default streams and blocking streams after each other. */
@@ -499,7 +493,6 @@ void stream_defer(struct stream *stream, struct op *op);
 void stream_resume(struct stream *stream, uint64_t ns);
 /* A mark at the end of the stream; the caller drops it. */
 struct mark *stream_mark(struct stream *stream);
-struct stream *stream_default(struct context *context, bool per_thread);
 /* A stream after all work that is queued in the context now. */
 struct stream *context_gather(struct context *context);
 void context_end_streams(struct context *context);
@@ -526,8 +519,6 @@ struct event *event_new(struct context *context, unsigned flags);
 struct event *event_find(CUevent handle, CUresult *why);
 /* The event stands for the point; event->mark is resolved later. */
 void event_record_at(struct event *event, const struct point *at);
-void event_record_on(struct event *event, struct stream *stream);
-void event_wait_on(struct event *event, struct stream *stream);
 void event_hold_all(uint64_t seed, uint64_t max_ns);
 
 /* ---- memory (range.c, memory.c, phys.c, alloc.c) ------------------------ */
@@ -741,8 +732,7 @@ void violation_reset(void);
 
 /* ---- stream-ordered memory (pool.c) ------------------------------------- */
 
-/* Free a block in the order of the stream; or at once. */
-CUresult pool_free_on(struct range *range, struct stream *stream);
+/* Free a block at once. */
 CUresult pool_free_now(struct range *range);
 /* Hold memory of graphs; memory of other kinds, and NULL, are ignored. */
 void graph_memory_hold(struct range *range);

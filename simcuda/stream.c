@@ -18,7 +18,7 @@ enum { PRIORITY_LEAST = 0, PRIORITY_GREATEST = -5 };
 
 /* ---- life --------------------------------------------------------------- */
 
-struct stream *
+static struct stream *
 stream_new(
     struct context *context, unsigned flags, int priority, bool with_handle)
 {
@@ -77,7 +77,7 @@ end_own_streams(struct thread *thread)
 	}
 }
 
-struct stream *
+static struct stream *
 stream_default(struct context *context, bool per_thread)
 {
 	struct thread *thread = thread_self();

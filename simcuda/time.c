@@ -236,7 +236,7 @@ time_step(uint64_t limit_ns)
 	}
 }
 
-void
+static void
 time_advance_to(uint64_t ns)
 {
 	do {
@@ -263,7 +263,8 @@ time_wait_stream(struct stream *stream)
 	stream_drop(stream);
 }
 
-void
+/* Wait until no operation is pending anywhere. */
+static void
 time_drain(void)
 {
 	while (n_heap > 0 || executing)

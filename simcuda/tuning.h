@@ -42,4 +42,11 @@ enum { RANGE_USES_MANY = 8 };
 /* Queries while a host function is due before time goes on. */
 enum { TIME_PATIENCE = 64 };
 
+/* A node of a vector clock has this many parts: wide enough that the trees are
+ * flat, narrow enough that two versions share most. */
+enum { FAN_BITS = 4, FAN = 1 << FAN_BITS };
+
+/* Accesses are looked up by chunks of memory of 1 << CHUNK_SHIFT bytes. */
+enum { CHUNK_SHIFT = 18 };
+
 #endif

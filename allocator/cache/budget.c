@@ -119,16 +119,16 @@ share_budget(const struct arena *arena, struct cache *used, unsigned others)
 		counts_set_budget(used, budget);
 }
 
-/* Make a cache of the calling thread doze: it loses its budget, and the hit
- * paths do not find it. In a crowd its thread may not need its larger blocks
- * for long, so they go to the pool. */
+/* Make a cache of the calling thread idle: it loses its budget, and the hit
+ * paths do not find it. Among many streams its thread may not need its larger
+ * blocks for long, so they go to the pool. */
 static void
-doze(struct cache *cache) HOLDS(cache->arena->lock)
+make_idle(struct cache *cache) HOLDS(cache->arena->lock)
 {
-	if (arena_is_crowded(cache->arena))
+	if (arena_has_many_streams(cache->arena))
 		tcache_flush(cache);
 	list_remove(&cache->awake);
-	cache->dozes = true;
+	cache->is_idle = true;
 	counts_set_budget(cache, no_sums);
 	atomic_store_explicit(&cache->key, NOBODY, memory_order_relaxed);
 	atomic_store_explicit(&cache->key_pool, NULL, memory_order_relaxed);
@@ -138,9 +138,9 @@ static void
 wake(struct cache *cache) HOLDS(cache->arena->lock)
 {
 	ASSERT(tcache_is_alive(cache));
-	if (!cache->dozes)
+	if (!cache->is_idle)
 		return;
-	cache->dozes = false;
+	cache->is_idle = false;
 	counts_note_awake(cache);
 	cache_open(cache);
 }
@@ -174,7 +174,7 @@ counts_report_own(struct arena *arena, struct cache *used)
 			continue;
 		if (!unreported && !cache->traced) {
 			lock_assert_held(&cache->arena->lock);
-			doze(cache);
+			make_idle(cache);
 			continue;
 		}
 		taken = sums_plus(taken, cache->budget);

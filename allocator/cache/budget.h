@@ -8,13 +8,13 @@
  * asks for statistics.
  *
  * A report of a thread looks only at its caches that are awake. A cache that
- * has counted nothing since the report before gives its budget back and dozes:
- * it keeps its blocks, but the hit paths do not find it. Its thread allocates
- * from it and frees into it by the slow path. To allocate it needs a budget,
- * and the report for that opens it to the hit paths again. A free into it
- * raises its budget and counts it among the caches that are awake; the second
- * free between two reports opens it too. Thus the cost of a report follows the
- * caches in use, however many streams the thread allocates on.
+ * has counted nothing since the report before gives its budget back and is
+ * idle: it keeps its blocks, but the hit paths do not find it. Its thread
+ * allocates from it and frees into it by the slow path. To allocate it needs a
+ * budget, and the report for that opens it to the hit paths again. A free into
+ * it raises its budget and counts it among the caches that are awake; the
+ * second free between two reports opens it too. Thus the cost of a report
+ * follows the caches in use, however many streams the thread allocates on.
  *
  * These functions are for the files of allocator/cache. They are called under
  * the arena's lock unless a comment says otherwise, and on caches of the
@@ -86,11 +86,11 @@ void counts_report_all(struct arena *arena) HOLDS(arena->lock);
 void counts_report_own(struct arena *arena, struct cache *used)
     HOLDS(arena->lock);
 
-/* Note that a cache of the calling thread, which may doze, has counted
+/* Note that a cache of the calling thread, which may be idle, has counted
  * something, so that the next report looks at it. */
 void counts_note_awake(struct cache *cache);
 
-/* Note that a dozing cache has taken a block in. The second time it wakes.
+/* Note that an idle cache has taken a block in. The second time it wakes.
  * Takes the lock. */
 void counts_stir(struct cache *cache);
 

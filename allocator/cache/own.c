@@ -55,7 +55,7 @@ cache_open(struct cache *cache)
 {
 	lock_assert_held(&cache->arena->lock);
 	ASSERT(tcache_is_alive(cache));
-	if (cache->dozes)
+	if (cache->is_idle)
 		return;
 	atomic_store_explicit(&cache->key_pool,
 	    cache->keeps && tcache_asymmetric && !cache->traced ?

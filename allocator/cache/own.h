@@ -38,8 +38,8 @@ tcache_primary_key(weir_stream handle)
 	return (weir_stream)(void *)&tcache_primary_keys[(uintptr_t)handle];
 }
 
-/* Open a cache to the hit paths, as far as its mode allows and unless it dozes.
- * Both functions are called under the arena's lock. */
+/* Open a cache to the hit paths, as far as its mode allows and unless it is
+ * idle. Both functions are called under the arena's lock. */
 void cache_open(struct cache *cache) HOLDS(cache->arena->lock);
 
 /* Close a cache to its owner, once the owner has left it. */

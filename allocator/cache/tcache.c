@@ -444,7 +444,7 @@ tcache_free_in_its(struct cache *cache, struct block *block)
 	t->last = cache;
 	if (!cache->arena->traits.has_streams)
 		t->last_host = cache;
-	if (__builtin_expect(cache->dozes, 0))
+	if (__builtin_expect(cache->is_idle, 0))
 		counts_stir(cache);
 	return true;
 }

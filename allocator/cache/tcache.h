@@ -54,9 +54,9 @@
  * cache go to the pool, and its bins are freed. So a cache keeps its place, and
  * the pools serve the requests of the other streams. Each of these is a claim
  * to the place, and the cache loses it after CLAIMS of them in which it was not
- * used: the thread has turned to another stream. In a crowd
- * (arena_is_crowded()) its thread may not come back for long. Therefore a cache
- * that dozes (budget.h) gives its larger blocks to the pool there.
+ * used: the thread has turned to another stream. Among many
+ * streams (arena_has_many_streams()) its thread may not come back for long.
+ * Therefore an idle cache (budget.h) gives its larger blocks to the pool there.
  *
  * Note [Complete memory]
  *

@@ -46,7 +46,7 @@ struct cache {
 	bool used;         /* since the last inspection */
 	bool handed_over;  /* it got blocks that others freed */
 	uint8_t claims;    /* to its place, since it was last used */
-	bool dozes;        /* budget.h */
+	bool is_idle;      /* budget.h */
 	struct list awake; /* in owner->awake; used by the owner */
 
 	atomic_uint wanted; /* the owner must stay out */

@@ -249,8 +249,10 @@ fences_see_late(struct stream_heap *heap)
 	return 0;
 }
 
-void
-fences_see_delay(struct arena *arena)
+/* Account for weir's waits that are over: how long they took, and how late the
+ * latest stream is: streams/delay.h, Note [Measured delay]. */
+static void
+fences_see_delay(struct arena *arena) HOLDS(arena->lock)
 {
 	uint64_t latest = 0;
 

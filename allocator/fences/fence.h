@@ -62,10 +62,6 @@ void fences_poll(struct stream_heap *mine) HOLDS(mine->arena->lock);
 /* The same for all streams, for requests of other processes: see there. */
 void fences_poll_all(struct arena *arena) HOLDS(arena->lock);
 
-/* Account for weir's waits that are over: how long they took, and how late the
- * latest stream is: streams/delay.h, Note [Measured delay]. */
-void fences_see_delay(struct arena *arena) HOLDS(arena->lock);
-
 /* How late the heap's stream is, in ns; 0 if it has nothing left to do. */
 uint64_t fences_see_late(struct stream_heap *heap) HOLDS(heap->arena->lock);
 

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -35,13 +36,10 @@ static const uint64_t idle_ns = 20 * 1000 * 1000;
 static const uint64_t seldom_ns = 500 * 1000 * 1000;
 static const uint64_t for_ever = UINT64_MAX;
 
-/* Not a ranked lock, because a condition belongs to it. No other lock is
- * acquired under it. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static sem_t wakes; /* made once */
 static pthread_t thread;
-static bool stopping; /* under the mutex */
-static bool woken;    /* under the mutex */
+static atomic_bool stopping;
 static atomic_bool running;
 static atomic_bool asleep; /* until it is woken */
 
@@ -146,19 +144,17 @@ static bool
 reaper_nap(uint64_t ns)
 {
 	struct timespec until = time_in(ns == for_ever ? 0 : ns);
-	int result = 0;
+	int result;
 
-	pthread_mutex_lock(&mutex);
 	atomic_store(&asleep, ns == for_ever);
-	while (!stopping && !woken && result != ETIMEDOUT)
-		result = ns == for_ever ?
-		    pthread_cond_wait(&wake, &mutex) :
-		    pthread_cond_timedwait(&wake, &mutex, &until);
+	do
+		result = ns == for_ever ? sem_wait(&wakes) :
+					  sem_timedwait(&wakes, &until);
+	while (result != 0 && errno == EINTR);
 	atomic_store(&asleep, false);
-	woken = false;
-	bool stop = stopping;
-	pthread_mutex_unlock(&mutex);
-	return stop;
+	while (sem_trywait(&wakes) == 0)
+		; /* several wakes are one */
+	return atomic_load(&stopping);
 }
 
 static void *
@@ -178,20 +174,23 @@ reaper_stop(void)
 {
 	if (os_forked())
 		return;
-	pthread_mutex_lock(&mutex);
-	stopping = true;
-	pthread_cond_broadcast(&wake);
-	pthread_mutex_unlock(&mutex);
+	atomic_store(&stopping, true);
+	sem_post(&wakes);
 	pthread_join(thread, NULL);
 }
 
 static void
+make_wakes(void)
+{
+	sem_init(&wakes, 0, 0);
+}
+
+/* The thread may not run yet. */
+static void
 wake_up(void)
 {
-	pthread_mutex_lock(&mutex);
-	woken = true;
-	pthread_cond_signal(&wake);
-	pthread_mutex_unlock(&mutex);
+	pthread_once(&once, make_wakes);
+	sem_post(&wakes);
 }
 
 void
@@ -201,11 +200,13 @@ host_reap_start(void)
 	    atomic_exchange(&running, true)) {
 		if (atomic_load_explicit(&asleep, memory_order_relaxed))
 			wake_up();
-	} else if (os_thread_start(&thread, reaper_run, NULL)) {
-		atexit(reaper_stop);
-	} else {
-		atomic_store(&running, false);
+		return;
 	}
+	pthread_once(&once, make_wakes);
+	if (os_thread_start(&thread, reaper_run, NULL))
+		atexit(reaper_stop);
+	else
+		atomic_store(&running, false);
 }
 
 void

@@ -110,9 +110,9 @@ arena_begin_lending(struct arena *arena) HOLDS(arena->lock)
 }
 
 static inline bool
-arena_is_crowded(const struct arena *arena)
+arena_has_many_streams(const struct arena *arena)
 {
-	return arena->memory.streams >= STREAMS_CROWD;
+	return arena->memory.streams >= STREAMS_MANY;
 }
 
 /* The size class of a request that no option rounds. */
@@ -168,7 +168,7 @@ arena_memory_most(const struct arena *arena)
 }
 
 /* Walk the heaps that have freed blocks; NULL: the end. They come in the order
- * in which they were made, or, where streams are a crowd, in that of their
+ * in which they were made, or, where there are many streams, in that of their
  * first free. */
 static inline struct stream_heap *
 heap_of_freed_link(const struct arena *arena, const struct list *link)
@@ -197,7 +197,7 @@ heap_note_freed(struct stream_heap *heap) HOLDS(heap->arena->lock)
 	struct arena *arena = heap->arena;
 	struct list *at = &arena->memory.having_freed;
 
-	while (!arena_is_crowded(arena) &&
+	while (!arena_has_many_streams(arena) &&
 	    at->prev != &arena->memory.having_freed &&
 	    heap_of_freed_link(arena, at->prev)->index > heap->index)
 		at = at->prev;

@@ -197,7 +197,8 @@ handle_size(const struct arena *arena, const struct options *options,
 	return missing < most ? missing : most;
 }
 
-CUmemAllocationProp
+/* The properties of an arena's handles, as the driver takes them. */
+static CUmemAllocationProp
 handle_prop(const struct arena *arena)
 {
 	CUmemAllocationProp prop = {

@@ -37,9 +37,6 @@ handle_of_idle(struct idle *idle)
 size_t handle_size(const struct arena *arena, const struct options *options,
     size_t request, size_t missing);
 
-/* The properties of an arena's handles, as the driver takes them. */
-CUmemAllocationProp handle_prop(const struct arena *arena);
-
 /* Driver calls, with no lock held. handle_unmap() and handle_release() undo the
  * first two if they were done. A handle that cannot be released keeps its
  * id. */

@@ -63,13 +63,13 @@ enum { BLOCKS_AT_ONCE = 256 };
 enum { VIEW_KEPT = 16 };
 
 /*
- * From this number of streams on, the streams of an arena are a crowd. It is
+ * From this number of streams on, the streams of an arena are many. It is
  * half of TCACHE_WAYS, where two streams in five share their place in a
- * thread's tables with another one. In a crowd a request mostly comes on
- * another stream than the request before it, which would put away again what is
- * kept ready for one stream. So nothing is kept ready.
+ * thread's tables with another one. Among many streams a request mostly comes
+ * on another stream than the request before it, which would put away again what
+ * is kept ready for one stream. So nothing is kept ready.
  */
-enum { STREAMS_CROWD = 32 };
+enum { STREAMS_MANY = 32 };
 
 /* ---- Decay: request/decay.h -------------------------------------------- */
 

@@ -40,7 +40,8 @@ size_class_divided(const struct options *options, size_t n)
 	return round_up(n, power == n ? power : power / parts);
 }
 
-size_t
+/* The most bytes that a driver segment for a size class may have. */
+static size_t
 size_segment_most(const struct options *options, size_t rounded)
 {
 	ASSERT(rounded > 0);

@@ -84,11 +84,10 @@ size_class(const struct options *options, size_t n)
 				 round_up(n, WEIR_GRANULE);
 }
 
-/* Bytes of the driver segment made for a size class, and the most that such a
- * segment may have. Blocks of the size class fill it, but for less than 2 MiB:
- * a tail would stay unused in a program that repeats one size. */
+/* Bytes of the driver segment made for a size class. Blocks of the size class
+ * fill it, but for less than 2 MiB: a tail would stay unused in a program that
+ * repeats one size. */
 size_t size_segment(const struct options *options, size_t rounded);
-size_t size_segment_most(const struct options *options, size_t rounded);
 
 /* Should a block of `block` bytes be cut for a request of `rounded`? */
 static inline bool

@@ -6,10 +6,10 @@
  * found. They are functions of the user's, and called without the lock; the
  * request holds a reference to the route that it looks at.
  *
- * Note [Strays]
+ * Note [Unregistered captures]
  *
- * A stray is a capture that the program made by CUDA's own calls without
- * registering it. weir finds it when a captured stream asks for memory. Memory
+ * An unregistered capture is one that the program made by CUDA's own calls
+ * alone. weir finds it when a captured stream asks for memory. Memory
  * that the capture gets must not serve other streams while it goes on, so weir
  * gives the capture an arena of its own. A later request that sees that the
  * capture has ended drops the arena. If the program registers its graph before
@@ -36,9 +36,10 @@ struct route {
 	/* The number of the capture or thread, or the address of the stream,
 	 * that it matches; 0 for a filter. */
 	uint64_t key;
-	struct tree_node node; /* in the tree of its kind, until it ends */
-	struct stream *stray;  /* a reference; NULL: it is not for a stray */
-	struct list link;      /* in `strays`, if it is for one */
+	struct tree_node node;    /* in the tree of its kind, until it ends */
+	struct stream *capturing; /* a reference, if it is for an unregistered
+				     capture; else NULL */
+	struct list link;         /* in `captures`, if it is for one */
 	unsigned refs; /* its own, and those of requests that look at it */
 };
 
@@ -47,10 +48,11 @@ enum { ROUTE_KINDS = ROUTE_FILTER + 1 };
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
 /* Each is set up by the first route of its kind. */
 static struct tree trees[ROUTE_KINDS] GUARDED_BY(lock);
-static struct list strays GUARDED_BY(lock) = { &strays, &strays };
+/* Of the routes for unregistered captures. */
+static struct list captures GUARDED_BY(lock) = { &captures, &captures };
 static uint64_t last_id GUARDED_BY(lock);
-static atomic_uint count;       /* routes; changed under the lock */
-static atomic_uint stray_count; /* those for strays; likewise */
+static atomic_uint count;         /* routes; changed under the lock */
+static atomic_uint capture_count; /* those in `captures`; likewise */
 
 static struct route *
 route_of(struct tree_node *node)
@@ -194,7 +196,7 @@ route_put(struct route *route)
 void
 route_end(struct route *route)
 {
-	ASSERT(route->refs > 0 && route->stray == NULL);
+	ASSERT(route->refs > 0 && route->capturing == NULL);
 	lock_enter(&lock);
 	tree_remove(&trees[route->match.kind], &route->node);
 	atomic_fetch_sub(&count, 1);
@@ -290,23 +292,23 @@ find_route(struct arena *main, struct stream *stream, uint64_t capture)
 	return arena;
 }
 
-/* ---- Strays ------------------------------------------------------------ */
+/* ---- Unregistered captures --------------------------------------------- */
 
 void
-route_return_stray(struct route *route, struct stream *stream)
+route_return_unregistered(struct route *route, struct stream *stream)
 {
 	ASSERT(route->match.kind == ROUTE_CAPTURE);
-	ASSERT(route->stray == NULL && stream != NULL);
+	ASSERT(route->capturing == NULL && stream != NULL);
 	lock_enter(&lock);
-	route->stray = stream_ref(stream);
-	list_push_front(&strays, &route->link);
-	atomic_fetch_add(&stray_count, 1);
+	route->capturing = stream_ref(stream);
+	list_push_front(&captures, &route->link);
+	atomic_fetch_add(&capture_count, 1);
 	lock_leave(&lock);
 }
 
-/* Make an arena and a route for a stray capture. */
+/* Make an arena and a route for an unregistered capture. */
 static enum weir_status
-adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
+adopt_unregistered(struct arena *main, struct stream *stream, uint64_t capture,
     struct arena **out)
 {
 	ASSERT(main == main->main && capture != 0);
@@ -324,21 +326,21 @@ adopt_stray(struct arena *main, struct stream *stream, uint64_t capture,
 		arena_drop(arena);
 		return status;
 	}
-	route_return_stray(route, stream);
+	route_return_unregistered(route, stream);
 	arena_hold(arena);
 	*out = arena;
 	return WEIR_OK;
 }
 
-/* Has the capture of a stray ended? A per-thread default stream can be asked
+/* Has an unregistered capture ended? A per-thread default stream can be asked
  * only on its own thread. */
 static bool
 has_ended(const struct route *route)
 {
-	const struct stream *stream = route->stray;
+	const struct stream *stream = route->capturing;
 	uint64_t id;
 
-	ASSERT(route->stray != NULL);
+	ASSERT(route->capturing != NULL);
 	if (stream->thread != 0 && stream->thread != os_thread_id())
 		return atomic_load(&stream->ended);
 	status_mute();
@@ -347,17 +349,18 @@ has_ended(const struct route *route)
 	return ended;
 }
 
-/* Make a stray's route an ordinary one and return it: the route of this capture
- * or, if `capture` is 0, any whose capture has ended. NULL: there is none. */
+/* Make the route of an unregistered capture an ordinary one and return it: the
+ * route of this capture or, if `capture` is 0, any whose capture has ended.
+ * NULL: there is none. */
 static struct route *
-claim_stray(const struct arena *main, uint64_t capture)
+claim_unregistered(const struct arena *main, uint64_t capture)
 {
 	struct stream *stream = NULL;
 	struct route *route = NULL;
 
 	ASSERT(main == main->main);
 	lock_enter(&lock);
-	for (struct list *l = strays.next; l != &strays && route == NULL;
+	for (struct list *l = captures.next; l != &captures && route == NULL;
 	     l = l->next) {
 		struct route *r = CONTAINER_OF(l, struct route, link);
 		if (r->arena->main == main &&
@@ -365,10 +368,10 @@ claim_stray(const struct arena *main, uint64_t capture)
 			route = r;
 	}
 	if (route != NULL) {
-		stream = route->stray;
-		route->stray = NULL;
+		stream = route->capturing;
+		route->capturing = NULL;
 		list_remove(&route->link);
-		atomic_fetch_sub(&stray_count, 1);
+		atomic_fetch_sub(&capture_count, 1);
 	}
 	lock_leave(&lock);
 	if (stream != NULL)
@@ -382,25 +385,25 @@ route_tidy(const struct arena *main)
 	struct route *route;
 	size_t bytes = 0;
 
-	while (atomic_load_explicit(&stray_count, memory_order_relaxed) > 0 &&
-	    (route = claim_stray(main, 0)) != NULL) {
+	while (atomic_load_explicit(&capture_count, memory_order_relaxed) > 0 &&
+	    (route = claim_unregistered(main, 0)) != NULL) {
 		struct arena *arena = route->arena;
 		arena_hold(arena);
 		route_end(route);
 		arena_unkeep(arena);
 		bytes += arena_drop(
-		    arena); /* this function's hold, then the stray's */
+		    arena); /* this function's hold, then the capture's */
 		bytes += arena_drop(arena);
 	}
 	return bytes;
 }
 
 bool
-route_claim_stray(const struct arena *main, uint64_t capture,
+route_claim_unregistered(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena)
 {
 	ASSERT(capture != 0);
-	struct route *found = claim_stray(main, capture);
+	struct route *found = claim_unregistered(main, capture);
 	if (found == NULL)
 		return false;
 	*route = found;
@@ -415,7 +418,7 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
 	ASSERT(main == main->main);
 	*out = NULL;
-	if (atomic_load_explicit(&stray_count, memory_order_relaxed) > 0)
+	if (atomic_load_explicit(&capture_count, memory_order_relaxed) > 0)
 		route_tidy(main);
 	uint64_t capture;
 	enum weir_status status = capture_ask(stream, &capture);
@@ -424,7 +427,7 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
 		*out = find_route(main, stream, capture);
 	if (*out == NULL && capture != 0)
-		return adopt_stray(main, stream, capture, out);
+		return adopt_unregistered(main, stream, capture, out);
 	return WEIR_OK;
 }
 

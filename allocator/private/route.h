@@ -40,23 +40,24 @@ void route_end(struct route *route);
 
 /*
  * Find the arena for a request of this thread. The caller becomes an owner and
- * drops it; NULL: the device's own. A stray capture gets a route to an arena of
- * its own: Note [Strays]. The caller holds no lock; filters are called.
+ * drops it; NULL: the device's own. An unregistered capture gets a route to an
+ * arena of its own: Note [Unregistered captures]. The caller holds no lock;
+ * filters are called.
  * WEIR_EHOSTMEM; WEIR_ECONTEXT or WEIR_EDRIVER if the driver does not say
  * whether the stream is captured.
  */
 enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);
 
-/* Drop the arenas of stray captures that have ended; returns the bytes given
- * back. Holds no lock. */
+/* Drop the arenas of unregistered captures that have ended; returns the bytes
+ * given back. Holds no lock. */
 size_t route_tidy(const struct arena *main);
 
-/* Take over the route of a stray capture, and its arena with one hold and one
- * keep, or hand them back. False: there is no such stray. */
-bool route_claim_stray(const struct arena *main, uint64_t capture,
+/* Take over the route of an unregistered capture, and its arena with one hold
+ * and one keep, or hand them back. False: there is no such capture. */
+bool route_claim_unregistered(const struct arena *main, uint64_t capture,
     struct route **route, struct arena **arena);
-void route_return_stray(struct route *route, struct stream *stream);
+void route_return_unregistered(struct route *route, struct stream *stream);
 
 /* May a route match this stream, on this thread? Under any arena's lock. */
 bool route_may_match(const struct stream *stream);

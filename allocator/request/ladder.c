@@ -20,8 +20,7 @@
  *    5. memory behind the shortest wait on the device that is worth its price
  *    6. memory behind a wait within the wait limits; in a capture, pending
  *       blocks that the stream is ordered after there
- *    7. a remap: usable memory, its own too, is moved from several places to
- * one
+ *    7. a remap: usable memory, its own too, is moved together
  *    8. for a request that makes no costly wait on the device, a brief wait of
  *       the host: cached blocks, and what becomes complete meanwhile
  *    9. new memory from the driver, within the limit. Before that the garbage

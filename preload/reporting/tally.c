@@ -10,10 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/lock.h"
+
 PRELOAD_THREAD struct tally *tally_of_thread;
 
 /* Guards the data that follow, the list of threads, and all limits. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_REPORT);
 static bool begun;
 static struct ledger *ledger;
 static pid_t own_pid;
@@ -68,9 +70,9 @@ end_counting(void *value)
 	struct ledger_thread *own = value;
 
 	tally_of_thread = NULL;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	atomic_store(&own->used, false);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 static void
@@ -94,7 +96,7 @@ copy_streams(struct ledger_process *to, const struct ledger_process *from)
 
 /* Called when the first thread of the process counts. */
 static void
-begin_process(void)
+begin_process(void) HOLDS(lock)
 {
 	uint32_t slot = 0;
 
@@ -118,7 +120,7 @@ begin_process(void)
 /* Take the counters that an ended thread has left, or new ones. If there are
  * none, take the counters that several threads share. */
 static struct ledger_thread *
-take_own(void)
+take_own(void) HOLDS(lock)
 {
 	struct ledger_thread *own;
 	uint32_t slot;
@@ -148,11 +150,11 @@ tally_begin(void)
 	struct ledger_thread *own;
 
 	pthread_once(&once, watch_ends);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	if (!begun)
 		begin_process();
 	own = take_own();
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	tally_of_thread = &own->tally;
 	if (own != &process->others && ends_are_seen)
 		pthread_setspecific(end_key, own);
@@ -165,7 +167,7 @@ tally_forget_all(void)
 {
 	struct ledger_process *parent = process;
 
-	pthread_mutex_init(&lock, NULL);
+	lock_init(&lock, LOCK_RANK_REPORT);
 	if (parent != &lonely) {
 		memset(&lonely, 0, sizeof(lonely));
 		copy_streams(&lonely, parent);
@@ -203,7 +205,7 @@ shares(const struct ledger_thread *o, const struct ledger_held *held, int which)
 
 /* The sum over all threads. */
 static int64_t
-held_now(int which)
+held_now(int which) HOLDS(lock)
 {
 	int64_t sum = 0;
 
@@ -219,6 +221,7 @@ held_now(int which)
 /* Count the other shares; *threads says whether other threads have any. */
 static int
 count_others(const struct tally *own, size_t device, int which, bool *threads)
+    HOLDS(lock)
 {
 	int n = 0;
 
@@ -240,6 +243,7 @@ count_others(const struct tally *own, size_t device, int which, bool *threads)
  * its limit. */
 static void
 share_out(const struct tally *own, size_t device, int which, int64_t room)
+    HOLDS(lock)
 {
 	bool threads;
 	int others = count_others(own, device, which, &threads);
@@ -264,7 +268,7 @@ share_out(const struct tally *own, size_t device, int which, int64_t room)
 void
 tally_pass(const struct tally *own, size_t device)
 {
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	if (device >= devices())
 		ledger_set(&process->devices, (int64_t)device + 1);
 	for (int i = 0; i < LEDGER_PEAKS; i++) {
@@ -274,7 +278,7 @@ tally_pass(const struct tally *own, size_t device)
 			ledger_set(&process->peaks[i], now);
 		share_out(own, device, i, ledger_now(&process->peaks[i]) - now);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -282,7 +286,7 @@ tally_forget(size_t device)
 {
 	struct ledger_held *sum = &process->forgotten[device];
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	memset(sum, 0, sizeof(*sum));
 	for (const struct ledger_thread *t = first_thread(); t != NULL;
 	     t = next_thread(t)) {
@@ -292,5 +296,5 @@ tally_forget(size_t device)
 		for (int i = 0; i < LEDGER_PEAKS; i++)
 			ledger_add(&sum->bytes[i], ledger_now(&held->bytes[i]));
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }

@@ -2,13 +2,13 @@
  * Questions about pointers. Each allocation must look like one of the driver's,
  * although it is a part of a larger range of the driver.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "allocator/allocator.h"
 #include "base/meta.h"
 #include "driver/driver.h"
 #include "preload/ends.h"
+#include "preload/lock.h"
 #include "preload/serving/opened.h"
 #include "preload/tuning.h"
 
@@ -110,13 +110,12 @@ struct identity {
 /* The driver's own numbers are much lower. */
 static const uint64_t first_id = (uint64_t)1 << 62;
 
-static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock identity_lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 static struct identity *identities[IDENTITY_BUCKETS];
 atomic_size_t address_identities; /* number of identities */
 
-/* The caller holds the lock. */
 static struct identity **
-identity_at(CUdeviceptr base)
+identity_at(CUdeviceptr base) HOLDS(identity_lock)
 {
 	struct identity **at =
 	    &identities[base / WEIR_GRANULE % IDENTITY_BUCKETS];
@@ -127,9 +126,9 @@ identity_at(CUdeviceptr base)
 }
 
 /* The identity of an allocation, made if need be; NULL if there is no memory
- * for it. The caller holds the lock. */
+ * for it. */
 static struct identity *
-identity_get(const struct place *place)
+identity_get(const struct place *place) HOLDS(identity_lock)
 {
 	static uint64_t given;
 	struct identity **at = identity_at(place->base);
@@ -155,10 +154,10 @@ identity_of(const struct place *place, uint64_t of_range)
 	struct identity *identity;
 	uint64_t id;
 
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	identity = identity_get(place);
 	id = identity != NULL ? identity->id : of_range;
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 	return id;
 }
 
@@ -177,10 +176,10 @@ sync_is_set(const struct place *place)
 	struct identity *identity;
 	bool set;
 
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	identity = *identity_at(place->base);
 	set = identity != NULL && identity->sync;
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 	return set;
 }
 
@@ -189,11 +188,11 @@ sync_note(const struct place *place, bool set)
 {
 	struct identity *identity;
 
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	identity = set ? identity_get(place) : *identity_at(place->base);
 	if (identity != NULL)
 		identity->sync = set;
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 	return identity != NULL || !set;
 }
 
@@ -203,12 +202,12 @@ sync_is_needed(CUdeviceptr start, size_t size)
 {
 	bool needed = false;
 
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	for (int i = 0; i < IDENTITY_BUCKETS && !needed; i++)
 		for (struct identity *d = identities[i]; d != NULL; d = d->next)
 			needed |= d->sync && d->base < start + size &&
 			    start < d->base + d->size;
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 	return needed;
 }
 
@@ -253,14 +252,14 @@ address_forget_identity(CUdeviceptr base)
 	struct identity *identity;
 	struct identity **at;
 
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	at = identity_at(base);
 	identity = *at;
 	if (identity != NULL) {
 		*at = identity->next;
 		atomic_fetch_sub(&address_identities, 1);
 	}
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 	if (identity == NULL)
 		return;
 	if (identity->sync)
@@ -271,7 +270,7 @@ address_forget_identity(CUdeviceptr base)
 void
 address_device_ends(int device)
 {
-	pthread_mutex_lock(&identity_lock);
+	preload_lock(&identity_lock);
 	for (int i = 0; i < IDENTITY_BUCKETS; i++) {
 		struct identity **at = &identities[i];
 
@@ -287,7 +286,7 @@ address_device_ends(int device)
 			meta_free(identity, sizeof(*identity));
 		}
 	}
-	pthread_mutex_unlock(&identity_lock);
+	preload_unlock(&identity_lock);
 }
 
 /* ---- Attributes -------------------------------------------------------- */

@@ -16,10 +16,11 @@
  *
  * An imported handle has no size. Its first mapping has it.
  */
-#include <pthread.h>
 
 #include "base/log.h"
 #include "base/meta.h"
+#include "base/os.h"
+#include "preload/lock.h"
 #include "preload/serving/outside.h"
 #include "preload/tuning.h"
 
@@ -42,15 +43,14 @@ struct handle_key {
 
 enum { BY_HANDLE, BY_ADDRESS, KEY_TABLES };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOOK);
 static struct handle_key *keys[KEY_TABLES][OUTSIDE_BUCKETS];
 static atomic_size_t n_keys;
 
 /* ---- The tables --------------------------------------------------------- */
 
-/* The caller holds the lock. */
 static struct handle_key **
-key_place(int table, uint64_t name)
+key_place(int table, uint64_t name) HOLDS(lock)
 {
 	struct handle_key **at =
 	    &keys[table][hash_bucket_of(name, OUTSIDE_BUCKETS)];
@@ -68,9 +68,8 @@ any_keys(void)
 	    gate_admits();
 }
 
-/* The caller holds the lock. */
 static void
-remove_key(struct handle_key **at)
+remove_key(struct handle_key **at) HOLDS(lock)
 {
 	struct handle_key *key = *at;
 	struct handle_memory *memory = key->memory;
@@ -85,9 +84,9 @@ remove_key(struct handle_key **at)
 }
 
 /* Name the memory by a key that was made before. A key of this name is left
- * from memory whose end weir has not seen. The caller holds the lock. */
+ * from memory whose end weir has not seen. */
 static void
-insert_key(int table, struct handle_key *key)
+insert_key(int table, struct handle_key *key) HOLDS(lock)
 {
 	struct handle_key **at = key_place(table, key->name);
 
@@ -140,9 +139,9 @@ name_fresh(struct fresh *fresh, CUmemGenericAllocationHandle handle,
 	*fresh->key = (struct handle_key){
 		.memory = fresh->memory, .name = handle, .times = 1
 	};
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	insert_key(BY_HANDLE, fresh->key);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 static bool
@@ -223,11 +222,11 @@ is_known_handle(CUmemGenericAllocationHandle handle)
 {
 	struct handle_key *known;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	known = *key_place(BY_HANDLE, handle);
 	if (known != NULL)
 		known->times++;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return known != NULL;
 }
 
@@ -243,7 +242,7 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 
 	report_call(HOOK_cuMemImportFromShareableHandle);
 	code = REAL(cuMemImportFromShareableHandle)(handle, shareable, type);
-	if (code != CUDA_SUCCESS || is_known_handle(*handle) ||
+	if (code != CUDA_SUCCESS || os_forked() || is_known_handle(*handle) ||
 	    !ask_device(*handle, &memory.device) || !make_fresh(&fresh))
 		return code;
 	name_fresh(&fresh, *handle, &memory);
@@ -261,19 +260,19 @@ cuMemRelease(CUmemGenericAllocationHandle handle)
 	report_call(HOOK_cuMemRelease);
 	if (!any_keys())
 		return REAL(cuMemRelease)(handle);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	code = REAL(cuMemRelease)(handle);
 	at = key_place(BY_HANDLE, handle);
 	if (code == CUDA_SUCCESS && *at != NULL && --(*at)->times == 0)
 		remove_key(at);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return code;
 }
 
 /* The mapping that an address lies in; NULL: none. The caller holds the
  * lock. */
 static struct handle_key *
-mapping_around(CUdeviceptr ptr)
+mapping_around(CUdeviceptr ptr) HOLDS(lock)
 {
 	for (int i = 0; i < OUTSIDE_BUCKETS; i++)
 		for (struct handle_key *k = keys[BY_ADDRESS][i]; k != NULL;
@@ -287,7 +286,7 @@ mapping_around(CUdeviceptr ptr)
  * holds the lock, and gets the key back if it was not needed. */
 static struct handle_key *
 retain_handle(CUmemGenericAllocationHandle handle, CUdeviceptr ptr,
-    struct handle_key *key)
+    struct handle_key *key) HOLDS(lock)
 {
 	struct handle_key *known = *key_place(BY_HANDLE, handle);
 	struct handle_key *mapping;
@@ -319,11 +318,11 @@ cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *ptr)
 	key = any_keys() ? meta_zalloc(sizeof(*key)) : NULL;
 	if (key == NULL)
 		return REAL(cuMemRetainAllocationHandle)(handle, ptr);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	code = REAL(cuMemRetainAllocationHandle)(handle, ptr);
 	if (code == CUDA_SUCCESS)
 		key = retain_handle(*handle, address, key);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (key != NULL)
 		meta_free(key, sizeof(*key));
 	return code;
@@ -333,7 +332,7 @@ cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *ptr)
  * was not needed. */
 static struct handle_key *
 enter_mapping(CUmemGenericAllocationHandle handle, CUdeviceptr ptr,
-    size_t bytes, struct handle_key *key)
+    size_t bytes, struct handle_key *key) HOLDS(lock)
 {
 	struct handle_key *of = *key_place(BY_HANDLE, handle);
 
@@ -363,21 +362,20 @@ cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset,
 	key = any_keys() ? meta_zalloc(sizeof(*key)) : NULL;
 	if (key == NULL)
 		return REAL(cuMemMap)(ptr, bytes, offset, handle, flags);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	code = REAL(cuMemMap)(ptr, bytes, offset, handle, flags);
 	if (code == CUDA_SUCCESS)
 		key = enter_mapping(handle, ptr, bytes, key);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (key != NULL)
 		meta_free(key, sizeof(*key));
 	return code;
 }
 
 /* The mappings of a range are gone. Each begins where the one before ends,
- * unless weir has not seen it; then those behind are searched. The caller holds
- * the lock. */
+ * unless weir has not seen it; then those behind are searched. */
 static void
-leave_mappings(CUdeviceptr ptr, size_t bytes)
+leave_mappings(CUdeviceptr ptr, size_t bytes) HOLDS(lock)
 {
 	CUdeviceptr end = ptr + bytes;
 	struct handle_key **at;
@@ -408,10 +406,10 @@ cuMemUnmap(CUdeviceptr ptr, size_t bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!any_keys())
 		return REAL(cuMemUnmap)(ptr, bytes);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	code = REAL(cuMemUnmap)(ptr, bytes);
 	if (code == CUDA_SUCCESS)
 		leave_mappings(ptr, bytes);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return code;
 }

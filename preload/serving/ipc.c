@@ -8,7 +8,6 @@
  * under weir reads the record, opens the driver's handle, and gives its program
  * the address of the part. For another process the ticket is an invalid handle.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -16,10 +15,11 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "ipc/record.h"
+#include "preload/lock.h"
 #include "preload/serving/opened.h"
 #include "preload/serving/outside.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 
 /* ---- Giving ------------------------------------------------------------ */
 
@@ -31,9 +31,9 @@ write_ticket(const struct ipc_record *part, CUipcMemHandle *out)
 	struct ipc_ticket ticket;
 	bool written;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	written = ipc_file_add(&file, part, &ticket);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (written)
 		memcpy(out, &ticket, sizeof(*out));
 	return written;

@@ -23,11 +23,11 @@
  * from then on.
  */
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "allocator/allocator.h"
 #include "preload/ends.h"
+#include "preload/lock.h"
 #include "preload/serving/outside.h"
 #include "preload/tuning.h"
 #include "streams/capture.h"
@@ -211,18 +211,18 @@ memory_device_ends(int device)
 static size_t
 ask_row_step(int device, atomic_size_t *known)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOOK);
 	CUdeviceptr row;
 	size_t step;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	step = atomic_load(known);
 	if (step == 0 &&
 	    REAL(cuMemAllocPitch_v2)(&row, &step, 1, 1, 4) == CUDA_SUCCESS) {
 		free_row(device, row);
 		atomic_store(known, step);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return atomic_load(known);
 }
 

@@ -25,13 +25,13 @@
  * default, 0, would release everything at each synchronisation. Programs use
  * weir to avoid this cost.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "allocator/allocator.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "preload/ends.h"
+#include "preload/lock.h"
 #include "preload/tuning.h"
 #include "streams/capture.h"
 
@@ -70,7 +70,7 @@ struct mempool_block {
 /* Guards the pools and their blocks. No call is made while it is held. The
  * memory of a pool's record is used again for pools only, so a thread with an
  * old pointer reads another pool's record. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 static struct mempool *pools[POOL_BUCKETS];
 static struct mempool *spare;
 static struct mempool_block *spare_blocks;
@@ -213,11 +213,11 @@ find_served(CUmemoryPool handle)
 
 	if (handle == NULL || !gate_admits())
 		return NULL;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	pool = pools[hash_bucket_of((uintptr_t)handle, POOL_BUCKETS)];
 	while (pool != NULL && pool->handle != handle)
 		pool = pool->next;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return pool != NULL ? pool : find_default(handle);
 }
 
@@ -250,11 +250,11 @@ mempool_prepare(struct mempool *pool, struct mempool_block **out)
 	*out = NULL;
 	if (mempool_is_default(pool))
 		return true;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	*out = spare_blocks;
 	if (*out != NULL)
 		spare_blocks = (*out)->next;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (*out == NULL)
 		*out = meta_alloc(sizeof(**out));
 	if (*out == NULL)
@@ -263,9 +263,8 @@ mempool_prepare(struct mempool *pool, struct mempool_block **out)
 	return true;
 }
 
-/* The caller holds the lock. */
 static void
-make_spare(struct mempool_block *block)
+make_spare(struct mempool_block *block) HOLDS(lock)
 {
 	block->next = spare_blocks;
 	spare_blocks = block;
@@ -276,9 +275,9 @@ mempool_unprepare(struct mempool_block *block)
 {
 	if (block == NULL)
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	make_spare(block);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 static void
@@ -287,11 +286,11 @@ insert_block(struct mempool_block *block)
 	struct mempool_block **at =
 	    &blocks[hash_bucket_of((uintptr_t)block->ptr, POOL_BLOCK_BUCKETS)];
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	block->next = *at;
 	*at = block;
 	block->pool->blocks++;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	atomic_fetch_add(&mempool_blocks, 1);
 }
 
@@ -306,9 +305,8 @@ mempool_allocated(struct mempool *pool, struct mempool_block *block,
 	insert_block(block);
 }
 
-/* The caller holds the lock. */
 static struct mempool_block **
-record_place_of(CUdeviceptr ptr)
+record_place_of(CUdeviceptr ptr) HOLDS(lock)
 {
 	struct mempool_block **at =
 	    &blocks[hash_bucket_of((uintptr_t)ptr, POOL_BLOCK_BUCKETS)];
@@ -324,12 +322,12 @@ mempool_take_block(CUdeviceptr ptr)
 	struct mempool_block **at;
 	struct mempool_block *block;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	at = record_place_of(ptr);
 	block = *at;
 	if (block != NULL)
 		*at = block->next;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (block != NULL)
 		atomic_fetch_sub(&mempool_blocks, 1);
 	return block;
@@ -340,16 +338,16 @@ mempool_put_back(struct mempool_block *block)
 {
 	if (block == NULL)
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	block->pool->blocks--; /* insert_block() counts it again */
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	insert_block(block);
 }
 
 /* Called when a pool has lost a block or its handle: with neither left, its
- * record is spare. The caller holds the lock. */
+ * record is spare. */
 static void
-retire_pool(struct mempool *pool)
+retire_pool(struct mempool *pool) HOLDS(lock)
 {
 	if (!atomic_load(&pool->destroyed) || pool->blocks > 0)
 		return;
@@ -366,11 +364,11 @@ mempool_freed(struct mempool_block *block, int device, size_t bytes)
 	atomic_fetch_sub(&pool->used, granules(bytes));
 	if (block == NULL)
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	pool->blocks--;
 	retire_pool(pool);
 	make_spare(block);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 CUmemoryPool
@@ -379,11 +377,11 @@ mempool_handle_of(CUdeviceptr ptr, int device)
 	struct mempool_block *block;
 	CUmemoryPool handle = NULL;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	block = *record_place_of(ptr);
 	if (block != NULL && !atomic_load(&block->pool->destroyed))
 		handle = block->pool->handle;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return block != NULL ? handle : mempool_default_handle(device);
 }
 
@@ -404,11 +402,11 @@ new_pool(void)
 {
 	struct mempool *pool;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	pool = spare;
 	if (pool != NULL)
 		spare = pool->next;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return pool != NULL ? pool : meta_alloc(sizeof(*pool));
 }
 
@@ -424,10 +422,10 @@ adopt(CUmemoryPool handle, int device)
 	if (pool == NULL)
 		return;
 	*pool = (struct mempool){ .handle = handle, .device = device };
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	pool->next = *at;
 	*at = pool;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 CUresult
@@ -467,7 +465,7 @@ drop_pool(CUmemoryPool handle)
 	pool = find_served(handle);
 	if (pool != NULL)
 		drop_arena_of(pool);
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	while (*at != NULL && (*at)->handle != handle)
 		at = &(*at)->next;
 	pool = *at;
@@ -479,7 +477,7 @@ drop_pool(CUmemoryPool handle)
 		atomic_store(&pool->destroyed, true);
 		retire_pool(pool);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	gate_changed();
 }
 
@@ -541,7 +539,7 @@ mempool_device_ends(int device)
 {
 	if (!device_known(device))
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	for (int i = 0; i < POOL_BLOCK_BUCKETS; i++) {
 		struct mempool_block **at = &blocks[i];
 
@@ -569,7 +567,7 @@ mempool_device_ends(int device)
 				atomic_store(&p->used, 0);
 				atomic_store(&p->held, 0);
 			}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	atomic_store(&default_of(device)->used, 0);
 	atomic_store(&default_of(device)->held, 0);
 }
@@ -582,12 +580,12 @@ idle_of_all(int device)
 {
 	uint64_t sum = idle_of(default_of(device));
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	for (int i = 0; i < POOL_BUCKETS; i++)
 		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
 			if (p->device == device)
 				sum += idle_of(p);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return sum;
 }
 
@@ -655,12 +653,12 @@ synchronized(void)
 	    !gate_context(&device) || !device_known(device))
 		return;
 	lowered = apply_threshold(default_of(device));
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	for (int i = 0; i < POOL_BUCKETS; i++)
 		for (struct mempool *p = pools[i]; p != NULL; p = p->next)
 			if (p->device == device)
 				lowered |= apply_threshold(p);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (lowered)
 		trim(device);
 }
@@ -819,9 +817,9 @@ opened_arena(struct mempool *pool)
 	if (arena != NULL || mempool_is_default(pool) ||
 	    !allocator_maps(pool->device))
 		return arena;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	used = pool->blocks;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (used > 0 || allocator_make_arena(pool->device, &arena) != WEIR_OK)
 		return NULL;
 	atomic_store(&pool->arena, arena);

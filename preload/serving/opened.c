@@ -1,19 +1,18 @@
 /*
  * The parts of other processes' memory that are open here.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/meta.h"
+#include "preload/lock.h"
 #include "preload/serving/opened.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 static struct opened *all; /* guarded by the lock */
 static atomic_uint n_opened;
 
-/* The caller holds the lock. */
 static struct opened **
-opened_place_of(CUdeviceptr ptr)
+opened_place_of(CUdeviceptr ptr) HOLDS(lock)
 {
 	struct opened **at = &all;
 
@@ -28,7 +27,7 @@ opened_remember(struct opened *fresh)
 {
 	struct opened *known;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	known = *opened_place_of(fresh->ptr);
 	if (known != NULL) {
 		known->times++;
@@ -38,7 +37,7 @@ opened_remember(struct opened *fresh)
 		all = fresh;
 		atomic_fetch_add(&n_opened, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (known != NULL)
 		meta_free(fresh, sizeof(*fresh));
 }
@@ -57,7 +56,7 @@ opened_forget(CUdeviceptr ptr)
 	struct opened *gone = NULL;
 	struct opened **at;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	at = opened_place_of(ptr);
 	if (*at != NULL)
 		base = (*at)->base;
@@ -66,7 +65,7 @@ opened_forget(CUdeviceptr ptr)
 		*at = gone->next;
 		atomic_fetch_sub(&n_opened, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (gone != NULL)
 		meta_free(gone, sizeof(*gone));
 	return base;
@@ -80,11 +79,11 @@ opened_base(CUdeviceptr ptr)
 
 	if (!opened_any())
 		return ptr;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	of = *opened_place_of(ptr);
 	if (of != NULL)
 		base = of->base;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return base;
 }
 
@@ -95,7 +94,7 @@ opened_find(CUdeviceptr ptr, struct place *out)
 
 	if (!opened_any())
 		return false;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	o = all;
 	while (o != NULL && ptr - o->ptr >= o->size)
 		o = o->next;
@@ -103,6 +102,6 @@ opened_find(CUdeviceptr ptr, struct place *out)
 		*out = (struct place){
 			.base = o->ptr, .size = o->size, .device = -1
 		};
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return o != NULL;
 }

@@ -23,6 +23,7 @@
 
 #include "allocator/allocator.h"
 #include "preload/serving/outside.h"
+#include "preload/tuning.h"
 #include "streams/stream.h"
 
 /* ---- The short way ----------------------------------------------------- */
@@ -39,15 +40,13 @@ struct known {
 	struct report_place place;
 };
 
-enum { KNOWN_BITS = 4 };
-
 static inline struct known *
 known_place(weir_stream stream)
 {
-	static PRELOAD_THREAD struct known known[1 << KNOWN_BITS];
+	static PRELOAD_THREAD struct known known[1 << ORDERED_KNOWN_BITS];
 	uint32_t hash = (uint32_t)(uintptr_t)stream * UINT32_C(0x9e3779b1);
 
-	return &known[hash >> (32 - KNOWN_BITS)];
+	return &known[hash >> (32 - ORDERED_KNOWN_BITS)];
 }
 
 static inline struct known *

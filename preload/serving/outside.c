@@ -11,13 +11,12 @@
  */
 #include "preload/serving/outside.h"
 
-#include <pthread.h>
-
 #include "allocator/allocator.h"
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "preload/ends.h"
+#include "preload/lock.h"
 #include "preload/tuning.h"
 #include "streams/capture.h"
 
@@ -32,15 +31,14 @@ struct outside_record {
 	CUcontext context;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 static struct outside_record *records[OUTSIDE_BUCKETS]; /* under the lock */
 static atomic_size_t n_records;
 
 /* ---- The table ---------------------------------------------------------- */
 
-/* The caller holds the lock. */
 static struct outside_record **
-outside_place(enum outside_space space, uint64_t name)
+outside_place(enum outside_space space, uint64_t name) HOLDS(lock)
 {
 	struct outside_record **at =
 	    &records[hash_bucket_of(name, OUTSIDE_BUCKETS)];
@@ -65,12 +63,12 @@ insert_record(struct outside_record *record)
 	struct outside_record **at;
 	struct outside_record *stale;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	at = outside_place(record->space, record->name);
 	stale = *at;
 	record->next = stale != NULL ? stale->next : NULL;
 	*at = record;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (stale != NULL)
 		drop_record(stale);
 	else
@@ -86,7 +84,7 @@ outside_take(enum outside_space space, uint64_t name)
 	if (atomic_load_explicit(&n_records, memory_order_relaxed) == 0 ||
 	    !gate_admits())
 		return NULL;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	at = outside_place(space, name);
 	record = *at;
 	if (record != NULL && record->times > 1) {
@@ -97,7 +95,7 @@ outside_take(enum outside_space space, uint64_t name)
 		*at = record->next;
 		atomic_fetch_sub(&n_records, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return record;
 }
 
@@ -123,7 +121,9 @@ outside_context_ends(CUcontext context)
 {
 	struct outside_record *gone = NULL;
 
-	pthread_mutex_lock(&lock);
+	if (os_forked())
+		return;
+	preload_lock(&lock);
 	for (int i = 0; i < OUTSIDE_BUCKETS; i++) {
 		struct outside_record **at = &records[i];
 
@@ -140,7 +140,7 @@ outside_context_ends(CUcontext context)
 			atomic_fetch_sub(&n_records, 1);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	while (gone != NULL) {
 		struct outside_record *record = gone;
 
@@ -268,7 +268,8 @@ outside_begin(struct outside_claim *claim, enum outside_kind kind, size_t bytes,
 	return false;
 }
 
-void
+/* Take a claim back. */
+static void
 outside_cancel(struct outside_claim *claim)
 {
 	if (claim->device < 0)
@@ -337,11 +338,11 @@ is_open_again(CUdeviceptr base)
 {
 	struct outside_record *record;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	record = *outside_place(OUTSIDE_ADDRESS, base);
 	if (record != NULL)
 		record->times++;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return record != NULL;
 }
 

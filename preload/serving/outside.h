@@ -49,9 +49,6 @@ bool outside_reserve(
 void outside_end(struct outside_claim *claim, enum outside_space space,
     uint64_t name, CUresult code);
 
-/* Take a claim back. */
-void outside_cancel(struct outside_claim *claim);
-
 /* The driver has given another size than was claimed; the memory is another
  * device's, or none's (-1). Before outside_end(). */
 void outside_resize(struct outside_claim *claim, size_t bytes);

@@ -11,17 +11,15 @@
  * free, and words of structures above WRITTEN_BYTES are ignored: a table for
  * hundreds of tensors may be filled for three of them.
  */
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/meta.h"
+#include "preload/lock.h"
 #include "preload/preload.h"
 #include "preload/tuning.h"
 
 enum {
-	SURE_BYTES = 64,
-	WRITTEN_BYTES = 2 << 10,
 	BUFFER_POINTER = 1, /* CU_LAUNCH_PARAM_... */
 	BUFFER_SIZE = 2,
 };
@@ -52,7 +50,7 @@ struct addresses {
 	CUdeviceptr at[LAUNCH_POINTERS];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOOK);
 static struct function *functions[LAUNCH_FUNCTIONS];
 
 static param_info *
@@ -89,7 +87,7 @@ ask_parameters(
 }
 
 static struct function *
-new_function(CUfunction handle)
+new_function(CUfunction handle) HOLDS(lock)
 {
 	struct parameter parameters[LAUNCH_PARAMETERS];
 	unsigned n = ask_parameters(handle, parameters);
@@ -112,13 +110,13 @@ function_of(CUfunction handle)
 	uint64_t hash = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u;
 	struct function **at = &functions[(hash >> 32) % LAUNCH_FUNCTIONS];
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	while (*at != NULL && (*at)->handle != handle)
 		at = &(*at)->next;
 	if (*at == NULL && (*at = new_function(handle)) != NULL)
 		(*at)->next = NULL;
 	const struct function *function = *at;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return function;
 }
 

@@ -12,7 +12,8 @@
  *
  * The end of a range does not say its name, so the names of open ranges are
  * stored: up to NVTX_LEVELS pushed ranges of a thread, and up to NVTX_OPEN
- * ranges that any thread may end. Further ranges are left out completely.
+ * ranges that any thread may end. Further ranges are left out completely, and
+ * those of a forked child, which has no history.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -22,6 +23,8 @@
 
 #include <weir/trace.h>
 
+#include "base/os.h"
+#include "preload/lock.h"
 #include "preload/preload.h"
 #include "preload/tuning.h"
 #include "trace/history.h"
@@ -77,7 +80,7 @@ struct callbacks {
 /* ---- Names --------------------------------------------------------------- */
 
 /* Texts that the program has registered; a handle is the address of one. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_TABLE);
 static char *strings[NVTX_STRINGS];
 static unsigned string_count;
 
@@ -233,15 +236,17 @@ range_start(const char *text)
 	char name[NVTX_NAME];
 	uint64_t number = 0;
 
+	if (os_forked())
+		return 0;
 	copy_range_name(name, text);
-	pthread_mutex_lock(&mutex);
+	preload_lock(&lock);
 	for (unsigned i = 0; i < NVTX_OPEN && number == 0; i++) {
 		if (open_ranges[i].name[0] != '\0')
 			continue;
 		memcpy(open_ranges[i].name, name, NVTX_NAME);
 		number = (uint64_t)++open_ranges[i].turn << 32 | (i + 1);
 	}
-	pthread_mutex_unlock(&mutex);
+	preload_unlock(&lock);
 	if (number != 0)
 		annotate_range(name, WEIR_STAGE_START);
 	return number;
@@ -266,14 +271,14 @@ range_end(uint64_t number)
 	char name[NVTX_NAME] = "";
 	uint64_t i = (uint32_t)number;
 
-	if (i == 0 || i > NVTX_OPEN)
+	if (i == 0 || i > NVTX_OPEN || os_forked())
 		return;
-	pthread_mutex_lock(&mutex);
+	preload_lock(&lock);
 	if (open_ranges[i - 1].turn == number >> 32) {
 		memcpy(name, open_ranges[i - 1].name, NVTX_NAME);
 		open_ranges[i - 1].name[0] = '\0';
 	}
-	pthread_mutex_unlock(&mutex);
+	preload_unlock(&lock);
 	if (name[0] != '\0')
 		annotate_range(name, WEIR_STAGE_END);
 }
@@ -292,7 +297,9 @@ register_string(void *domain, const char *text)
 	const char *kept = NULL;
 
 	(void)domain;
-	pthread_mutex_lock(&mutex);
+	if (os_forked())
+		return NULL;
+	preload_lock(&lock);
 	for (unsigned i = 0; i < string_count && kept == NULL; i++)
 		if (text != NULL && strncmp(strings[i], text, NVTX_NAME) == 0)
 			kept = strings[i];
@@ -301,7 +308,7 @@ register_string(void *domain, const char *text)
 		kept = strings[string_count];
 		string_count += kept != NULL;
 	}
-	pthread_mutex_unlock(&mutex);
+	preload_unlock(&lock);
 	return kept;
 }
 

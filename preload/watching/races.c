@@ -26,6 +26,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "base/tree.h"
+#include "preload/lock.h"
 #include "preload/preload.h"
 #include "preload/tuning.h"
 #include "snapshot/frames.h"
@@ -73,12 +74,12 @@ struct known_block {
 	struct user users[RACE_USERS];
 };
 
-static bool wanted; /* constant once it has been read */
+static bool wanted; /* constant once it has been read; false in a child */
 atomic_bool races_are_off;
 static struct stack_table *stacks;
 
 /* Guards the data that follow. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_HOOK);
 static struct known_stream *streams[RACE_STREAMS];
 static int n_streams;
 static struct vector host; /* the work that the host has waited for */
@@ -103,11 +104,13 @@ print_sum(void)
 		    n_found, (int)RACE_REPORTS);
 }
 
-/* A forked child cannot use the driver. */
+/* A forked child cannot use the driver, and must not wait for the lock, which a
+ * thread of the parent may have held. */
 static void
 stop_in_child(void)
 {
-	given_up = true;
+	wanted = false;
+	atomic_store_explicit(&races_are_off, true, memory_order_relaxed);
 }
 
 static void
@@ -161,7 +164,7 @@ stop_checking(const char *why)
 /* ---- Clocks, under the lock -------------------------------------------- */
 
 static void
-vector_join(struct vector *to, const struct vector *from)
+vector_join(struct vector *to, const struct vector *from) HOLDS(lock)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (to->at[i] < from->at[i])
@@ -169,7 +172,7 @@ vector_join(struct vector *to, const struct vector *from)
 }
 
 static void
-host_join_all(struct vector *to)
+host_join_all(struct vector *to) HOLDS(lock)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (to->at[i] < streams[i]->after.at[i])
@@ -199,7 +202,7 @@ stream_is_blocking(CUstream handle)
  * clock goes on, since the old stream's work happens before all work that is
  * queued from now on. */
 static int
-free_number(void)
+free_number(void) HOLDS(lock)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (streams[i]->gone)
@@ -213,7 +216,7 @@ free_number(void)
 /* The number of a stream, given by its explicit handle; -1 if it has none and
  * cannot get one. */
 static int
-known_number_of(CUstream handle)
+known_number_of(CUstream handle) HOLDS(lock)
 {
 	CUcontext context = NULL;
 	uint32_t thread = handle == CU_STREAM_PER_THREAD ? os_thread_id() : 0;
@@ -244,7 +247,7 @@ known_number_of(CUstream handle)
 /* Order the stream's next work after that of the default streams which it waits
  * for. */
 static void
-join_default(struct known_stream *stream)
+join_default(struct known_stream *stream) HOLDS(lock)
 {
 	for (int i = 0; i < n_streams; i++)
 		if (is_legacy(stream) ?
@@ -256,7 +259,7 @@ join_default(struct known_stream *stream)
 /* Count an operation of a stream, and order it after all work that it waits
  * for. */
 static int
-step_clock(CUstream handle)
+step_clock(CUstream handle) HOLDS(lock)
 {
 	int n = known_number_of(handle);
 
@@ -271,7 +274,7 @@ step_clock(CUstream handle)
 /* Does the next operation of a stream come after the operation `clock` of
  * another stream? */
 static bool
-is_after(int stream, int other, uint64_t clock)
+is_after(int stream, int other, uint64_t clock) HOLDS(lock)
 {
 	return other < 0 || stream == other ||
 	    streams[stream]->after.at[other] >= clock;
@@ -307,7 +310,7 @@ print_stack_line(void *user, const char *line)
 
 /* Have stacks named together that a report prints one after the other. */
 static void
-name_stacks(uint32_t first, uint32_t second, uint32_t third)
+name_stacks(uint32_t first, uint32_t second, uint32_t third) HOLDS(lock)
 {
 	if (named == NULL)
 		named = frames_new(stacks, 0);
@@ -319,7 +322,7 @@ name_stacks(uint32_t first, uint32_t second, uint32_t third)
 }
 
 static void
-print_stack(const char *what, uint32_t stack)
+print_stack(const char *what, uint32_t stack) HOLDS(lock)
 {
 	struct printed_stack printed = { what, 0 };
 
@@ -332,7 +335,7 @@ print_stack(const char *what, uint32_t stack)
 
 /* A block is reported only once. */
 static bool
-is_to_be_reported(struct known_block *block)
+is_to_be_reported(struct known_block *block) HOLDS(lock)
 {
 	if (block->reported)
 		return false;
@@ -341,13 +344,14 @@ is_to_be_reported(struct known_block *block)
 }
 
 static const void *
-handle_of(int stream)
+handle_of(int stream) HOLDS(lock)
 {
 	return stream < 0 ? NULL : (const void *)streams[stream]->handle;
 }
 
 static void
 report_unordered(struct known_block *block, int stream, const char *call)
+    HOLDS(lock)
 {
 	if (!is_to_be_reported(block))
 		return;
@@ -365,6 +369,7 @@ report_unordered(struct known_block *block, int stream, const char *call)
 
 static void
 report_use_after(struct known_block *block, int stream, const char *call)
+    HOLDS(lock)
 {
 	if (!is_to_be_reported(block))
 		return;
@@ -383,7 +388,7 @@ report_use_after(struct known_block *block, int stream, const char *call)
 
 static void
 report_early_free(
-    struct known_block *block, int stream, const struct user *user)
+    struct known_block *block, int stream, const struct user *user) HOLDS(lock)
 {
 	if (!is_to_be_reported(block))
 		return;
@@ -402,7 +407,7 @@ report_early_free(
 
 /* The block that contains an address, or NULL. */
 static struct known_block *
-known_block_over(CUdeviceptr ptr)
+known_block_over(CUdeviceptr ptr) HOLDS(lock)
 {
 	struct known_block wish = { .ptr = ptr };
 	struct tree_node *node = tree_lower_bound(&blocks, &wish.node);
@@ -420,7 +425,7 @@ known_block_over(CUdeviceptr ptr)
 /* Remove a block. If it is freed, it stays in the list of freed blocks, with
  * size 0, until it is the oldest. */
 static void
-forget_block(struct known_block *block)
+forget_block(struct known_block *block) HOLDS(lock)
 {
 	tree_remove(&blocks, &block->node);
 	block->bytes = 0;
@@ -429,7 +434,7 @@ forget_block(struct known_block *block)
 }
 
 static void
-forget_range(CUdeviceptr ptr, size_t bytes)
+forget_range(CUdeviceptr ptr, size_t bytes) HOLDS(lock)
 {
 	struct known_block wish = { .ptr = ptr };
 	struct known_block *block = known_block_over(ptr);
@@ -447,7 +452,7 @@ forget_range(CUdeviceptr ptr, size_t bytes)
 
 /* Remember a freed block, and forget the oldest one if there are too many. */
 static void
-keep_freed(struct known_block *block)
+keep_freed(struct known_block *block) HOLDS(lock)
 {
 	block->freed = true;
 	block->next_freed = NULL;
@@ -466,7 +471,7 @@ keep_freed(struct known_block *block)
 /* Record the latest use by a stream. If more than RACE_USERS streams use a
  * block, only the first are remembered. */
 static void
-note_use(struct known_block *block, int stream)
+note_use(struct known_block *block, int stream) HOLDS(lock)
 {
 	for (int i = 0; i < RACE_USERS; i++) {
 		struct user *user = &block->users[i];
@@ -498,7 +503,7 @@ is_allocated_anew(CUdeviceptr ptr)
 /* An address that is not sure may be left from an earlier launch, so it is no
  * evidence about a block that has been freed. */
 static void
-use_block(CUdeviceptr ptr, int stream, const char *call, bool sure)
+use_block(CUdeviceptr ptr, int stream, const char *call, bool sure) HOLDS(lock)
 {
 	struct known_block *block = known_block_over(ptr);
 
@@ -533,7 +538,7 @@ races_note_allocated(CUdeviceptr ptr, size_t bytes, weir_stream stream)
 	block->bytes = bytes;
 	block->stream = -1;
 	block->stack = take_stack();
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	forget_range(ptr, bytes);
 	if (stream != WEIR_STREAM_ANY) {
 		block->stream = step_clock((CUstream)stream);
@@ -542,7 +547,7 @@ races_note_allocated(CUdeviceptr ptr, size_t bytes, weir_stream stream)
 			    streams[block->stream]->after.at[block->stream];
 	}
 	tree_insert(&blocks, &block->node);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -551,7 +556,7 @@ races_note_freed(CUdeviceptr ptr, weir_stream stream)
 	if (!races_wanted() || given_up)
 		return;
 	uint32_t stack = take_stack();
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	struct known_block *block = known_block_over(ptr);
 	int n = stream != WEIR_STREAM_ANY ? step_clock((CUstream)stream) : -1;
 	if (block != NULL && !block->freed && block->ptr == ptr) {
@@ -563,7 +568,7 @@ races_note_freed(CUdeviceptr ptr, weir_stream stream)
 				report_early_free(block, n, &block->users[i]);
 		keep_freed(block);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -576,11 +581,11 @@ races_work(CUstream stream, bool per_thread, const char *call,
 		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 	if (gate_capturing((weir_stream)stream))
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	int number = step_clock(stream);
 	for (size_t i = 0; i < n && number >= 0; i++)
 		use_block(ptrs[i], number, call, i < n_sure);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -590,11 +595,11 @@ races_waited(CUstream stream, bool per_thread)
 		return;
 	if (stream == NULL)
 		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	int n = step_clock(stream);
 	if (n >= 0)
 		vector_join(&host, &streams[n]->after);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -602,13 +607,13 @@ races_waited_all(void)
 {
 	if (!is_on())
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	host_join_all(&host);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 static struct known_event **
-event_place(CUevent event)
+event_place(CUevent event) HOLDS(lock)
 {
 	uint64_t hash = (uint64_t)(uintptr_t)event * 0x9e3779b97f4a7c15u;
 	struct known_event **at = &events[(hash >> 32) % RACE_EVENTS];
@@ -623,7 +628,7 @@ races_event_gone(CUevent event)
 {
 	if (!races_wanted())
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	struct known_event **at = event_place(event);
 	struct known_event *known = *at;
 	if (known != NULL) {
@@ -631,7 +636,7 @@ races_event_gone(CUevent event)
 		n_events--;
 		meta_free(known, sizeof(*known));
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 /* An event recorded in a capture is not followed, so it orders everything. */
@@ -644,7 +649,7 @@ races_recorded(CUevent event, CUstream stream)
 		races_event_gone(event);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	int n = step_clock(stream);
 	struct known_event **at = event_place(event);
 	if (n >= 0 && *at == NULL && n_events < RACE_EVENTS) {
@@ -655,11 +660,11 @@ races_recorded(CUevent event, CUstream stream)
 	}
 	if (n >= 0 && *at != NULL)
 		(*at)->after = streams[n]->after;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 static void
-join_event(struct vector *to, CUevent event)
+join_event(struct vector *to, CUevent event) HOLDS(lock)
 {
 	const struct known_event *known = *event_place(event);
 
@@ -674,9 +679,9 @@ races_event_waited(CUevent event)
 {
 	if (!is_on())
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	join_event(&host, event);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -684,11 +689,11 @@ races_stream_waited(CUstream stream, CUevent event)
 {
 	if (!is_on() || gate_capturing((weir_stream)stream))
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	int n = step_clock(stream);
 	if (n >= 0)
 		join_event(&streams[n]->after, event);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 /* A new stream may get the handle. The stream's work is taken to be done,
@@ -698,11 +703,11 @@ races_stream_gone(CUstream stream)
 {
 	if (!races_wanted() || given_up)
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	for (int i = 0; i < n_streams; i++)
 		if (streams[i]->handle == stream && !streams[i]->gone) {
 			streams[i]->gone = true;
 			vector_join(&host, &streams[i]->after);
 		}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }

@@ -18,6 +18,7 @@
 #include "base/meta.h"
 #include "preload/ends.h"
 
+#include "preload/lock.h"
 #include "preload/tuning.h"
 #include "snapshot/frames.h"
 #include "stacks/stack.h"
@@ -37,7 +38,7 @@ static size_t top_wanted;
 static struct stack_table *stacks;
 
 /* Guards the data that follow. Stacks are captured and named without it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_REPORT);
 static struct site_block *blocks[SITE_BLOCKS_FIRST];
 static struct site *sites[SITES_FIRST];
 static size_t n_sites;
@@ -56,7 +57,7 @@ forget_all(void)
 	n_sites = 0;
 	live = 0;
 	most_live = 0;
-	pthread_mutex_init(&lock, NULL);
+	lock_init(&lock, LOCK_RANK_REPORT);
 }
 
 static size_t
@@ -112,7 +113,7 @@ sites_wanted(void)
 /* ---- Blocks and sites, under the lock ---------------------------------- */
 
 static struct site_block **
-block_place_of(CUdeviceptr ptr)
+block_place_of(CUdeviceptr ptr) HOLDS(lock)
 {
 	struct site_block **at =
 	    &blocks[hash_bucket_of(ptr, SITE_BLOCKS_FIRST)];
@@ -124,7 +125,7 @@ block_place_of(CUdeviceptr ptr)
 
 /* NULL without memory. */
 static struct site *
-site_of(uint32_t stack)
+site_of(uint32_t stack) HOLDS(lock)
 {
 	struct site **at = &sites[hash_bucket_of(stack, SITES_FIRST)];
 
@@ -143,7 +144,7 @@ site_of(uint32_t stack)
 
 /* Called before the live bytes of a site change. */
 static void
-keep_peak(struct site *site)
+keep_peak(struct site *site) HOLDS(lock)
 {
 	if (site->peak == peak)
 		return;
@@ -153,7 +154,7 @@ keep_peak(struct site *site)
 }
 
 static void
-site_add(struct site_block *block)
+site_add(struct site_block *block) HOLDS(lock)
 {
 	struct site *site = block->site;
 	struct site_block **at =
@@ -172,7 +173,7 @@ site_add(struct site_block *block)
 }
 
 static struct site_block *
-take_block(struct site_block **at)
+take_block(struct site_block **at) HOLDS(lock)
 {
 	struct site_block *block = *at;
 	struct site *site;
@@ -205,7 +206,7 @@ sites_allocated(CUdeviceptr ptr, int device, size_t bytes)
 		return;
 	stack = stack_table_intern(
 	    stacks, frames, stack_capture(frames, STACK_FRAMES_MAX, 0));
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	site = site_of(stack);
 	if (site != NULL) {
 		*block = (struct site_block){ NULL, site, ptr, bytes, device };
@@ -213,7 +214,7 @@ sites_allocated(CUdeviceptr ptr, int device, size_t bytes)
 		site->all_blocks++;
 		site_add(block);
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (site == NULL)
 		meta_free(block, sizeof(*block));
 }
@@ -225,9 +226,9 @@ sites_take(CUdeviceptr ptr)
 
 	if (!sites_wanted())
 		return NULL;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	block = take_block(block_place_of(ptr));
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	return block;
 }
 
@@ -242,9 +243,9 @@ sites_put_back(struct site_block *block)
 {
 	if (block == NULL)
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	site_add(block);
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 void
@@ -252,7 +253,7 @@ sites_device_ends(int device)
 {
 	if (!sites_wanted())
 		return;
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	for (size_t i = 0; i < SITE_BLOCKS_FIRST; i++) {
 		struct site_block **at = &blocks[i];
 
@@ -263,14 +264,14 @@ sites_device_ends(int device)
 				at = &(*at)->next;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 }
 
 /* ---- In the end -------------------------------------------------------- */
 
 /* Which sites a list has, and in which order. */
 static bool
-counts_at_peak(struct site *site)
+counts_at_peak(struct site *site) HOLDS(lock)
 {
 	keep_peak(site);
 	return site->bytes_at_peak != 0 || site->all_bytes != 0;
@@ -314,7 +315,7 @@ site_list_of(bool (*counts)(struct site *),
 {
 	struct site_list *all;
 
-	pthread_mutex_lock(&lock);
+	preload_lock(&lock);
 	all = malloc(sizeof(*all) + n_sites * sizeof(all->sites[0]));
 	if (all != NULL)
 		*all = (struct site_list){ 0 };
@@ -322,7 +323,7 @@ site_list_of(bool (*counts)(struct site *),
 		for (struct site *s = sites[i]; s != NULL; s = s->next)
 			if (counts(s))
 				all->sites[all->n++] = *s;
-	pthread_mutex_unlock(&lock);
+	preload_unlock(&lock);
 	if (all == NULL)
 		return NULL;
 	qsort(all->sites, all->n, sizeof(all->sites[0]), order);

@@ -283,7 +283,6 @@ PyObject *stats_result(enum weir_status status, const struct weir_stats *stats);
 /* ---- History, snapshots, callbacks (history.c, observe.c) -------------- */
 
 extern PyMethodDef history_methods[];
-extern PyMethodDef observe_methods[];
 bool observe_setup(PyObject *module);
 
 /* ---- Helpers (native.c) ------------------------------------------------ */

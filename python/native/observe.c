@@ -316,7 +316,7 @@ module_end(PyObject *module, PyObject *none)
 	return native_none();
 }
 
-PyMethodDef observe_methods[] = {
+static PyMethodDef observe_methods[] = {
 	{ "add_oom_observer", module_add_oom, METH_O, add_oom_doc },
 	{ "remove_oom_observer", module_remove_oom, METH_O, remove_oom_doc },
 	{ "add_trace_callback", NATIVE_KEYWORDS(module_add_trace),

@@ -475,7 +475,7 @@ module_full(PyObject *module, PyObject *args, PyObject *kwargs)
 	return make_filled(&m, &scalar);
 }
 
-PyMethodDef tensor_functions[] = {
+static PyMethodDef tensor_functions[] = {
 	{ "empty", NATIVE_KEYWORDS(module_empty), METH_VARARGS | METH_KEYWORDS,
 	    empty_doc },
 	{ "zeros", NATIVE_KEYWORDS(module_zeros), METH_VARARGS | METH_KEYWORDS,

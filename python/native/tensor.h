@@ -81,7 +81,6 @@ PyObject *tensor_get_item(PyObject *self, PyObject *key);
 int tensor_set_item(PyObject *self, PyObject *key, PyObject *value);
 extern PyMethodDef tensor_view_methods[];
 extern PyMethodDef tensor_copy_methods[];
-extern PyMethodDef tensor_functions[];
 
 int tensor_get_buffer(PyObject *self, struct native_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, struct native_buffer *view);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tests/support/breach.h"
 #include "tests/support/test.h"
 
@@ -154,6 +155,56 @@ TEST(a_lock_left_out_of_order_still_bounds_the_next)
 	    breach_run(enter_falling_after_disorder, text, sizeof(text));
 
 	expect_trap(status, text, "LOCK_RANK_EVENTS");
+}
+
+static void
+enter_hook_under_table(void)
+{
+	static struct lock table = LOCK_INITIALIZER(LOCK_RANK_TABLE);
+	static struct lock hook = LOCK_INITIALIZER(LOCK_RANK_HOOK);
+
+	lock_enter(&table);
+	lock_enter(&hook);
+	lock_hand_over(&hook);
+	lock_hand_over(&table);
+}
+
+TEST(the_preload_calls_the_driver_with_none_of_its_tables_locked)
+{
+	char text[512];
+	int status = breach_run(enter_hook_under_table, text, sizeof(text));
+
+	expect_trap(status, text, "LOCK_RANK_TABLE");
+	expect_trap(status, text, "LOCK_RANK_HOOK");
+}
+
+static void
+enter_in_a_child(void)
+{
+	lock_enter(&low);
+	lock_leave(&low);
+}
+
+static void
+enter_report_in_a_child(void)
+{
+	static struct lock report = LOCK_INITIALIZER(LOCK_RANK_REPORT);
+
+	lock_enter(&report);
+	lock_leave(&report);
+}
+
+TEST(a_child_enters_the_locks_only_that_are_made_anew_there)
+{
+	char text[512];
+	int status;
+
+	os_watch_fork();
+	status = breach_run(enter_in_a_child, text, sizeof(text));
+	expect_trap(status, text, "in a forked child");
+	status = breach_run(enter_report_in_a_child, text, sizeof(text));
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	EXPECT_STR_EQ(text, "");
 }
 
 static void

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/cuda.h"
 
@@ -142,6 +144,27 @@ go_deep(void)
 	printf("deep %d\n", levels);
 }
 
+/* A child has no history, and takes no lock that a thread of its parent may
+ * have held. */
+static void
+range_in_a_child(void)
+{
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		uint64_t range =
+		    ((uint64_t(*)(const char *))functions[CORE][5])("child");
+
+		((void (*)(uint64_t))functions[CORE][7])(1);
+		printf("child %d\n", range != 0);
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
 int
 main(void)
 {
@@ -160,6 +183,7 @@ main(void)
 	printf("pop %d\n", pop());
 	start_and_end();
 	go_deep();
+	range_in_a_child();
 	cuda.mem_free(block);
 	return 0;
 }

@@ -99,6 +99,18 @@ TEST(an_include_downwards_is_no_fault)
 	expect_clean(lint("lint-layers", "includes", "allocator/high.c"));
 }
 
+TEST(a_mutex_without_a_rank_is_a_fault_where_locks_have_ranks)
+{
+	enter_tree();
+	EXPECT_EQ(mkdir("simcuda", 0777), 0);
+	write_file("allocator/api/mutex.c",
+	    "\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n");
+	write_file("simcuda/mutex.c", "static pthread_mutex_t lock;\n");
+	expect_fault(lint("lint-layers", "includes", "allocator/api/mutex.c"),
+	    "allocator/api/mutex.c:2: a mutex without a rank");
+	expect_clean(lint("lint-layers", "includes", "simcuda/mutex.c"));
+}
+
 TEST(an_include_of_a_higher_room_of_the_allocator_is_a_fault)
 {
 	enter_tree();

@@ -216,7 +216,7 @@ TEST(blocks_that_one_cache_takes_from_the_pool_give_others_no_budget)
 }
 
 /* Most are not used between two reports. */
-TEST(peaks_are_exact_where_most_caches_of_a_thread_doze)
+TEST(peaks_are_exact_where_most_caches_of_a_thread_are_idle)
 {
 	expect_exact_peaks(9, 24);
 }
@@ -330,11 +330,11 @@ TEST(cached_blocks_are_allocated_and_freed_with_no_driver_call)
 }
 
 /* Two streams that share a place of the thread's table, which has a cache of
- * the first; in a crowd or alone. */
+ * the first; among many streams or alone. */
 static void
-share_a_place(weir_stream out[2], bool crowd)
+share_a_place(weir_stream out[2], bool many)
 {
-	for (int i = 0; i < STREAMS_CROWD && crowd; i++)
+	for (int i = 0; i < STREAMS_MANY && many; i++)
 		take(512, new_stream());
 	out[0] = new_stream();
 	do
@@ -378,7 +378,7 @@ TEST(streams_that_are_used_in_turn_do_not_take_a_place_from_each_other)
 	use_in_turn(stream);
 }
 
-TEST(in_a_crowd_a_cache_that_is_used_keeps_its_place)
+TEST(among_many_streams_a_cache_that_is_used_keeps_its_place)
 {
 	weir_stream stream[2];
 
@@ -386,7 +386,7 @@ TEST(in_a_crowd_a_cache_that_is_used_keeps_its_place)
 	use_in_turn(stream);
 }
 
-TEST(in_a_crowd_a_cache_that_dozes_gives_its_larger_blocks_to_the_pool)
+TEST(among_many_streams_an_idle_cache_gives_its_larger_blocks_to_the_pool)
 {
 	weir_stream stream[2];
 
@@ -400,7 +400,7 @@ TEST(in_a_crowd_a_cache_that_dozes_gives_its_larger_blocks_to_the_pool)
 	expect_healthy();
 }
 
-TEST(in_a_crowd_a_cache_that_is_not_used_loses_its_place)
+TEST(among_many_streams_a_cache_that_is_not_used_loses_its_place)
 {
 	weir_stream stream[2];
 	int requests = 0;

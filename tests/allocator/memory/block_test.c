@@ -418,8 +418,9 @@ TEST(a_promoted_block_is_complete_and_stays_in_the_run_of_its_stream)
 }
 
 /* Streams are queried in the order of their creation, without a search for
- * their places in a crowd. */
-TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
+ * their places among many. */
+TEST(
+    heaps_that_have_freed_are_in_the_order_of_their_making_unless_they_are_many)
 {
 	struct block *block[3];
 
@@ -436,7 +437,7 @@ TEST(heaps_that_have_freed_are_in_the_order_of_their_making_but_in_a_crowd)
 	block_promote(block[2]);
 	heap_remove_freed(&owners[0]);
 	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
-	arena.memory.streams = STREAMS_CROWD;
+	arena.memory.streams = STREAMS_MANY;
 	block_put(block[1], BLOCK_FREE);
 	EXPECT_EQ(heap_first_freed(&arena), &owners[1]);
 	EXPECT_EQ(heap_next_freed(&owners[1]), &owners[0]);

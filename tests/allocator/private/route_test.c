@@ -1,6 +1,7 @@
 /*
  * Routes: which arena a request goes to, by thread, stream, filter and capture;
- * that thread caches do not bypass them; and stray captures.
+ * that thread caches do not bypass them; and unregistered
+ * captures.
  */
 #include "allocator/private/route.h"
 
@@ -314,7 +315,7 @@ TEST(a_capture_s_route_is_for_all_streams_that_are_in_it)
 	expect_healthy();
 }
 
-TEST(a_stray_capture_gets_an_arena_until_it_ends)
+TEST(an_unregistered_capture_gets_an_arena_until_it_ends)
 {
 	weir_stream stream = new_stream();
 
@@ -345,7 +346,7 @@ TEST(a_stray_capture_gets_an_arena_until_it_ends)
 	expect_healthy();
 }
 
-TEST(a_stray_capture_without_host_memory_for_it_is_refused)
+TEST(an_unregistered_capture_without_host_memory_for_it_is_refused)
 {
 	weir_stream stream = new_stream();
 	bool failed = false;

@@ -16,7 +16,7 @@
 #include "tools/weir/tool.h"
 #include "tools/weir/torch/torch_replay.h"
 
-enum { CANDIDATES = 8, COST_TEXT = 512 };
+enum { COST_TEXT = 512 };
 
 /* Remedies of a lower price come first. */
 enum advise_price {
@@ -46,7 +46,7 @@ struct finder {
 	struct advise_case limited; /* without a path if there is none */
 	struct advise_figures base;
 	struct advise_figures base_limited;
-	struct candidate items[CANDIDATES];
+	struct candidate items[ADVISE_CANDIDATES];
 	unsigned count;
 	struct progress progress;
 	int64_t began_ms;

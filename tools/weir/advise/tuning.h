@@ -35,4 +35,7 @@ enum {
  * all of these take 1 to 2 s. */
 enum { ADVISE_PAGE_EVENTS = 100000 };
 
+/* Settings that are tried one by one and together, at most. */
+enum { ADVISE_CANDIDATES = 8 };
+
 #endif

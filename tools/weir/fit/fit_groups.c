@@ -2,14 +2,14 @@
 
 #include <stdlib.h>
 
-enum { AROUND = 2, LONG_LIFE = 64 };
+#include "tools/weir/fit/tuning.h"
 
 uint64_t
 fit_place_of(const struct fit_run *run, uint32_t alloc)
 {
 	uint64_t hash = 1;
 
-	for (int side = -AROUND; side <= AROUND; side++) {
+	for (int side = -FIT_AROUND; side <= FIT_AROUND; side++) {
 		int64_t at = (int64_t)alloc + side;
 		const struct fit_alloc *near;
 		uint32_t life;
@@ -17,10 +17,10 @@ fit_place_of(const struct fit_run *run, uint32_t alloc)
 		if (at < 0 || at >= run->count)
 			continue;
 		near = &run->allocs[at];
-		life = near->end == FIT_NEVER ? LONG_LIFE + 1 :
+		life = near->end == FIT_NEVER ? FIT_LONG_LIFE + 1 :
 						near->end - (uint32_t)at;
-		if (life > LONG_LIFE && near->end != FIT_NEVER)
-			life = LONG_LIFE;
+		if (life > FIT_LONG_LIFE && near->end != FIT_NEVER)
+			life = FIT_LONG_LIFE;
 		hash = (hash ^ near->key) * UINT64_C(0x9e3779b97f4a7c15);
 		hash =
 		    (hash ^ hash >> 29 ^ life) * UINT64_C(0x9e3779b97f4a7c15);

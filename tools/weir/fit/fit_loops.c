@@ -13,12 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FEW = 3,           /* allocations that match by chance */
-	WINDOW = 6,        /* allocations that must repeat together, at least */
-	CANDIDATES = 4096, /* periods that are tried */
-	COMPARED = 2000    /* loops whose changes are compared */
-};
+#include "tools/weir/fit/tuning.h"
 
 /* ---- Finding --------------------------------------------------------- */
 
@@ -89,7 +84,7 @@ static uint32_t
 count_repeating(const struct search *search, uint32_t at, uint32_t count,
     uint32_t period, int64_t shift)
 {
-	uint32_t window = (WINDOW + period - 1) / period * period;
+	uint32_t window = (LOOP_WINDOW + period - 1) / period * period;
 	uint32_t done = 0;
 
 	if (likeness(search, at, period < count ? period : count, shift) <
@@ -140,7 +135,8 @@ find_period(const struct search *search, uint32_t at, uint32_t count,
 {
 	unsigned tried = 0;
 
-	for (uint32_t p = search->least; p <= count && tried < CANDIDATES; p++)
+	for (uint32_t p = search->least; p <= count && tried < LOOP_PERIODS;
+	     p++)
 		for (int side = 0; side < 2; side++) {
 			int64_t shift = side == 0 ? -(int64_t)p : (int64_t)p;
 			uint32_t head = count < 6 ? count : 6;
@@ -310,7 +306,7 @@ find_loop(const struct fit_run *run, const uint32_t *lacks, uint32_t at,
 	struct search search = { .run = run };
 	uint32_t before = 0;
 
-	for (uint32_t few = 0; few <= FEW; few++) {
+	for (uint32_t few = 0; few <= LOOP_FEW; few++) {
 		struct found found;
 
 		*count = count_lacking(lacks + at, run->count - at, few);
@@ -373,12 +369,13 @@ common_change(const struct fit_loops *loops)
 	int64_t common = 0;
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < loops->count && i < COMPARED; i++) {
+	for (uint32_t i = 0; i < loops->count && i < LOOPS_COMPARED; i++) {
 		int64_t change =
 		    (int64_t)loops->items[i].asked - loops->items[i].rounds;
 		uint64_t sum = 0;
 
-		for (uint32_t k = 0; k < loops->count && k < COMPARED; k++) {
+		for (uint32_t k = 0; k < loops->count && k < LOOPS_COMPARED;
+		     k++) {
 			const struct fit_loop *loop = &loops->items[k];
 
 			if ((int64_t)loop->asked - loop->rounds == change)

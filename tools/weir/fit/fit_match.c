@@ -10,18 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum {
-	RATIOS = 64,
-	AHEAD = 12,     /* allocations that must agree after a difference */
-	NEAR_BOTH = 40, /* ... in both lists */
-	NEAR = 96,      /* allocations that are searched one by one */
-	WINDOW = 128,   /* allocations that are aligned in a long list */
-	ALIGNED = 3000, /* the longest lists that are aligned as a whole */
-	ANCHORS = 4096, /* allocations of a call site that are anchors */
-	GAP_COST = 5,   /* of each gap, in agreements */
-	GRAM = 5,       /* call sites that are searched together */
-	GRAM_TRIES = 32,
-};
+#include "tools/weir/fit/tuning.h"
 
 struct gram {
 	uint64_t hash;
@@ -50,7 +39,7 @@ struct anchor {
 struct matcher {
 	struct side large;
 	struct side small;
-	double ratios[RATIOS];
+	double ratios[MATCH_RATIOS];
 	unsigned ratio_count;
 	double least; /* of the ratios */
 	double most;
@@ -82,7 +71,7 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 			    numbers->was[large][i] / numbers->was[small][i],
 			    power);
 		}
-		if (degree > 2 || m->ratio_count == RATIOS)
+		if (degree > 2 || m->ratio_count == MATCH_RATIOS)
 			continue;
 		m->ratios[m->ratio_count++] = ratio;
 		if (ratio < m->least)
@@ -91,8 +80,6 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 			m->most = ratio;
 	}
 }
-
-enum { AGREE_STACK = 8, AGREE_VAGUE = 3, AGREE_ALL = 10 };
 
 /* How well two allocations agree: 0; AGREE_ALL if the size does too. A call
  * site alone says less where stacks are empty, as in backward passes. */
@@ -135,7 +122,7 @@ score_of(const struct matcher *m, uint32_t i, uint32_t k, unsigned ahead)
 static double
 score(const struct matcher *m, uint32_t i, uint32_t k)
 {
-	return score_of(m, i, k, AHEAD);
+	return score_of(m, i, k, MATCH_AHEAD);
 }
 
 /* ---- Grams ----------------------------------------------------------- */
@@ -207,12 +194,12 @@ skip_near(const struct matcher *m, uint32_t *i, uint32_t *k)
 	uint32_t best_i = 0;
 	uint32_t best_k = 0;
 
-	for (uint32_t d = 1; d <= NEAR; d++)
+	for (uint32_t d = 1; d <= MATCH_NEAR; d++)
 		for (uint32_t a = 0; a <= d; a++) {
 			double found;
 
 			/* Far from here one list alone is skipped. */
-			if (d > NEAR_BOTH && a != 0 && a != d)
+			if (d > MATCH_NEAR_BOTH && a != 0 && a != d)
 				continue;
 			if (*i + a > m->large.end || *k + d - a > m->small.end)
 				continue;
@@ -235,15 +222,17 @@ find_far(const struct matcher *m, bool in_large, uint32_t at, uint32_t from)
 {
 	const struct side *where = in_large ? &m->large : &m->small;
 	const struct side *what = in_large ? &m->small : &m->large;
-	uint64_t hash = gram_hash(what, at, GRAM);
+	uint64_t hash = gram_hash(what, at, MATCH_GRAM);
 	uint32_t gram = find_gram(where, hash, from);
 	unsigned tries = 0;
 
 	for (; gram < where->count && where->grams[gram].hash == hash &&
-	     where->grams[gram].at < where->end && tries < GRAM_TRIES;
+	     where->grams[gram].at < where->end && tries < MATCH_GRAM_TRIES;
 	     gram++, tries++) {
 		uint32_t found = where->grams[gram].at;
-		unsigned ahead = found - from < 4 * AHEAD ? AHEAD : 4 * AHEAD;
+		unsigned ahead = found - from < 4 * MATCH_AHEAD ?
+		    MATCH_AHEAD :
+		    4 * MATCH_AHEAD;
 		double good = in_large ? score_of(m, found, at, ahead) :
 					 score_of(m, at, found, ahead);
 
@@ -305,8 +294,8 @@ sum_places(
 				gap = sum[1].gap;
 			if (match > gap)
 				gap = match;
-			if (gap - GAP_COST > match)
-				match = gap - GAP_COST;
+			if (gap - MATCH_GAP_COST > match)
+				match = gap - MATCH_GAP_COST;
 			*sum = (struct sum){ (int16_t)match, (int16_t)gap };
 		}
 }
@@ -352,13 +341,13 @@ align_rest(struct matcher *m, uint32_t *i, uint32_t *k)
 	uint32_t rows = m->large.end - *i;
 	uint32_t columns = m->small.end - *k;
 
-	if (rows < ALIGNED && columns < ALIGNED) {
+	if (rows < MATCH_ALIGNED && columns < MATCH_ALIGNED) {
 		align_part(m, i, k, rows, columns, UINT32_MAX);
 		*i = m->large.end;
 		return;
 	}
-	align_part(m, i, k, rows < WINDOW ? rows : WINDOW,
-	    columns < WINDOW ? columns : WINDOW, WINDOW / 2);
+	align_part(m, i, k, rows < MATCH_WINDOW ? rows : MATCH_WINDOW,
+	    columns < MATCH_WINDOW ? columns : MATCH_WINDOW, MATCH_WINDOW / 2);
 }
 
 /* Go on behind a difference. */
@@ -372,7 +361,8 @@ pass_difference(struct matcher *m, uint32_t *i, uint32_t *k)
 		m->match[(*i)++] = (*k)++;
 		return;
 	}
-	if (m->large.end - *i < ALIGNED && m->small.end - *k < ALIGNED) {
+	if (m->large.end - *i < MATCH_ALIGNED &&
+	    m->small.end - *k < MATCH_ALIGNED) {
 		align_rest(m, i, k);
 		return;
 	}
@@ -432,7 +422,7 @@ pair_sites(struct matcher *m)
 		if (large->grams[i].hash == small->grams[k].hash) {
 			uint32_t n = i_end - i;
 
-			if (n == k_end - k && n <= ANCHORS &&
+			if (n == k_end - k && n <= MATCH_ANCHORS &&
 			    !large->allocs[large->grams[i].at].vague)
 				for (; i < i_end; i++, k++)
 					m->anchors[m->anchor_count++] =
@@ -523,7 +513,8 @@ make_room_to_match(struct matcher *m)
 {
 	m->match = malloc(((size_t)m->large.count + 1) * sizeof(*m->match));
 	m->anchors = calloc((size_t)m->large.count + 1, sizeof(*m->anchors));
-	m->sums = calloc((size_t)ALIGNED * ALIGNED, sizeof(*m->sums));
+	m->sums =
+	    calloc((size_t)MATCH_ALIGNED * MATCH_ALIGNED, sizeof(*m->sums));
 	if (m->match == NULL || m->anchors == NULL || m->sums == NULL)
 		return false;
 	for (uint32_t n = 0; n < m->large.count; n++)
@@ -546,8 +537,8 @@ fit_match(const struct fit_numbers *numbers, unsigned large,
 	if (good) {
 		find_ratios(&m, numbers, large, small);
 		pair_sites(&m);
-		good = order_anchors(&m) && make_grams(&m.large, GRAM) &&
-		    make_grams(&m.small, GRAM);
+		good = order_anchors(&m) && make_grams(&m.large, MATCH_GRAM) &&
+		    make_grams(&m.small, MATCH_GRAM);
 	}
 	if (good)
 		match_parts(&m);

@@ -9,15 +9,7 @@
 #include <string.h>
 
 #include "tools/weir/fit/fit_groups.h"
-
-enum {
-	KEPT = 8192,
-	TWINS = 16,      /* allocations of one size that are asked */
-	GROUP_LEAST = 3, /* allocations that show a spread */
-};
-
-/* The share by which means of data may differ. */
-#define MEAN_SLACK 0.2
+#include "tools/weir/fit/tuning.h"
 
 struct known {
 	uint64_t key;
@@ -129,7 +121,7 @@ fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
 	sizes->runs = runs;
 	sizes->pattern = pattern;
 	sizes->match = match;
-	sizes->kept = calloc(KEPT, sizeof(*sizes->kept));
+	sizes->kept = calloc(SIZES_KEPT, sizeof(*sizes->kept));
 	for (unsigned r = 0; r < numbers->runs; r++)
 		if (!fit_groups_make(&runs[r], &sizes->groups[r])) {
 			fit_sizes_free(sizes);
@@ -159,7 +151,7 @@ void
 fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
 {
 	memcpy(sizes->numbers.ask, ask, sizeof(sizes->numbers.ask));
-	memset(sizes->kept, 0, KEPT * sizeof(*sizes->kept));
+	memset(sizes->kept, 0, SIZES_KEPT * sizeof(*sizes->kept));
 }
 
 static void
@@ -177,7 +169,7 @@ find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
 		values[r] = (double)seen[r];
 		known[r] = (mask >> r & 1) != 0;
 	}
-	kept = &sizes->kept[hash % KEPT];
+	kept = &sizes->kept[hash % SIZES_KEPT];
 	if (kept->mask != mask ||
 	    memcmp(kept->seen, seen, sizeof(kept->seen)) != 0) {
 		kept->mask = mask;
@@ -201,7 +193,8 @@ find_by_mean(
 	bool known[FIT_RUNS] = { false };
 	double growth;
 
-	if (own == NULL || own->count < GROUP_LEAST || own->least == own->most)
+	if (own == NULL || own->count < SIZE_GROUP_LEAST ||
+	    own->least == own->most)
 		return false;
 	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
 		const struct fit_group *group =
@@ -212,7 +205,7 @@ find_by_mean(
 		known[r] = true;
 		means[r] = group->sum / group->count;
 	}
-	fit_find_rough(&sizes->numbers, means, known, MEAN_SLACK, out);
+	fit_find_rough(&sizes->numbers, means, known, SIZE_MEAN_SLACK, out);
 	growth = out->value / means[sizes->pattern];
 	out->value = (double)run->allocs[alloc].bytes * growth;
 	out->error =
@@ -254,8 +247,8 @@ find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
 	struct known key = { like->key, like->bytes, 0 };
 	uint32_t at = known_from(sorted, sizes->known_count, &key, order);
 
-	for (unsigned tries = 0; tries < TWINS && at < sizes->known_count &&
-	     order(&sorted[at], &key) == 0;
+	for (unsigned tries = 0; tries < SIZE_TWINS &&
+	     at < sizes->known_count && order(&sorted[at], &key) == 0;
 	     tries++, at++) {
 		uint64_t seen[FIT_RUNS];
 		unsigned mask = sizes_seen(sizes, sorted[at].alloc, seen);

@@ -31,4 +31,44 @@ enum { FIT_SHORT_LIFE = 3 };
 /* Sites without a formula that are listed: they fit a screen. */
 enum { FIT_SITES_SHOWN = 8 };
 
+/* Neighbours on each side by which the place of an allocation is known, and
+ * the life, in allocations, from which lives count as equal. */
+enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };
+
+/* Loops in a recording. */
+enum {
+	LOOP_FEW = 3,          /* allocations that match by chance */
+	LOOP_WINDOW = 6,       /* allocations that must repeat together */
+	LOOP_PERIODS = 4096,   /* periods that are tried */
+	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
+};
+
+/* How well two allocations agree that have the same call site: their sizes
+ * also fit, they do not, or the site says little. */
+enum { AGREE_ALL = 10, AGREE_STACK = 8, AGREE_VAGUE = 3 };
+
+/* Two recordings that are aligned. */
+enum {
+	MATCH_RATIOS = 64, /* ratios of sizes that are expected */
+	MATCH_AHEAD = 12,  /* allocations that must agree after a difference */
+	MATCH_NEAR_BOTH = 40, /* ... in both lists */
+	MATCH_NEAR = 96,      /* allocations that are searched one by one */
+	MATCH_WINDOW = 128,   /* allocations aligned in a long list */
+	MATCH_ALIGNED = 3000, /* the longest lists aligned as a whole */
+	MATCH_ANCHORS = 4096, /* allocations of a call site that are anchors */
+	MATCH_GAP_COST = 5,   /* of each gap, in agreements */
+	MATCH_GRAM = 5,       /* call sites that are searched together */
+	MATCH_GRAM_TRIES = 32,
+};
+
+/* Formulas of sizes. */
+enum {
+	SIZES_KEPT = 8192,    /* sizes whose formula is remembered */
+	SIZE_TWINS = 16,      /* allocations of one size that are asked */
+	SIZE_GROUP_LEAST = 3, /* allocations that show a spread */
+};
+
+/* The share by which means of data may differ. */
+#define SIZE_MEAN_SLACK 0.2
+
 #endif

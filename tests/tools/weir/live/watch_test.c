@@ -557,7 +557,7 @@ TEST(ranges_of_nvtx_are_annotations_of_the_history)
 	EXPECT_STR_EQ(result.err, "");
 	EXPECT_STR_EQ(result.out,
 	    "tool 1\npush 0\npush 1\npop 1\npop 0\npop -1\nrange 1\n"
-	    "elsewhere -1\ndeep 0\n");
+	    "elsewhere -1\ndeep 0\nchild 0\n");
 	command_free(&result);
 	snapshot = json_load_file(path, 0, NULL);
 	EXPECT_NOT_NULL(snapshot);
