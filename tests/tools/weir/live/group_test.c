@@ -163,6 +163,28 @@ TEST(a_fault_of_a_ledger_is_found)
 	drop_device();
 }
 
+/* A copy of a ledger, such as one to look at later, is no second group. */
+TEST(a_ledger_under_another_name_is_left_out)
+{
+	char command[256];
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	snprintf(command, sizeof(command),
+	    "cd %s && for i in g.*; do cp \"$i\" \"h$i\"; done", peers_folder);
+	EXPECT_EQ(system(command), 0);
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, "--check", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "group g: consistent\n");
+	EXPECT_STR_HAS(result.err, "the ledger of another group or device");
+	command_free(&result);
+	kill_peer(&peer);
+	drop_device();
+}
+
 TEST(without_ledgers_there_are_no_groups)
 {
 	share_device();
