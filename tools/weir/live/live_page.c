@@ -181,8 +181,8 @@ set_page(const struct live *live, const char *head)
 	    watch_reach(live->pid, WATCH_ANSWER_MS, &fd)) {
 		set = ctl_set(fd, word) == WATCH_ANSWERED;
 		close(fd);
-		why = watch_refusal()[0] != '\0' ?
-		    watch_refusal() :
+		why = watch_values_fault()[0] != '\0' ?
+		    watch_values_fault() :
 		    "the process does not answer";
 	}
 	page = json_page(set ?
