@@ -15,6 +15,7 @@
 #include <weir/weir.h>
 
 #include "allocator/share/ledger_file.h"
+#include "tools/weir/live/group_metrics.h"
 #include "tools/weir/live/ledgers.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
@@ -23,6 +24,7 @@ struct choices {
 	const char *name; /* NULL: all groups */
 	const char *folder;
 	bool json;
+	bool metrics;
 	bool check;
 	uint64_t limit; /* 0: it stays */
 	uint64_t pid;   /* whose guarantee or priority is set; 0: nobody's */
@@ -32,10 +34,11 @@ struct choices {
 	uint64_t priority;
 };
 
-enum { GROUP_CHECK = 256, GROUP_GUARANTEE, GROUP_PRIORITY };
+enum { GROUP_CHECK = 256, GROUP_GUARANTEE, GROUP_METRICS, GROUP_PRIORITY };
 
 static const struct argp_option flags[] = {
 	{ "json", 'j', NULL, 0, "print one object", 0 },
+	{ "metrics", GROUP_METRICS, NULL, 0, "print OpenMetrics text", 0 },
 	{ "folder", 'f', "FOLDER", 0,
 	    "the folder of the ledgers, as option group_folder", 0 },
 	{ "limit", 'l', "SIZE", 0,
@@ -81,6 +84,8 @@ check_group_flags(const struct choices *choices, struct argp_state *state)
 {
 	if (choices->name == NULL && (choices->limit != 0 || choices->pid != 0))
 		argp_error(state, "no NAME of the group to change");
+	if (choices->metrics + choices->json + choices->check > 1)
+		argp_error(state, "one of --json, --metrics and --check");
 }
 
 static error_t
@@ -112,6 +117,9 @@ parse_group_word(int key, char *value, struct argp_state *state)
 			argp_error(state,
 			    "--priority: %s: not a number from 0 to 1000",
 			    value);
+		return 0;
+	case GROUP_METRICS:
+		choices->metrics = true;
 		return 0;
 	case GROUP_CHECK:
 		choices->check = true;
@@ -333,6 +341,30 @@ print_groups(const struct found_ledger *list)
 	return printed;
 }
 
+static bool
+print_metrics(const struct found_ledger *list)
+{
+	struct metrics_sample sample = { 0 };
+	struct metrics_group *groups = group_metrics(list, &sample.group_count);
+
+	if (groups == NULL)
+		return false;
+	sample.groups = groups;
+	openmetrics_write(&sample, METRICS_OPENMETRICS, stdout);
+	free(groups);
+	return true;
+}
+
+/* Print in the form that is asked for. False without memory. */
+static bool
+print_list(const struct choices *choices, const struct found_ledger *list)
+{
+	if (choices->metrics)
+		return print_metrics(list);
+	ledgers_ring(list);
+	return choices->json ? print_groups_json(list) : print_groups(list);
+}
+
 /* Print the faults of ledgers. A change under way may look like one, so a fault
  * counts if it stays. */
 static enum tool_exit
@@ -367,15 +399,12 @@ cmd_group(int argc, char **argv)
 	if (!ledgers_open(choices.folder, choices.name, &list) ||
 	    !set_ledgers(&choices, list))
 		goto drop;
-	ledgers_ring(list);
-	if (choices.check) {
+	if (choices.check)
 		result = print_check(list);
-	} else if (choices.json ? print_groups_json(list) :
-				  print_groups(list)) {
+	else if (print_list(&choices, list))
 		result = TOOL_DONE;
-	} else {
+	else
 		complain("cannot print: out of memory");
-	}
 
 drop:
 	ledgers_close(list);

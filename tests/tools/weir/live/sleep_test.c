@@ -17,6 +17,7 @@
 #include "tests/support/peers.h"
 #include "tests/support/test.h"
 #include "tests/tools/weir/stepped.h"
+#include "tests/tools/weir/strict_metrics.h"
 
 static struct program
 start_sleeper(void)
@@ -217,6 +218,47 @@ TEST_TIMEOUT(all_members_of_a_group_sleep_and_wake, 60)
 		program_step(&programs[i], 'r', 42);
 		EXPECT_EQ(program_finish(&programs[i]), 0);
 	}
+	drop_device();
+}
+
+/* The metric of the first program's membership says whether it sleeps. */
+static double
+asleep_metric(const struct program *program)
+{
+	struct command_result result =
+	    command_weir("group", "--metrics", "--folder", peers_folder, NULL);
+	char label[32];
+	double value;
+
+	snprintf(label, sizeof(label), "pid=\"%ld\"", (long)program->pid);
+	value = strict_metrics_value(result.out, "weir_member_asleep", label);
+	EXPECT_NULL(strict_metrics_fault(result.out));
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
+	return value;
+}
+
+TEST_TIMEOUT(metrics_tell_who_sleeps_and_who_does_not_answer, 60)
+{
+	struct program programs[2];
+
+	share_device();
+	runtime_folder();
+	for (int i = 0; i < 2; i++)
+		programs[i] = start_member("--may-sleep");
+	snprintf(
+	    program_pid, sizeof(program_pid), "%ld", (long)programs[0].pid);
+	expect_verb("sleep", NULL, "given back");
+	EXPECT_EQ(asleep_metric(&programs[0]), 1);
+	EXPECT_EQ(asleep_metric(&programs[1]), 0);
+	kill(programs[1].pid, SIGSTOP);
+	EXPECT_EQ(asleep_metric(&programs[0]), 1);
+	EXPECT_EQ(asleep_metric(&programs[1]), -1);
+	kill(programs[1].pid, SIGCONT);
+	expect_verb("wake", NULL, "mapped");
+	EXPECT_EQ(asleep_metric(&programs[0]), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(program_finish(&programs[i]), 0);
 	drop_device();
 }
 
