@@ -15,6 +15,7 @@
 #include <weir/weir.h>
 
 #include "allocator/share/ledger_file.h"
+#include "tools/weir/live/group_json.h"
 #include "tools/weir/live/group_metrics.h"
 #include "tools/weir/live/ledgers.h"
 #include "tools/weir/tool.h"
@@ -223,41 +224,6 @@ set_ledgers(const struct choices *choices, const struct found_ledger *list)
 
 /* ---- Printing ----------------------------------------------------------- */
 
-static json_t *
-member_json(const struct ledger_slot *slot)
-{
-	bool waits = atomic_load(&slot->since_ns) != 0;
-	char program[LEDGER_PROGRAM];
-
-	ledgers_program(slot, program);
-	return json_pack("{sI so sI sI sI sI sI sI}", "pid",
-	    (json_int_t)atomic_load(&slot->pid), "program",
-	    json_of_text(program), "priority",
-	    (json_int_t)atomic_load(&slot->priority), "lease_bytes",
-	    (json_int_t)atomic_load(&slot->lease), "guarantee_bytes",
-	    (json_int_t)atomic_load(&slot->guarantee), "idle_bytes",
-	    (json_int_t)atomic_load(&slot->idle), "waits_for_bytes",
-	    (json_int_t)(waits ? atomic_load(&slot->want) : 0), "waits_ms",
-	    (json_int_t)(ledgers_wait_ns(slot) / 1000000));
-}
-
-static json_t *
-ledger_json(const struct found_ledger *found)
-{
-	const struct ledger *ledger = found->file.ledger;
-	json_t *members = json_array();
-
-	for (int i = 0; i < LEDGER_MEMBERS; i++)
-		if (atomic_load(&ledger->slots[i].pid) != 0)
-			json_array_append_new(
-			    members, member_json(&ledger->slots[i]));
-	return json_pack("{ss ss sI sI sI so}", "group", found->group,
-	    "device_uuid", found->uuid, "device_bytes",
-	    (json_int_t)ledger->total_bytes, "limit_bytes",
-	    (json_int_t)atomic_load(&ledger->limit), "charged_bytes",
-	    (json_int_t)ledger_charged(ledger), "members", members);
-}
-
 static bool
 print_groups_json(const struct found_ledger *list)
 {
@@ -267,7 +233,7 @@ print_groups_json(const struct found_ledger *list)
 	bool printed;
 
 	for (const struct found_ledger *f = list; f != NULL; f = f->next)
-		json_array_append_new(ledgers, ledger_json(f));
+		json_array_append_new(ledgers, group_json(f));
 	printed = json_print(object, JSON_INDENT(2), stdout);
 	putchar('\n');
 	json_decref(object);
