@@ -58,8 +58,7 @@ struct group_member {
 	pid_t pid;
 	char program[LEDGER_PROGRAM];
 	uint64_t priority; /* the highest of its slots */
-	uint64_t ledgers;  /* bit i: it has a slot in the list's ledger i % 64
-			    */
+	uint64_t ledgers;  /* bit i % 64: it has a slot in ledger i */
 	bool several;      /* users could have written its number */
 	bool foreign;      /* the number is of another PID namespace */
 };
