@@ -229,6 +229,22 @@ header_fault(const struct ledger *ledger)
 	return NULL;
 }
 
+static const char other_ledger[] =
+    "it is the ledger of another group or device: remove it";
+
+/* The fault of a ledger in a file of this name, such as a copy. */
+static const char *
+name_fault(const struct ledger *ledger, const char *name)
+{
+	const char *fault = header_fault(ledger);
+	char own[NAME_MAX + 1];
+
+	if (fault != NULL)
+		return fault;
+	ledger_name(ledger->group, ledger->uuid, own);
+	return strcmp(own, name) != 0 ? other_ledger : NULL;
+}
+
 static const char *
 ledger_mismatch(const struct ledger *ledger, const char *group,
     const struct ledger_device *device)
@@ -240,7 +256,7 @@ ledger_mismatch(const struct ledger *ledger, const char *group,
 	return strcmp(ledger->group, group) != 0 ||
 		memcmp(ledger->uuid, device->uuid, LEDGER_UUID) != 0 ||
 		ledger->total_bytes != device->total_bytes ?
-	    "it is the ledger of another group or device: remove it" :
+	    other_ledger :
 	    NULL;
 }
 
@@ -346,7 +362,7 @@ ledger_file_named(const struct ledger_folder *folder, const char *name,
 	close(fd);
 	if (status != WEIR_OK)
 		return status;
-	const char *fault = header_fault(out->ledger);
+	const char *fault = name_fault(out->ledger, name);
 	if (fault == NULL)
 		return WEIR_OK;
 	ledger_file_close(out);
@@ -457,6 +473,12 @@ pid_namespace(void)
 	return stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
 }
 
+bool
+ledger_slot_is_here(const struct ledger_slot *slot)
+{
+	return atomic_load(&slot->pid_space) == pid_namespace();
+}
+
 /* Has this process ended, so that its descriptors, and with them its memory of
  * the device, are gone? */
 static bool
@@ -490,7 +512,7 @@ memory_is_gone(struct ledger_slot *slot)
 
 	if (pid == 0)
 		return true;
-	if (atomic_load(&slot->pid_space) == pid_namespace())
+	if (ledger_slot_is_here(slot))
 		return has_ended(pid, atomic_load(&slot->started));
 	if (died_ns == 0 || died_ns > now_ns) {
 		atomic_store(&slot->died_ns, now_ns);

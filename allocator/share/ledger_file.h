@@ -106,6 +106,9 @@ const char *ledger_file_fault(const struct ledger_file *file);
 /* Does a process have the slot? False also if its member has died. */
 bool ledger_slot_is_taken(const struct ledger_file *file, unsigned slot);
 
+/* Is the number of a slot's process of this process's PID namespace? */
+bool ledger_slot_is_here(const struct ledger_slot *slot);
+
 /* Empty the slots of members that have died and whose memory is gone. Returns
  * the bytes of their leases. */
 uint64_t ledger_empty_dead(const struct ledger_file *file);

@@ -33,10 +33,11 @@ function line(stream) {
 }
 
 /* Run `f` on the live page of a program that makes steps. */
-function served(name, f, { refused, options } = {}) {
+function served(name, f, { refused, options, conf } = {}) {
 	test(name, async () => {
 		const env = { ...process.env, XDG_RUNTIME_DIR: mkdtempSync(
 		    join(process.env.VIEWER_WORK, "run-")),
+		WEIR_CONF: conf ?? "",
 		WEIR_LIBCUDA: join(build, "lib/sim/libcuda.so.1"),
 		LD_LIBRARY_PATH: join(build, "lib/sim") };
 		const program = spawn(weir, ["run", "-q", "--sim", "--watch",
@@ -54,7 +55,7 @@ function served(name, f, { refused, options } = {}) {
 			const address = await line(server.stdout);
 			const { tab, complaints } = await open(null, options,
 			    address);
-			await f(tab, { address, step, program, ended });
+			await f(tab, { address, step, program, ended, env });
 			assert.deepEqual(complaints.filter((c) =>
 				!refused?.test(c)), []);
 			await tab.close();
@@ -89,6 +90,87 @@ served("a page follows the program and takes new snapshots",
 	    await ended;
     }, { refused: /Failed to load|ERR_CONNECTION/ });
 
+/* Colours of the group's picture, at the last sample with one process and at
+ * the last one, at parts of its height from the bottom. */
+function groupColours(tab, heights) {
+	return tab.evaluate((heights) => {
+		const canvas = document.querySelector(".group canvas");
+		const { width, height } = canvas;
+		const { data } = canvas.getContext("2d")
+		    .getImageData(0, 0, width, height);
+		const [device] = weir.liveView.group.devices.values();
+		const { samples } = device, last = samples.length - 1;
+		const alone = samples.findLastIndex((s) => s.held.size === 1);
+		const left = 70 * width / canvas.clientWidth;
+		return [alone, last].map((i) => heights.map((part) => {
+			const time = (samples[i].t - samples[0].t) /
+			    (samples[last].t - samples[0].t);
+			const x = Math.floor(left + time * (width - left - 2));
+			const y = Math.floor(height * (1 - part));
+			return [...data.slice(4 * (y * width + x))
+			    .slice(0, 4)].join();
+		}));
+	}, heights);
+}
+
+served("the processes of a group are shown over time, until they end",
+    async (tab, { step, program, env }) => {
+	    const own = `${program.pid} driver_steps (this program): `;
+	    const legend = (words) => tab.waitForFunction((words) =>
+		words.every((w) => document.querySelector(".group")
+		    .innerText.includes(w)), words);
+	    for (let i = 1; i < 6; i++)
+		    await step("a");
+	    await legend(["group g: 1 process, 6.00 MiB held of 16.0 MiB",
+		    `${own}6.00 MiB held`]);
+	    const other = spawn(weir, ["run", "-q", "--sim", "--", steps],
+	        { env });
+	    for (let i = 0; i < 6; i++) {
+		    other.stdin.write("a\n");
+		    await new Promise((done) => other.stdout.once("data", done));
+	    }
+	    await legend(["group g: 2 processes, 12.0 MiB held of 16.0 MiB",
+		    `${own}6.00 MiB held`,
+		    `${other.pid} driver_steps: 6.00 MiB held, ` +
+			"1.00 MiB guaranteed"]);
+	    await tab.waitForFunction(() => [...weir.liveView.group.devices
+	        .values()][0].samples.at(-1).held.size === 2);
+	    const [alone, both] = await groupColours(tab, [0.2, 0.6, 0.9]);
+	    const nothing = "0,0,0,0";
+	    assert.deepEqual(alone.slice(1), [nothing, nothing]);
+	    assert.notEqual(alone[0], nothing);
+	    assert.equal(both[0], alone[0]);
+	    assert.notEqual(both[1], both[0]);
+	    assert.notEqual(both[1], nothing);
+	    assert.equal(both[2], nothing);
+	    assert.deepEqual(await axe(tab), []);
+	    other.kill("SIGKILL");
+	    await legend(["group g: 1 process, 6.00 MiB held"]);
+    }, { conf: "group:g,group_limit_mb:16,group_guarantee_mb:1",
+	    refused: /404 \(Not Found\)|Failed to load|ERR_/,
+	    options: { bypassCSP: true } });
+
+served("a page stays when an answer is lost, and ends when all are",
+    async (tab) => {
+	    await tab.waitForFunction(() => weir.liveView.samples.length > 1);
+	    await tab.evaluate(() => {
+		    const view = weir.liveView, ask = view.ask;
+		    view.lose = 2;
+		    view.ask = (...a) => view.lose-- > 0 ?
+			Promise.reject(new Error("lost")) : ask.apply(view, a);
+	    });
+	    await tab.waitForFunction(() => weir.liveView.lose < -3);
+	    assert.ok(!await tab.evaluate(() => weir.liveView.ended));
+	    await tab.evaluate(() => { weir.liveView.lose = 9; });
+	    await tab.waitForFunction(() => weir.liveView.ended);
+	    assert.equal(await text(tab, ".live p"), "The server has ended");
+    });
+
+served("a program without a group has no such picture", async (tab) => {
+	await tab.waitForFunction(() => weir.liveView.alone);
+	assert.equal(await text(tab, ".group"), "");
+});
+
 served("values can be set, and a refusal is said", async (tab) => {
 	await tab.waitForSelector(".live option[value='limit.0']",
 	    { state: "attached" });
@@ -122,6 +204,10 @@ served("only who knows the address gets anything", async (tab, { address }) => {
 	assert.match(page, /Content-Security-Policy" content="default-src 'none'; connect-src 'self'; script-src 'sha256-/);
 	assert.equal(await status("/metrics"), 404);
 	assert.equal(await status(`/${"0".repeat(32)}/sample`), 404);
+	assert.equal(await status(`/${"0".repeat(32)}/group`), 404);
+	assert.equal(await status(`${at.pathname}group`,
+	    { method: "POST" }), 405);
+	assert.equal(await status(`${at.pathname}group`), 200);
 	assert.equal(await status(`${at.pathname}sample`), 200);
 	assert.equal(await status(`${at.pathname}sample/x`), 404);
 	assert.equal(await status(`${at.pathname}set?limit.0=8G`), 405);

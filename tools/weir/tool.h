@@ -75,8 +75,9 @@ int cmd_version(int argc, char **argv);
 	    "read and set values of a running process by name")                \
 	X(group, "[NAME]",                                                     \
 	    "who shares the memory of devices, and by which limits")           \
-	X(sleep, "PID", "take a program's memory off its devices for a while") \
-	X(wake, "PID", "give a program that sleeps its memory back")           \
+	X(sleep, "PID|GROUP",                                                  \
+	    "take a program's memory off its devices for a while")             \
+	X(wake, "PID|GROUP", "give a program that sleeps its memory back")     \
 	X(show, "SNAPSHOT", "segments and blocks, and a map of each")          \
 	X(stats, "SNAPSHOT", "sums and counts of each device")                 \
 	X(top, "SNAPSHOT", "who holds the memory: by stack, size, lifetime")   \

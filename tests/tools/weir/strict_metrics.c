@@ -254,7 +254,7 @@ strict_metrics_value(const char *text, const char *name, const char *labels)
 	     line = strchr(line, '\n'), line += line != NULL) {
 		size_t n = strcspn(line, "\n");
 		const char *found = strstr(line, labels);
-		const char *brace = memchr(line, '}', n);
+		const char *brace = memrchr(line, '}', n);
 
 		if (strncmp(line, name, length) != 0 || line[length] != '{' ||
 		    found == NULL || brace == NULL || found >= brace)

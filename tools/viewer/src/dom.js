@@ -27,3 +27,17 @@ export function fill(element, ...children) {
 	element.replaceChildren(...children.filter((c) => c));
 	return element;
 }
+
+/* The context of a canvas, with its size in pixels of the page, or null if it
+ * is not shown. */
+export function place(canvas) {
+	const ratio = Math.min(2, window.devicePixelRatio || 1);
+	const width = canvas.clientWidth, height = canvas.clientHeight;
+	if (width < 10 || height < 10)
+		return null;
+	canvas.width = Math.round(width * ratio);
+	canvas.height = Math.round(height * ratio);
+	const ctx = canvas.getContext("2d");
+	ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+	return { ctx, width, height };
+}

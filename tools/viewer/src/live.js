@@ -1,18 +1,24 @@
 /*
  * The live part of a page that `weir view --live` serves: memory since the page
- * was opened, a new snapshot, and values that can be set. The server has the
- * address of the page, which is its token; nothing else is asked.
+ * was opened, the program's group, a new snapshot, and values that can be set.
+ * The server has the address of the page, which is its token; nothing else is
+ * asked.
  */
-import { h, fill } from "./dom.js";
+import { h, fill, place } from "./dom.js";
 import { bytes, count, duration } from "./format.js";
+import { GUTTER, Group } from "./group.js";
 import { tickLabel } from "./plot.js";
 
-const EVERY_MS = 1000, SAMPLES = 600, GUTTER = 70;
+const EVERY_MS = 1000, SAMPLES = 600;
+/* Failed answers in a row after which the server has ended. A machine that is
+ * busy may lose one, because a request must arrive within some seconds. */
+const FAILURES = 3;
 
 export class Live {
 	constructor(app) {
 		this.app = app;
 		this.samples = []; /* of the shown device: {t, live, held} */
+		this.group = new Group(app);
 		this.canvas = h("canvas", { role: "img",
 			"aria-label": "Memory since the page was opened" });
 		this.text = h("p", { class: "quiet" }, "Connecting…");
@@ -32,7 +38,8 @@ export class Live {
 			h("span", { class: "space" }),
 			h("button", { class: "plain", id: "renew",
 				onclick: () => location.reload() }, "New snapshot")),
-		    h("div", { class: "live-plot" }, this.canvas), form);
+		    h("div", { class: "live-plot" }, this.canvas),
+		    this.group.root, form);
 		new ResizeObserver(() => this.draw()).observe(this.canvas);
 		this.list();
 		this.follow();
@@ -45,14 +52,26 @@ export class Live {
 	}
 
 	async follow() {
-		while (!this.ended) {
+		for (let failed = 0; !this.ended;) {
 			try {
 				this.take(await this.ask("sample"));
+				await this.takeGroup();
+				failed = 0;
 			} catch {
-				this.end("The server has ended");
+				if (++failed === FAILURES)
+					this.end("The server has ended");
 			}
 			await new Promise((done) => setTimeout(done, EVERY_MS));
 		}
+	}
+
+	/* A program without a group has none later either. */
+	async takeGroup() {
+		if (this.ended || this.alone)
+			return;
+		const { ledgers } = await this.ask("group");
+		this.alone = ledgers.length === 0;
+		this.group.take(ledgers, this.pid);
 	}
 
 	end(why) {
@@ -67,6 +86,7 @@ export class Live {
 			this.end("The program has ended; this is its last snapshot");
 			return;
 		}
+		this.pid = sample.pid;
 		const device = sample.devices.find(({ device: d }) =>
 			d === this.app.model.device) ?? sample.devices[0];
 		if (!device)
@@ -90,14 +110,10 @@ export class Live {
 
 	draw() {
 		const { canvas, samples } = this, { theme } = this.app;
-		const ratio = Math.min(2, window.devicePixelRatio || 1);
-		const width = canvas.clientWidth, height = canvas.clientHeight;
-		if (width < 10 || height < 10)
+		const at = place(canvas);
+		if (!at)
 			return;
-		canvas.width = Math.round(width * ratio);
-		canvas.height = Math.round(height * ratio);
-		const ctx = canvas.getContext("2d");
-		ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+		const { ctx, width, height } = at;
 		if (samples.length < 2)
 			return;
 		const most = Math.max(1, ...samples.map((s) => s.held)) * 1.06;

@@ -4,6 +4,8 @@
  *	GET  /TOKEN/          the page, with a snapshot that is taken for it
  *	GET  /TOKEN/sample    statistics, as `weir watch --json` prints them;
  *	                      {"ended": true} if the process has ended
+ *	GET  /TOKEN/group     the ledgers of the process's group, as `weir group
+ *	                      --json` prints them; none without a group
  *	GET  /TOKEN/values    the values that may be set, as `weir ctl --json`
  *	POST /TOKEN/set?PATH=VALUE    sets a value, as `weir ctl set` does
  *
@@ -24,7 +26,9 @@
 #include "tools/weir/advise/advise_page.h"
 #include "tools/weir/export/page_write.h"
 #include "tools/weir/live/ctl_values.h"
+#include "tools/weir/live/group_json.h"
 #include "tools/weir/live/http_port.h"
+#include "tools/weir/live/ledgers.h"
 #include "tools/weir/live/watch_link.h"
 #include "tools/weir/live/watch_show.h"
 #include "tools/weir/reading/snapshot_file.h"
@@ -35,6 +39,8 @@ struct live {
 	pid_t pid;
 	char root[2 * LIVE_TOKEN + 3]; /* "/TOKEN/" */
 	char title[64];
+	char group[WEIR_CTL_TEXT];  /* "": none */
+	char folder[WEIR_CTL_TEXT]; /* of its ledgers; "": the default one */
 	bool ended;
 	struct watch_reply replies[2];
 	unsigned samples; /* the latest is replies[(samples - 1) % 2] */
@@ -62,7 +68,7 @@ live_refusal(const char *head, void *user)
 		    NULL :
 		    "405 Method Not Allowed";
 	if (!is_asked(live, head, "") && !is_asked(live, head, "sample") &&
-	    !is_asked(live, head, "values"))
+	    !is_asked(live, head, "group") && !is_asked(live, head, "values"))
 		return "404 Not Found";
 	return strncmp(head, "GET ", 4) == 0 ? NULL : "405 Method Not Allowed";
 }
@@ -110,6 +116,23 @@ sample_page(const struct live *live)
 		return NULL;
 	return json_page(
 	    watch_json(&replies[(n - 1) % 2], n > 1 ? &replies[n % 2] : NULL));
+}
+
+/* Idle memory is as the members counted it last: they are not rung each
+ * second. */
+static struct http_page *
+group_page(const struct live *live)
+{
+	struct found_ledger *list = NULL;
+	json_t *ledgers = json_array();
+
+	if (live->group[0] != '\0' &&
+	    ledgers_open(live->folder[0] != '\0' ? live->folder : NULL,
+		live->group, &list))
+		for (struct found_ledger *f = list; f != NULL; f = f->next)
+			json_array_append_new(ledgers, group_json(f));
+	ledgers_close(list);
+	return json_page(json_pack("{so}", "ledgers", ledgers));
 }
 
 static struct http_page *
@@ -181,8 +204,8 @@ set_page(const struct live *live, const char *head)
 	    watch_reach(live->pid, WATCH_ANSWER_MS, &fd)) {
 		set = ctl_set(fd, word) == WATCH_ANSWERED;
 		close(fd);
-		why = watch_refusal()[0] != '\0' ?
-		    watch_refusal() :
+		why = watch_values_fault()[0] != '\0' ?
+		    watch_values_fault() :
 		    "the process does not answer";
 	}
 	page = json_page(set ?
@@ -274,6 +297,8 @@ live_answer(const char *head, void *user)
 
 	if (is_asked(live, head, "sample"))
 		return sample_page(live);
+	if (is_asked(live, head, "group"))
+		return group_page(live);
 	if (is_asked(live, head, "values"))
 		return values_page(live);
 	if (is_asked(live, head, "set"))
@@ -301,6 +326,18 @@ make_token(struct live *live)
 	return true;
 }
 
+/* Read an option of the process whose text is "none" if it is not set. */
+static void
+read_option(int fd, const char *path, char text[WEIR_CTL_TEXT])
+{
+	struct ctl_rows rows = { 0 };
+
+	if (ctl_list(fd, path, &rows) == WATCH_ANSWERED && rows.count == 1 &&
+	    strcmp(rows.row[0].text, "none") != 0)
+		memcpy(text, rows.row[0].text, WEIR_CTL_TEXT);
+	free(rows.row);
+}
+
 int
 live_page_serve(pid_t pid, void (*opened)(const char *address))
 {
@@ -318,6 +355,9 @@ live_page_serve(pid_t pid, void (*opened)(const char *address))
 	live.pid = watch_program_of(pid);
 	if (!watch_reach(pid, METRICS_ANSWER_MS, &fd))
 		return TOOL_FAILED;
+	/* A process that has asked for memory changes its group no more. */
+	read_option(fd, "option.group", live.group);
+	read_option(fd, "option.group_folder", live.folder);
 	close(fd);
 	watch_program((uint32_t)live.pid, program);
 	snprintf(live.title, sizeof(live.title), "%s, process %ld", program,

@@ -2,7 +2,7 @@
  * Metrics as text: https://prometheus.io/docs/specs/om/open_metrics_spec/.
  *
  * The format wants all samples of a metric together, so that the outer loop is
- * over the metrics and the inner loop over the processes.
+ * over the metrics and the inner loop over the processes or groups.
  */
 #include "tools/weir/live/openmetrics.h"
 
@@ -14,8 +14,8 @@
 
 enum kind { GAUGE, COUNTER, INFO };
 
-/* The rows of a reply that a metric has samples of. */
-enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL };
+/* The rows of a reply, or of a group, that a metric has samples of. */
+enum scope { PROCESS, DEVICE, MEMORY, STREAM, POOL, GROUP, MEMBER };
 
 /* The value 1, which no field has. */
 enum { ONE = -1 };
@@ -35,6 +35,8 @@ struct metric {
 #define OF_STREAM(field) (long)offsetof(struct watch_stream, field)
 #define OF_POOL(field) (long)offsetof(struct watch_pool, field)
 #define OF_PROCESS(field) (long)offsetof(struct watch_reply, field)
+#define OF_GROUP(field) (long)offsetof(struct metrics_group, field)
+#define OF_MEMBER(field) (long)offsetof(struct metrics_member, field)
 #define METRIC_OF_COUNTER(                                                     \
     name, path, unit, adds, value, report, label, note, help)                  \
 	{ #name, adds == COUNTER_SUM ? COUNTER : GAUGE, MEMORY, unit, help,    \
@@ -85,6 +87,41 @@ static const struct metric metrics[] = {
 	{ "pool_live_blocks", GAUGE, POOL, "",
 	    "Blocks of a private pool in the hands of callers.",
 	    OF_POOL(live_blocks), false },
+	{ "group_limit_bytes", GAUGE, GROUP, "bytes",
+	    "The limit that a group's members share.", OF_GROUP(limit_bytes),
+	    false },
+	{ "group_held_bytes", GAUGE, GROUP, "bytes",
+	    "Memory that a group's members hold.", OF_GROUP(held_bytes),
+	    false },
+	{ "group_charged_bytes", GAUGE, GROUP, "bytes",
+	    "Memory that a group's members hold or are guaranteed.",
+	    OF_GROUP(charged_bytes), false },
+	{ "group_members", GAUGE, GROUP, "", "Members of a group.",
+	    OF_GROUP(member_count), false },
+	{ "group_waiting_members", GAUGE, GROUP, "",
+	    "Members of a group that wait for memory.", OF_GROUP(waiting_count),
+	    false },
+	{ "member_held_bytes", GAUGE, MEMBER, "bytes",
+	    "Memory that a member of a group holds.", OF_MEMBER(held_bytes),
+	    false },
+	{ "member_guarantee_bytes", GAUGE, MEMBER, "bytes",
+	    "Memory that a member can always have.", OF_MEMBER(guarantee_bytes),
+	    false },
+	{ "member_idle_bytes", GAUGE, MEMBER, "bytes",
+	    "Memory that a member holds and no work uses, as last counted.",
+	    OF_MEMBER(idle_bytes), false },
+	{ "member_priority", GAUGE, MEMBER, "",
+	    "Unused memory of members with a lower one is lent first.",
+	    OF_MEMBER(priority), false },
+	{ "member_waits_for_bytes", GAUGE, MEMBER, "bytes",
+	    "Memory that a member waits for.", OF_MEMBER(waits_for_bytes),
+	    false },
+	{ "member_wait_ns", GAUGE, MEMBER, "ns",
+	    "How long a member has been waiting for memory.",
+	    OF_MEMBER(wait_ns), false },
+	{ "member_asleep", GAUGE, MEMBER, "",
+	    "1 if the member sleeps. Members that do not answer have none.",
+	    OF_MEMBER(asleep), false },
 };
 
 struct writer {
@@ -277,7 +314,7 @@ write_pool_samples(const struct writer *w, const struct watch_device *device)
 }
 
 static void
-write_samples(const struct writer *w)
+write_process_samples(const struct writer *w)
 {
 	const struct watch_reply *reply = &w->process->reply;
 
@@ -297,6 +334,41 @@ write_samples(const struct writer *w)
 		else
 			write_pool_samples(w, device);
 	}
+}
+
+static void
+write_group_sample(const struct writer *w, const struct metrics_group *group,
+    const struct metrics_member *member)
+{
+	uint64_t value = value_in(w->metric,
+	    member != NULL ? (const void *)member : (const void *)group);
+
+	if (value == METRICS_NONE)
+		return;
+	put_name(w, suffix_of(w->metric->kind));
+	fputs("{group=\"", w->out);
+	put_label_value(group->group, w->out);
+	fputs("\",device_uuid=\"", w->out);
+	put_label_value(group->device_uuid, w->out);
+	if (member != NULL) {
+		fprintf(w->out,
+		    "\",member=\"%u\",pid=\"%" PRIu64 "\",program=\"",
+		    member->slot, member->pid);
+		put_label_value(member->program, w->out);
+	}
+	fputc('"', w->out);
+	end_sample(w, value);
+}
+
+static void
+write_group_samples(const struct writer *w, const struct metrics_group *group)
+{
+	if (w->metric->scope == GROUP) {
+		write_group_sample(w, group, NULL);
+		return;
+	}
+	for (uint64_t i = 0; i < group->member_count; i++)
+		write_group_sample(w, group, &group->members[i]);
 }
 
 /* ---- Metrics ----------------------------------------------------------- */
@@ -320,19 +392,31 @@ write_heading(const struct writer *w)
 	fprintf(w->out, " %s\n", m->help);
 }
 
+static bool
+is_of_groups(const struct metric *metric)
+{
+	return metric->scope == GROUP || metric->scope == MEMBER;
+}
+
 void
-openmetrics_write(const struct metrics_process *processes, size_t count,
-    enum metrics_form form, FILE *out)
+openmetrics_write(
+    const struct metrics_sample *sample, enum metrics_form form, FILE *out)
 {
 	struct writer w = { .out = out, .form = form };
 
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+		bool groups = is_of_groups(&metrics[i]);
+
+		if (groups ? sample->groups == NULL : sample->processes == NULL)
+			continue;
 		w.metric = &metrics[i];
 		write_heading(&w);
-		for (size_t p = 0; p < count; p++) {
-			w.process = &processes[p];
-			write_samples(&w);
+		for (size_t p = 0; !groups && p < sample->process_count; p++) {
+			w.process = &sample->processes[p];
+			write_process_samples(&w);
 		}
+		for (size_t g = 0; groups && g < sample->group_count; g++)
+			write_group_samples(&w, &sample->groups[g]);
 	}
 	if (form == METRICS_OPENMETRICS)
 		fputs("# EOF\n", out);

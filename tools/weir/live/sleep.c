@@ -1,6 +1,6 @@
 /*
- * weir sleep and weir wake: take the memory of a running program off its
- * devices, and give it back.
+ * weir sleep and weir wake: take the memory of a running program, or of all
+ * programs of a group, off the devices, and give it back.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -12,12 +12,18 @@
 
 #include <weir/ctl.h>
 
+#include "allocator/share/ledger_file.h"
+#include "tools/weir/live/sleep_answer.h"
+#include "tools/weir/live/sleep_group.h"
 #include "tools/weir/live/watch_link.h"
 #include "tools/weir/tool.h"
 
 struct choices {
-	pid_t pid;
+	pid_t pid;         /* 0: a group's name is given */
+	const char *group; /* NULL: a PID is given */
+	const char *folder;
 	bool json;
+	bool discards_some;        /* of one process */
 	char value[WEIR_CTL_TEXT]; /* of sleep.state */
 };
 
@@ -25,14 +31,16 @@ enum { FLAG_LIVE_ONLY = 256, FLAG_FAIL, FLAG_DISCARD_ALL };
 
 static const struct argp_option sleep_flags[] = {
 	{ "discard", 'd', "POOL|ADDRESS+BYTES", 0,
-	    "do not keep the contents of a pool, by its number, or of a range; "
-	    "they are undefined afterwards. May be repeated",
+	    "do not keep a pool, by its number, or a range, of PID; may be "
+	    "repeated",
 	    0 },
 	{ "discard-all", FLAG_DISCARD_ALL, NULL, 0, "keep no contents", 0 },
 	{ "live-only", FLAG_LIVE_ONLY, NULL, 0,
 	    "keep live blocks only, also of memory that graphs keep", 0 },
 	{ "fail", FLAG_FAIL, NULL, 0,
 	    "let requests and launches fail meanwhile, and not wait", 0 },
+	{ "folder", 'f', "FOLDER", 0,
+	    "the folder of GROUP's ledgers, as option group_folder", 0 },
 	{ "json", 'j', NULL, 0, "print one object", 0 },
 	{ 0 },
 };
@@ -42,6 +50,8 @@ static const struct argp_option wake_flags[] = {
 	    "wait so many milliseconds for memory that others hold "
 	    "(default: 0)",
 	    0 },
+	{ "folder", 'f', "FOLDER", 0,
+	    "the folder of GROUP's ledgers, as option group_folder", 0 },
 	{ "json", 'j', NULL, 0, "print one object", 0 },
 	{ 0 },
 };
@@ -66,6 +76,37 @@ is_number(const char *text)
 	return *text != '\0' && strspn(text, "0123456789") == strlen(text);
 }
 
+/* A name that is all digits is a PID. */
+static void
+parse_target(
+    struct choices *choices, const char *value, const struct argp_state *state)
+{
+	if (choices->pid != 0 || choices->group != NULL)
+		argp_error(state, "more than one PID or GROUP");
+	if (is_number(value))
+		choices->pid = watch_parse_pid(value, state);
+	else if (ledger_is_name(value))
+		choices->group = value;
+	else
+		argp_error(state,
+		    "PID is the number of a process, and GROUP the name of a "
+		    "group, not '%s'",
+		    value);
+}
+
+static void
+check_target(const struct choices *choices, const struct argp_state *state)
+{
+	if (choices->pid == 0 && choices->group == NULL)
+		argp_error(state, "no PID or GROUP");
+	if (choices->group != NULL && choices->discards_some)
+		argp_error(state,
+		    "--discard is of one process: give its PID, or "
+		    "--discard-all");
+	if (choices->group == NULL && choices->folder != NULL)
+		argp_error(state, "--folder is of a GROUP");
+}
+
 static error_t
 parse_flag(int key, char *value, struct argp_state *state)
 {
@@ -75,7 +116,11 @@ parse_flag(int key, char *value, struct argp_state *state)
 	case 'j':
 		choices->json = true;
 		return 0;
+	case 'f':
+		choices->folder = value;
+		return 0;
 	case 'd':
+		choices->discards_some = true;
 		add_word(choices,
 		    is_number(value) ? "discard=pool:" : "discard=", value,
 		    state);
@@ -95,69 +140,35 @@ parse_flag(int key, char *value, struct argp_state *state)
 		add_word(choices, "", "discard-all", state);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (choices->pid != 0)
-			argp_error(state, "more than one PID");
-		choices->pid = watch_parse_pid(value, state);
+		parse_target(choices, value, state);
 		return 0;
 	case ARGP_KEY_END:
-		if (choices->pid == 0)
-			argp_error(state, "no PID");
+		check_target(choices, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp argp_sleep = { sleep_flags, parse_flag, "PID",
-	"Take the memory of a running program off its devices, for others to "
-	"use. What is live is copied to host memory. The program waits at its "
-	"next launch or request until 'weir wake'.\v"
-	"The program must have been started by 'weir run --may-sleep'. What "
-	"stays on the device is printed, with the reason. " TOOL_STATUS,
+const struct argp argp_sleep = { sleep_flags, parse_flag, "PID|GROUP",
+	"Take the memory of a program, or of all programs of a group, off the "
+	"devices. What is live is copied to host memory. A program waits at "
+	"its next launch or request until 'weir wake'.\v"
+	"A program is one that 'weir run --may-sleep' started. What stays on "
+	"the device is printed, with the reason. A name that is all digits is "
+	"a PID. Exit status: 0 done, 1 a member of GROUP refused, 2 trouble.",
 	NULL, NULL, NULL };
 
-const struct argp argp_wake = { wake_flags, parse_flag, "PID",
-	"Give a program that sleeps its memory back, with its contents, at the "
-	"same addresses.\v"
+const struct argp argp_wake = { wake_flags, parse_flag, "PID|GROUP",
+	"Give a program that sleeps, or all of a group, the memory back, with "
+	"its contents, at the same addresses.\v"
 	"If others hold the memory the program goes on sleeping, and the "
-	"command can be repeated. " TOOL_STATUS,
+	"command can be repeated. Members of a group that share a device wake "
+	"in the order of their priorities. A name that is all digits is a PID. "
+	"Exit status: 0 done, 1 a member of GROUP refused, 2 trouble.",
 	NULL, NULL, NULL };
-
-/* ---- Asking -------------------------------------------------------------- */
-
-static enum watch_answer
-change_state(int fd, const struct choices *choices)
-{
-	struct watch_ctl_request request = { .magic = WATCH_MAGIC,
-		.version = WATCH_VERSION,
-		.kind = WATCH_SET };
-
-	strcpy(request.path, "sleep.state");
-	strcpy(request.value, choices->value);
-	return watch_ask_values(fd, &request, NULL);
-}
-
-static enum watch_answer
-list_numbers(int fd, struct watch_ctl_reply *reply)
-{
-	struct watch_ctl_request request = { .magic = WATCH_MAGIC,
-		.version = WATCH_VERSION,
-		.kind = WATCH_LIST };
-
-	strcpy(request.path, "sleep");
-	return watch_ask_values(fd, &request, reply);
-}
 
 /* ---- Printing ------------------------------------------------------------ */
-
-static uint64_t
-number_of(const struct watch_ctl_reply *reply, const char *name)
-{
-	for (uint32_t i = 0; i < reply->row_count; i++)
-		if (strcmp(reply->rows[i].path + strlen("sleep."), name) == 0)
-			return strtoull(reply->rows[i].text, NULL, 10);
-	return 0;
-}
 
 static void
 print_bytes(const char *what, uint64_t bytes)
@@ -168,27 +179,28 @@ print_bytes(const char *what, uint64_t bytes)
 static void
 print_stays(const struct watch_ctl_reply *reply)
 {
-	static const char *const names[] = { "stays_segment", "stays_pinned",
-		"stays_refused" };
-	static const char *const why[] = { "stays: driver segments",
-		"stays: pinned, exported", "stays: driver refused" };
+	for (const struct sleep_reason *reason = sleep_reasons;
+	     reason->name != NULL; reason++) {
+		uint64_t bytes = sleep_number(reply, reason->name);
+		char what[32];
 
-	for (int i = 0; i < 3; i++)
-		if (number_of(reply, names[i]) > 0)
-			print_bytes(why[i], number_of(reply, names[i]));
+		snprintf(what, sizeof(what), "stays: %s", reason->text);
+		if (bytes > 0)
+			print_bytes(what, bytes);
+	}
 }
 
 static void
 print_text(const struct watch_ctl_reply *reply, bool asleep)
 {
-	uint64_t ns = number_of(reply, asleep ? "asleep_ns" : "awake_ns");
+	uint64_t ns = sleep_number(reply, asleep ? "asleep_ns" : "awake_ns");
 
 	print_bytes(asleep ? "given back" : "mapped",
-	    number_of(reply, asleep ? "freed" : "mapped"));
+	    sleep_number(reply, asleep ? "freed" : "mapped"));
 	print_bytes(asleep ? "copied" : "copied back",
-	    number_of(reply, asleep ? "copied" : "restored"));
+	    sleep_number(reply, asleep ? "copied" : "restored"));
 	if (asleep) {
-		print_bytes("discarded", number_of(reply, "discarded"));
+		print_bytes("discarded", sleep_number(reply, "discarded"));
 		print_stays(reply);
 	}
 	printf("%-24s %12.1f ms\n", "time", (double)ns / 1e6);
@@ -201,16 +213,7 @@ print_json(pid_t pid, const struct watch_ctl_reply *reply)
 	    "{si si}", "format_version", JSON_VERSION, "pid", (int)pid);
 	bool printed;
 
-	for (uint32_t i = 0; i < reply->row_count; i++) {
-		const struct watch_ctl_row *row = &reply->rows[i];
-		const char *name = row->path + strlen("sleep.");
-
-		json_object_set_new(object, name,
-		    strcmp(name, "state") == 0 ?
-			json_string(row->text) :
-			json_integer(
-			    (json_int_t)strtoull(row->text, NULL, 10)));
-	}
+	sleep_add_json(object, reply);
 	printed = json_print(object, JSON_INDENT(2), stdout);
 	putchar('\n');
 	json_decref(object);
@@ -220,42 +223,57 @@ print_json(pid_t pid, const struct watch_ctl_reply *reply)
 /* ---- The commands -------------------------------------------------------- */
 
 static int
-change_and_print(
-    const struct argp *argp, const char *state, int argc, char **argv)
+change_process(const struct choices *choices, bool asleep)
 {
 	static struct watch_ctl_reply reply;
-	struct choices choices = { 0 };
+	const struct watch_ctl_request change =
+	    sleep_change_request(choices->value);
+	const struct watch_ctl_request list = sleep_list_request();
 	enum watch_answer answer;
 	bool printed = true;
 	int fd;
 
-	strcpy(choices.value, state);
-	argp_parse(argp, argc, argv, 0, NULL, &choices);
-	if (!watch_reach(choices.pid, SLEEP_ANSWER_MS, &fd))
+	if (!watch_reach(choices->pid, SLEEP_ANSWER_MS, &fd))
 		return TOOL_FAILED;
-	answer = change_state(fd, &choices);
+	answer = watch_ask_values(fd, &change, NULL);
 	if (answer == WATCH_ANSWERED)
-		answer = list_numbers(fd, &reply);
+		answer = watch_ask_values(fd, &list, &reply);
 	close(fd);
 	if (answer == WATCH_ENDED)
-		complain("process %ld has ended", (long)choices.pid);
-	if (answer == WATCH_ANSWERED && choices.json)
-		printed = print_json(choices.pid, &reply);
+		complain("process %ld has ended", (long)choices->pid);
+	if (answer == WATCH_ANSWERED && choices->json)
+		printed = print_json(choices->pid, &reply);
 	else if (answer == WATCH_ANSWERED)
-		print_text(&reply, strcmp(state, "asleep") == 0);
+		print_text(&reply, asleep);
 	if (!printed)
 		complain("cannot print: out of memory");
 	return answer == WATCH_ANSWERED && printed ? TOOL_DONE : TOOL_FAILED;
 }
 
+static int
+change_and_print(const struct argp *argp, bool asleep, int argc, char **argv)
+{
+	struct choices choices = { 0 };
+
+	strcpy(choices.value, asleep ? "asleep" : "awake");
+	argp_parse(argp, argc, argv, 0, NULL, &choices);
+	if (choices.group != NULL) {
+		const struct group_change change = { choices.group,
+			choices.folder, choices.value, asleep, choices.json };
+
+		return sleep_group(&change);
+	}
+	return change_process(&choices, asleep);
+}
+
 int
 cmd_sleep(int argc, char **argv)
 {
-	return change_and_print(&argp_sleep, "asleep", argc, argv);
+	return change_and_print(&argp_sleep, true, argc, argv);
 }
 
 int
 cmd_wake(int argc, char **argv)
 {
-	return change_and_print(&argp_wake, "awake", argc, argv);
+	return change_and_print(&argp_wake, false, argc, argv);
 }

@@ -37,7 +37,7 @@ static const struct argp_option flags[] = {
 	    0 },
 	{ "openmetrics", 'o', "PORT|FILE", 0,
 	    "serve metrics at this port of localhost (0: any), or write them "
-	    "to FILE each time; without PID, of all processes",
+	    "to FILE each time; without PID, of all processes and groups",
 	    0 },
 	{ 0 },
 };

@@ -77,29 +77,30 @@ find_user(pid_t pid, unsigned *user)
 	return found;
 }
 
+/* Why a process without a socket cannot be watched. */
 static void
-complain_of_process(pid_t pid)
+describe_process(pid_t pid, char why[WATCH_TEXT])
 {
 	unsigned user;
 
 	if (kill(pid, 0) != 0 && errno == ESRCH)
-		complain("there is no process %ld", (long)pid);
+		snprintf(why, WATCH_TEXT, "there is no process %ld", (long)pid);
 	else if (find_user(pid, &user) && user != geteuid())
-		complain("process %ld belongs to another user (uid %u): only "
-			 "that user can watch it",
+		snprintf(why, WATCH_TEXT,
+		    "process %ld belongs to another user (uid %u): only that "
+		    "user can watch it",
 		    (long)pid, user);
 	else
-		complain("process %ld cannot be watched: it was not started "
-			 "by 'weir run --watch', or has asked for no memory "
-			 "yet",
+		snprintf(why, WATCH_TEXT,
+		    "process %ld cannot be watched: it was not started by "
+		    "'weir run --watch', or has asked for no memory yet",
 		    (long)pid);
 }
 
 bool
-watch_reach(pid_t named, unsigned timeout_ms, int *fd)
+watch_connect(pid_t pid, unsigned timeout_ms, int *fd, char why[WATCH_TEXT])
 {
 	enum weir_status worst = WEIR_ENOTSUP;
-	pid_t pid = watch_program_of(named);
 
 	for (unsigned i = 0; i < MEETING_FOLDERS; i++) {
 		int folder;
@@ -117,9 +118,20 @@ watch_reach(pid_t named, unsigned timeout_ms, int *fd)
 			worst = status;
 	}
 	if (worst != WEIR_ENOTSUP)
-		complain("%s", weir_last_error());
+		snprintf(why, WATCH_TEXT, "%s", weir_last_error());
 	else
-		complain_of_process(pid);
+		describe_process(pid, why);
+	return false;
+}
+
+bool
+watch_reach(pid_t named, unsigned timeout_ms, int *fd)
+{
+	char why[WATCH_TEXT];
+
+	if (watch_connect(watch_program_of(named), timeout_ms, fd, why))
+		return true;
+	complain("%s", why);
 	return false;
 }
 
@@ -145,8 +157,10 @@ send_request(int fd, const void *request, size_t size, int file)
 	return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* Receive a reply. Returns its bytes, 0 if the process has ended, or -1 with a
- * complaint. */
+static const char no_answer[] = "the process does not answer";
+
+/* Receive a reply. Returns its bytes, 0 if the process has ended, or -1 if it
+ * does not answer. */
 static ssize_t
 receive_reply(int fd, void *reply, size_t size)
 {
@@ -155,10 +169,8 @@ receive_reply(int fd, void *reply, size_t size)
 	do
 		n = recv(fd, reply, size, 0);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-		complain("the process does not answer");
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return -1;
-	}
 	return n < 0 ? 0 : n;
 }
 
@@ -184,6 +196,8 @@ watch_receive(int fd, const struct watch_request *request, bool sent,
 	ssize_t n = receive_reply(fd, reply, sizeof(*reply));
 	const char *fault;
 
+	if (n < 0)
+		complain("%s", no_answer);
 	if (n <= 0)
 		return n == 0 ? WATCH_ENDED : WATCH_FAILED;
 	if (is_refusal(reply, (size_t)n)) {
@@ -206,46 +220,71 @@ watch_ask(int fd, const struct watch_request *request, int file,
 	return watch_receive(fd, request, watch_send(fd, request, file), reply);
 }
 
-static char refusal[sizeof(((struct watch_reply *)NULL)->text)];
+static char values_fault[WATCH_TEXT];
 
 const char *
-watch_refusal(void)
+watch_values_fault(void)
 {
-	return refusal;
+	return values_fault;
+}
+
+/* Note why a request for values failed. */
+static enum watch_answer
+fail_values(const char *before, const char *why)
+{
+	snprintf(values_fault, sizeof(values_fault), "%s%s", before, why);
+	return WATCH_FAILED;
+}
+
+bool
+watch_send_values(int fd, const struct watch_ctl_request *request)
+{
+	return send_request(fd, request, sizeof(*request), -1);
 }
 
 enum watch_answer
-watch_ask_values(int fd, const struct watch_ctl_request *request,
+watch_receive_values(int fd, const struct watch_ctl_request *request, bool sent,
     struct watch_ctl_reply *rows)
 {
 	static union {
 		struct watch_reply reply;
 		struct watch_ctl_reply rows;
 	} answer;
-	bool sent = send_request(fd, request, sizeof(*request), -1);
+	static const char unusable[] =
+	    "the answer of the process cannot be used: ";
 	ssize_t n = receive_reply(fd, &answer, sizeof(answer));
 	const char *fault;
 
-	if (n <= 0)
-		return n == 0 ? WATCH_ENDED : WATCH_FAILED;
-	refusal[0] = '\0';
-	if (is_refusal(&answer.reply, (size_t)n)) {
-		complain("%s", answer.reply.text);
-		memcpy(refusal, answer.reply.text, sizeof(refusal));
-		refusal[sizeof(refusal) - 1] = '\0';
-		return WATCH_FAILED;
-	}
+	values_fault[0] = '\0';
+	if (n == 0)
+		return WATCH_ENDED;
+	if (n < 0)
+		return fail_values("", no_answer);
+	if (is_refusal(&answer.reply, (size_t)n))
+		return fail_values("", answer.reply.text);
 	fault = request->kind == WATCH_LIST ?
 	    watch_ctl_reply_fault(&answer.rows, (size_t)n) :
 	    watch_reply_fault(&answer.reply, (size_t)n, WATCH_SET);
-	if (fault != NULL || !sent) {
-		complain("the answer of the process cannot be used: %s",
-		    fault != NULL ? fault : "the request was not sent");
-		return WATCH_FAILED;
-	}
+	if (fault == NULL && !sent)
+		fault = "the request was not sent";
+	if (fault != NULL)
+		return fail_values(unusable, fault);
 	if (request->kind == WATCH_LIST)
 		memcpy(rows, &answer.rows, (size_t)n);
 	return WATCH_ANSWERED;
+}
+
+enum watch_answer
+watch_ask_values(int fd, const struct watch_ctl_request *request,
+    struct watch_ctl_reply *rows)
+{
+	bool sent = watch_send_values(fd, request);
+	enum watch_answer answer =
+	    watch_receive_values(fd, request, sent, rows);
+
+	if (answer == WATCH_FAILED)
+		complain("%s", values_fault);
+	return answer;
 }
 
 /* ---- All processes ----------------------------------------------------- */

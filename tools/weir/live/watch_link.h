@@ -19,6 +19,10 @@ pid_t watch_parse_pid(const char *text, const struct argp_state *state);
  * False, with a complaint, on failure. */
 bool watch_reach(pid_t pid, unsigned timeout_ms, int *fd);
 
+/* Connect to this very process. False on failure, with the reason in `why`. */
+bool watch_connect(
+    pid_t pid, unsigned timeout_ms, int *fd, char why[WATCH_TEXT]);
+
 /* The program that a `weir run` waits for; for another process the process
  * itself. */
 pid_t watch_program_of(pid_t pid);
@@ -63,11 +67,19 @@ void watch_gather(
 enum watch_answer watch_gather_one(
     pid_t pid, unsigned timeout_ms, watch_visit *visit, void *user);
 
-/* Why the process refused the latest request for a value; "" if it did not. */
-const char *watch_refusal(void);
-
 /* Request values by name, or set a value. `rows` is written for a list only. */
 enum watch_answer watch_ask_values(int fd,
     const struct watch_ctl_request *request, struct watch_ctl_reply *rows);
+
+/* The two halves of watch_ask_values(). `sent` is what watch_send_values()
+ * returned. No complaint is made. */
+bool watch_send_values(int fd, const struct watch_ctl_request *request);
+enum watch_answer watch_receive_values(int fd,
+    const struct watch_ctl_request *request, bool sent,
+    struct watch_ctl_reply *rows);
+
+/* Why the latest request for values failed, in the words of the process if it
+ * refused; "" if the process has answered or ended. */
+const char *watch_values_fault(void);
 
 #endif

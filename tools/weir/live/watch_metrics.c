@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/out.h"
+#include "tools/weir/live/group_metrics.h"
 #include "tools/weir/live/http_port.h"
 #include "tools/weir/live/openmetrics.h"
 #include "tools/weir/live/watch_link.h"
@@ -28,6 +29,8 @@
 struct sample {
 	struct metrics_process *processes;
 	size_t count;
+	struct metrics_group *groups; /* NULL: those of one process */
+	size_t group_count;
 };
 
 /* ASKED_NONE: the process of the request has not answered, but it is there. */
@@ -53,8 +56,22 @@ add_answer(const struct watch_reply *reply, void *user)
 		add_process(sample, reply);
 }
 
-/* Ask the process of the request, or all processes, for METRICS_ANSWER_MS at
- * most. */
+/* Take the metrics of all groups anew. Those that cannot be read are left
+ * out, with a complaint. */
+static void
+ask_groups(struct sample *sample)
+{
+	struct found_ledger *list = NULL;
+
+	free(sample->groups);
+	sample->groups = NULL;
+	if (ledgers_open(NULL, NULL, &list))
+		sample->groups = group_metrics(list, &sample->group_count);
+	ledgers_close(list);
+}
+
+/* Ask the process of the request, or all processes and groups, for
+ * METRICS_ANSWER_MS each at most. */
 static enum asked
 ask_all_processes(const struct metrics_request *request, struct sample *sample)
 {
@@ -64,6 +81,7 @@ ask_all_processes(const struct metrics_request *request, struct sample *sample)
 	if (request->pid == 0) {
 		watch_gather(
 		    METRICS_PROCESSES, METRICS_ANSWER_MS, add_answer, sample);
+		ask_groups(sample);
 		return ASKED_ALL;
 	}
 	answer = watch_gather_one(
@@ -84,7 +102,9 @@ metrics_text(const struct sample *sample, enum metrics_form form, size_t *size)
 
 	if (out == NULL)
 		return NULL;
-	openmetrics_write(sample->processes, sample->count, form, out);
+	const struct metrics_sample written = { sample->processes,
+		sample->count, sample->groups, sample->group_count };
+	openmetrics_write(&written, form, out);
 	if (fclose(out) == 0)
 		return text;
 	free(text);
@@ -296,5 +316,6 @@ metrics_run(const struct metrics_request *request)
 	result = is_port(request->where) ? run_port(request, &sample) :
 					   run_file(request, &sample);
 	free(sample.processes);
+	free(sample.groups);
 	return result;
 }

@@ -10,6 +10,7 @@
 #include "tests/support/command.h"
 #include "tests/support/peers.h"
 #include "tests/support/test.h"
+#include "tests/tools/weir/strict_metrics.h"
 
 static void
 expect_fault(const char *flag, const char *value, const char *err)
@@ -106,6 +107,55 @@ TEST(members_of_a_group_are_printed_and_changed)
 	drop_device();
 }
 
+/* The metric of the only member, or of the group. */
+static double
+metric_now(const char *name)
+{
+	struct command_result result = command_weir(
+	    "group", "g", "--metrics", "--folder", peers_folder, NULL);
+	double value = strict_metrics_value(result.out, name, "group=\"g\"");
+
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_EQ(result.status, 0);
+	EXPECT_NULL(strict_metrics_fault(result.out));
+	command_free(&result);
+	return value;
+}
+
+TEST(a_group_has_metrics)
+{
+	struct command_result result;
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64,group_guarantee_mb:40,"
+			"group_priority:7");
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	EXPECT(tell_peer(&peer, "take", 1, 10));
+	EXPECT(tell_peer(&peer, "give", 1, 0));
+	EXPECT_EQ(metric_now("weir_group_limit_bytes"), 64 << 20);
+	EXPECT_EQ(metric_now("weir_group_held_bytes"), 30 << 20);
+	EXPECT_EQ(metric_now("weir_group_charged_bytes"), 40 << 20);
+	EXPECT_EQ(metric_now("weir_group_members"), 1);
+	EXPECT_EQ(metric_now("weir_group_waiting_members"), 0);
+	EXPECT_EQ(metric_now("weir_member_held_bytes"), 30 << 20);
+	EXPECT_EQ(metric_now("weir_member_guarantee_bytes"), 40 << 20);
+	EXPECT_EQ(metric_now("weir_member_idle_bytes"), 10 << 20);
+	EXPECT_EQ(metric_now("weir_member_priority"), 7);
+	EXPECT_EQ(metric_now("weir_member_waits_for_bytes"), 0);
+	EXPECT_EQ(metric_now("weir_member_wait_nanoseconds"), 0);
+	/* It cannot be watched. */
+	EXPECT_EQ(metric_now("weir_member_asleep"), -1);
+	result = command_weir(
+	    "group", "none", "--metrics", "--folder", peers_folder, NULL);
+	EXPECT_NULL(strict_metrics_fault(result.out));
+	EXPECT_NULL(strstr(result.out, "\nweir_"));
+	command_free(&result);
+	expect_fault("--metrics", "--json", "one of --json, --metrics");
+	kill_peer(&peer);
+	drop_device();
+}
+
 TEST(changes_that_cannot_be_are_refused_with_a_reason)
 {
 	struct peer peer;
@@ -158,6 +208,28 @@ TEST(a_fault_of_a_ledger_is_found)
 	    command_weir("group", "--folder", peers_folder, "--check", NULL);
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.out, "a slot without a member has a charge");
+	command_free(&result);
+	kill_peer(&peer);
+	drop_device();
+}
+
+/* A copy of a ledger, such as one to look at later, is no second group. */
+TEST(a_ledger_under_another_name_is_left_out)
+{
+	char command[256];
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	snprintf(command, sizeof(command),
+	    "cd %s && for i in g.*; do cp \"$i\" \"h$i\"; done", peers_folder);
+	EXPECT_EQ(system(command), 0);
+	struct command_result result =
+	    command_weir("group", "--folder", peers_folder, "--check", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "group g: consistent\n");
+	EXPECT_STR_HAS(result.err, "the ledger of another group or device");
 	command_free(&result);
 	kill_peer(&peer);
 	drop_device();

@@ -76,12 +76,14 @@ static char *
 written(const struct metrics_process *processes, size_t count,
     enum metrics_form form)
 {
+	const struct metrics_sample sample = { .processes = processes,
+		.process_count = count };
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	EXPECT_NOT_NULL(out);
-	openmetrics_write(processes, count, form, out);
+	openmetrics_write(&sample, form, out);
 	EXPECT_EQ(fclose(out), 0);
 	return text;
 }
@@ -156,6 +158,64 @@ TEST(each_counter_is_a_metric)
 	}
 	free(text);
 	free(one);
+}
+
+/* A group with two members of equal numbers, as in two containers; all names
+ * are those that another user of a shared folder would choose. */
+static struct metrics_group *
+odd_group(void)
+{
+	struct metrics_group *group = calloc(1, sizeof(*group));
+
+	EXPECT_NOT_NULL(group);
+	strcpy(group->group, "a\"} 1\nb\\");
+	strcpy(group->device_uuid, "\xff\x01");
+	group->limit_bytes = METRICS_NONE;
+	group->held_bytes = 30;
+	group->member_count = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		struct metrics_member *member = &group->members[i];
+
+		strcpy(member->program, "\"\\\n{},= #");
+		member->slot = 7 + i;
+		member->pid = 1;
+		member->held_bytes = 10 * (i + 1);
+		member->guarantee_bytes = UINT64_MAX - 1;
+		member->wait_ns = 5;
+		member->asleep = i == 0 ? 1 : METRICS_NONE;
+	}
+	return group;
+}
+
+TEST(groups_are_valid_metrics_whatever_their_names)
+{
+	struct metrics_group *group = odd_group();
+	struct metrics_sample sample = { .groups = group, .group_count = 1 };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	openmetrics_write(&sample, METRICS_OPENMETRICS, out);
+	EXPECT_EQ(fclose(out), 0);
+	expect_strict(text);
+	EXPECT_STR_HAS(text,
+	    "\nweir_group_held_bytes{group=\"a\\\"} 1?b\\\\\","
+	    "device_uuid=\"??\"} 30\n");
+	EXPECT_STR_HAS(
+	    text, "member=\"8\",pid=\"1\",program=\"\\\"\\\\?{},= #\"} 20\n");
+	EXPECT_EQ(strict_metrics_value(
+		      text, "weir_member_wait_nanoseconds", "member=\"7\""),
+	    5);
+	EXPECT_EQ(
+	    strict_metrics_value(text, "weir_member_asleep", "member=\"7\""),
+	    1);
+	EXPECT_NULL(strstr(text, "\nweir_group_limit_bytes{"));
+	EXPECT_EQ(
+	    strict_metrics_value(text, "weir_member_asleep", "member=\"8\""),
+	    -1);
+	EXPECT_NULL(strstr(text, "weir_live_bytes"));
+	free(text);
+	free(group);
 }
 
 /* ---- The dashboard ------------------------------------------------------ */
@@ -449,6 +509,39 @@ TEST(a_port_serves_every_process_each_time_anew)
 	expect_strict(body_of(answer));
 	EXPECT_NULL(strstr(body_of(answer), "\nweir_"));
 	EXPECT_EQ(kill(server.pid, SIGTERM), 0);
+	EXPECT_EQ(waitpid(server.pid, NULL, 0), server.pid);
+	fclose(server.out);
+}
+
+TEST(a_port_serves_the_groups_and_that_of_one_process_does_not)
+{
+	struct program program;
+	struct server server;
+	const char *answer;
+
+	runtime_folder();
+	setenv("WEIR_CONF", "group:served,group_limit_mb:64", 1);
+	program = program_start("--may-sleep");
+	program_step(&program, 'a', 0);
+	server = serve(NULL);
+	answer = ask(&server, "GET /metrics HTTP/1.1\r\n\r\n");
+	expect_strict(body_of(answer));
+	EXPECT_EQ(strict_metrics_value(body_of(answer),
+		      "weir_group_limit_bytes", "group=\"served\""),
+	    64 << 20);
+	EXPECT_EQ(strict_metrics_value(body_of(answer), "weir_member_asleep",
+		      "group=\"served\""),
+	    0);
+	EXPECT_EQ(kill(server.pid, SIGTERM), 0);
+	EXPECT_EQ(waitpid(server.pid, NULL, 0), server.pid);
+	fclose(server.out);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)program.pid);
+	server = serve(program_pid);
+	answer = ask(&server, "GET /metrics HTTP/1.1\r\n\r\n");
+	expect_strict(body_of(answer));
+	EXPECT_NULL(strstr(answer, "weir_group_"));
+	EXPECT_EQ(program_finish(&program), 0);
+	EXPECT_STR_HAS(ask(&server, "GET /metrics HTTP/1.1\r\n\r\n"), "503");
 	EXPECT_EQ(waitpid(server.pid, NULL, 0), server.pid);
 	fclose(server.out);
 }
