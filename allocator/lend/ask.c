@@ -16,6 +16,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/options.h"
 #include "allocator/share/member.h"
+#include "base/futex.h"
 #include "base/os.h"
 
 /* The request that has the member's place in the queue of each device. */
@@ -77,7 +78,7 @@ ask_member(struct ledger_slot *slot, uint64_t want, uint64_t until_ns)
 	ASSERT(want > 0);
 	atomic_fetch_add(&slot->asked, want);
 	uint32_t bell = atomic_fetch_add(&slot->bell, 1) + 1;
-	ledger_futex_wake(&slot->bell);
+	futex_shared_wake(&slot->bell);
 	for (;;) {
 		uint32_t answered = atomic_load(&slot->answered);
 		if ((int32_t)(answered - bell) >= 0)
@@ -85,7 +86,7 @@ ask_member(struct ledger_slot *slot, uint64_t want, uint64_t until_ns)
 		now_ns = os_monotonic_ns();
 		if (now_ns >= until_ns)
 			break;
-		ledger_futex_wait(&slot->answered, answered, until_ns - now_ns);
+		futex_shared_wait(&slot->answered, answered, until_ns - now_ns);
 	}
 	return atomic_load(&slot->given) - given;
 }
@@ -137,7 +138,7 @@ wait_for_turn(struct ledger *ledger, uint32_t turn, uint64_t most_ns)
 	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
 
 	atomic_fetch_add(&ledger->waiting, 1);
-	ledger_futex_wait(
+	futex_shared_wait(
 	    &ledger->turn, turn, most_ns < nap_ns ? most_ns : nap_ns);
 	atomic_fetch_sub(&ledger->waiting, 1);
 }

@@ -34,6 +34,7 @@
 #include "allocator/request/decay.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/share/member.h"
+#include "base/futex.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -121,7 +122,7 @@ answer_bell(struct ledger_slot *slot, struct arena *main)
 	lock_leave(&main->lock);
 	atomic_store(&slot->idle, held > live ? held - live : 0);
 	if (atomic_exchange(&slot->answered, bell) != bell)
-		ledger_futex_wake(&slot->answered);
+		futex_shared_wake(&slot->answered);
 	return bell;
 }
 
@@ -145,7 +146,7 @@ lender_run(void *argument)
 			decay_unused(lender, main);
 		}
 		if (!atomic_load(&stopping))
-			ledger_futex_wait(&slot->bell, bell, lender_nap_ns());
+			futex_shared_wait(&slot->bell, bell, lender_nap_ns());
 	}
 	return NULL;
 }
@@ -169,7 +170,7 @@ lenders_stop(void)
 		if (file != NULL) {
 			struct ledger_slot *slot = ledger_own_slot(file);
 			atomic_fetch_add(&slot->bell, 1);
-			ledger_futex_wake(&slot->bell);
+			futex_shared_wake(&slot->bell);
 		}
 		pthread_timedjoin_np(lenders[device].thread, NULL, &until);
 	}

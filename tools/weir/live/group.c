@@ -18,6 +18,7 @@
 #include <weir/weir.h>
 
 #include "allocator/share/ledger_file.h"
+#include "base/futex.h"
 #include "base/os.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
@@ -255,7 +256,7 @@ ring_members(const struct found *list)
 			if (atomic_load(&slot->pid) == 0)
 				continue;
 			atomic_fetch_add(&slot->bell, 1);
-			ledger_futex_wake(&slot->bell);
+			futex_shared_wake(&slot->bell);
 		}
 	for (const struct found *f = list; f != NULL; f = f->next)
 		for (int i = 0; i < LEDGER_MEMBERS; i++) {
@@ -265,7 +266,7 @@ ring_members(const struct found *list)
 
 			if (atomic_load(&slot->pid) != 0 && now_ns < end_ns &&
 			    answered != atomic_load(&slot->bell))
-				ledger_futex_wait(
+				futex_shared_wait(
 				    &slot->answered, answered, end_ns - now_ns);
 		}
 }
