@@ -35,8 +35,8 @@ enum { OUTSIDE_REFUSALS = 20 };
 enum { OUTSIDE_MEASURE_MS = 100 };
 
 /* Milliseconds between two tries of a launch to wake its device, whose memory
- * others hold. */
-enum { HELD_RETRY_MS = 20 };
+ * others hold, and those after which it says that it waits. */
+enum { HELD_RETRY_MS = 20, HELD_LONG_MS = 1000 };
 
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */

@@ -86,27 +86,45 @@ ring_bell(struct ledger_slot *slot)
 	return bell;
 }
 
+/* Wait until a member has answered, which takes as long as it needs if it is
+ * falling asleep, or has died. Returns the bytes that it, or a dead member, has
+ * given. */
+static uint64_t
+await_answer(const struct ledger_file *file, struct ledger_slot *slot,
+    uint32_t bell, uint64_t given, uint64_t until_ns)
+{
+	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
+	const uint64_t doze_ns = until_ns + DOZE_END_MS * UINT64_C(1000000);
+
+	for (;;) {
+		uint32_t answered = atomic_load(&slot->answered);
+		uint64_t now_ns = os_monotonic_ns();
+		uint64_t end_ns =
+		    atomic_load(&slot->dozing) != 0 ? doze_ns : until_ns;
+
+		if ((int32_t)(answered - bell) >= 0 || now_ns >= end_ns)
+			return atomic_load(&slot->given) - given;
+		futex_shared_wait(&slot->answered, answered,
+		    end_ns - now_ns < nap_ns ? end_ns - now_ns : nap_ns);
+		if (atomic_load(&slot->answered) != answered)
+			continue;
+		uint64_t dead = ledger_empty_dead(file);
+		if (dead > 0)
+			return dead;
+	}
+}
+
 /* Ask one member, and wait for its answer until `until_ns`. Returns the bytes
  * that it has given meanwhile. */
 static uint64_t
-ask_member(struct ledger_slot *slot, uint64_t want, uint64_t until_ns)
+ask_member(const struct ledger_file *file, struct ledger_slot *slot,
+    uint64_t want, uint64_t until_ns)
 {
 	uint64_t given = atomic_load(&slot->given);
-	uint64_t now_ns;
 
 	ASSERT(want > 0);
 	atomic_fetch_add(&slot->asked, want);
-	uint32_t bell = ring_bell(slot);
-	for (;;) {
-		uint32_t answered = atomic_load(&slot->answered);
-		if ((int32_t)(answered - bell) >= 0)
-			break;
-		now_ns = os_monotonic_ns();
-		if (now_ns >= until_ns)
-			break;
-		futex_shared_wait(&slot->answered, answered, until_ns - now_ns);
-	}
-	return atomic_load(&slot->given) - given;
+	return await_answer(file, slot, ring_bell(slot), given, until_ns);
 }
 
 /* Ask the members one after the other, each for its share of the time. */
@@ -127,40 +145,13 @@ ask_members(
 		if (most > want - sum)
 			most = want - sum;
 		if (most > 0)
-			sum += ask_member(lenders[i], most,
+			sum += ask_member(file, lenders[i], most,
 			    now_ns + (end_ns - now_ns) / (n - i));
 	}
 	return sum;
 }
 
 /* ---- Asking members to sleep -------------------------------------------- */
-
-/* Wait until a member has answered, which takes as long as it needs to fall
- * asleep, or has died. Returns the bytes that it, or a dead member, has given.
- */
-static uint64_t
-await_sleeper(const struct ledger_file *file, struct ledger_slot *slot,
-    uint32_t bell, uint64_t given, uint64_t until_ns)
-{
-	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
-	const uint64_t end_ns = until_ns + DOZE_END_MS * UINT64_C(1000000);
-
-	for (;;) {
-		uint32_t answered = atomic_load(&slot->answered);
-		uint64_t now_ns = os_monotonic_ns();
-		bool dozing = atomic_load(&slot->dozing) != 0;
-
-		if ((int32_t)(answered - bell) >= 0 ||
-		    now_ns >= (dozing ? end_ns : until_ns))
-			return atomic_load(&slot->given) - given;
-		uint64_t dead = ledger_empty_dead(file);
-		if (dead > 0)
-			return dead;
-		futex_shared_wait(&slot->answered, answered,
-		    dozing || until_ns - now_ns > nap_ns ? nap_ns :
-							   until_ns - now_ns);
-	}
-}
 
 /* Ask one member to sleep, if it is idle, until `until_ns`. */
 static uint64_t
@@ -175,7 +166,7 @@ ask_to_sleep(
 	    !atomic_compare_exchange_weak(
 		&slot->doze_until_ns, &until, until_ns))
 		;
-	return await_sleeper(file, slot, ring_bell(slot), given, until_ns);
+	return await_answer(file, slot, ring_bell(slot), given, until_ns);
 }
 
 /* Ask idle members to sleep, one after the other. */

@@ -185,12 +185,13 @@ wait_for_device(int device)
 	const struct timespec pause = { .tv_nsec = HELD_RETRY_MS * 1000000L };
 	enum weir_status status = sleeping_wait(device, "a launch");
 
-	if (status == WEIR_ENOMEM)
-		log_write(LOG_WARN,
-		    "device %d: a launch waits until other processes have "
-		    "given the memory back that this one slept for",
-		    device);
-	while (status == WEIR_ENOMEM) {
+	for (unsigned tries = 1; status == WEIR_ENOMEM; tries++) {
+		if (tries == HELD_LONG_MS / HELD_RETRY_MS)
+			log_write(LOG_WARN,
+			    "device %d: a launch waits until other processes "
+			    "have given the memory back that this one slept "
+			    "for",
+			    device);
 		nanosleep(&pause, NULL);
 		status = sleeping_wait(device, "a launch");
 	}
