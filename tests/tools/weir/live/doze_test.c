@@ -15,8 +15,9 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/stepped.h"
 
-/* A program may sleep for others after this time without a call. */
-#define DECAY "decay_ms:40"
+/* A program may sleep for others after this time without a call. It waits for
+ * others as long as a slow machine needs. */
+#define DECAY "decay_ms:40,lend_ms:20000"
 
 /* Longer than it takes weir to see that nothing was called. */
 enum { IDLE_US = 100 * 1000 };
@@ -131,11 +132,11 @@ TEST_TIMEOUT(two_programs_take_turns, 120)
 {
 	share_small_device();
 	struct program first = start_idle(true);
-	struct program second = start_member("lend_ms:20000,decay_ms:40", true);
+	struct program second = start_member(DECAY, true);
 
 	program_step(&second, 'l', 0);
 	program_step(&second, 'p', 0);
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 4; i++) {
 		program_step(&first, 'c', 0);
 		program_step(&second, 'c', 0);
 	}
