@@ -18,6 +18,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/lend/ask.h"
 #include "allocator/memory/arena.h"
+#include "allocator/options.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/private/sleeping.h"
@@ -26,6 +27,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "graphs/pool.h"
+#include "graphs/sleep.h"
 #include "graphs/suspend.h"
 #include "graphs/tuning.h"
 
@@ -251,6 +253,7 @@ struct sleeper {
 	size_t n;
 	size_t capacity;
 	struct weir_sleep_result result;
+	bool dozes; /* for another process's sake */
 };
 
 /* Empty the thread caches of a device; no thread makes another one. */
@@ -278,7 +281,10 @@ end_work(struct sleeper *sleeper)
 			continue;
 		status = close_caches(main);
 		if (status == WEIR_OK)
-			status = stream_wait_host(main->any);
+			status = sleeper->dozes ?
+			    stream_await_end(
+				main->any, DOZE_SETTLE_MS * UINT64_C(1000000)) :
+			    stream_wait_host(main->any);
 	}
 	sleeper->result.wait_ns = os_monotonic_ns() - began_ns;
 	return status;
@@ -419,14 +425,32 @@ check_sleep(const struct weir_sleep_options *options,
 	return WEIR_OK;
 }
 
-enum weir_status
-weir_sleep(int device, const struct weir_sleep_options *options,
-    struct weir_sleep_result *result)
+/* A device that dozes has to be awake before. One that the user puts to sleep
+ * dozes no more. */
+static enum weir_status
+settle_doze(const struct sleeper *sleeper, bool asleep)
+{
+	const struct devices *devices = &sleeper->devices;
+
+	for (int i = 0; i < devices->n; i++)
+		if (asleep)
+			sleeping_set_doze(devices->device[i], sleeper->dozes);
+		else if (sleeper->dozes && devices->was[i] != SLEEPING_AWAKE)
+			return status_set(WEIR_ENOTREADY,
+			    "device %d: it is asleep already",
+			    devices->device[i]);
+	return WEIR_OK;
+}
+
+static enum weir_status
+sleep_devices(int device, const struct weir_sleep_options *options,
+    struct weir_sleep_result *result, bool dozes)
 {
 	const struct weir_sleep_options usual = { .struct_size =
 						      sizeof(usual) };
-	struct sleeper sleeper = { .options =
-				       options != NULL ? options : &usual };
+	struct sleeper sleeper = {
+		.options = options != NULL ? options : &usual, .dozes = dozes
+	};
 	enum weir_status status = check_sleep(sleeper.options, result);
 
 	if (status == WEIR_OK)
@@ -439,10 +463,13 @@ weir_sleep(int device, const struct weir_sleep_options *options,
 		status = claim_devices("weir_sleep", &sleeper.devices);
 	if (status != WEIR_OK)
 		goto drop;
-	status = fall_asleep(&sleeper);
+	status = settle_doze(&sleeper, false);
 	if (status == WEIR_OK)
+		status = fall_asleep(&sleeper);
+	if (status == WEIR_OK) {
+		settle_doze(&sleeper, true);
 		settle_all(&sleeper.devices, SLEEPING_ASLEEP);
-	else
+	} else
 		settle_as_before(&sleeper.devices, sleeper.devices.n);
 	if (status == WEIR_OK && result != NULL) {
 		size_t size = result->struct_size;
@@ -452,6 +479,19 @@ weir_sleep(int device, const struct weir_sleep_options *options,
 drop:
 	drop_discards(&sleeper.discards);
 	return status;
+}
+
+enum weir_status
+weir_sleep(int device, const struct weir_sleep_options *options,
+    struct weir_sleep_result *result)
+{
+	return sleep_devices(device, options, result, false);
+}
+
+enum weir_status
+sleep_doze(int device, struct weir_sleep_result *result)
+{
+	return sleep_devices(device, NULL, result, true);
 }
 
 /* ---- Waking ------------------------------------------------------------ */
@@ -586,8 +626,10 @@ leave_awake(struct devices *devices)
 	devices->n = n;
 }
 
-enum weir_status
-weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
+/* Wake all that are asleep or, with `dozing`, only those that doze. */
+static enum weir_status
+wake_devices(
+    int device, uint64_t wait_ms, struct weir_wake_result *result, bool dozing)
 {
 	struct waker waker = { 0 };
 	enum weir_status status =
@@ -602,7 +644,13 @@ weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
 	status = claim_devices("weir_wake", &waker.devices);
 	if (status != WEIR_OK)
 		return status;
-	status = wake_up(&waker, wait_ms);
+	for (int i = 0; i < waker.devices.n && status == WEIR_OK; i++)
+		if (dozing && !sleeping_get_doze(waker.devices.device[i]))
+			status = status_set(WEIR_ENOTREADY,
+			    "device %d: it does not wake by itself",
+			    waker.devices.device[i]);
+	if (status == WEIR_OK)
+		status = wake_up(&waker, wait_ms);
 	if (status == WEIR_OK)
 		settle_all(&waker.devices, SLEEPING_AWAKE);
 	else
@@ -618,4 +666,21 @@ weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
 		result->struct_size = size;
 	}
 	return status;
+}
+
+enum weir_status
+weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
+{
+	return wake_devices(device, wait_ms, result, false);
+}
+
+enum weir_status
+sleep_end_doze(int device, struct weir_wake_result *result)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	return status == WEIR_OK ?
+	    wake_devices(device, options->wait_ms, result, true) :
+	    status;
 }

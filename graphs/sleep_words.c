@@ -17,6 +17,7 @@
 #include "allocator/options.h"
 #include "allocator/private/sleeping.h"
 #include "base/status.h"
+#include "graphs/sleep.h"
 #include "graphs/tuning.h"
 #include "streams/stream.h"
 
@@ -249,11 +250,37 @@ change_by_words(const char *text)
 	    "sleep.state: '%.200s' is neither asleep nor awake", state);
 }
 
+/* ---- Dozing -------------------------------------------------------------- */
+
+static enum weir_status
+doze_and_note(int device, size_t *freed_bytes)
+{
+	struct weir_sleep_result result = { .struct_size = sizeof(result) };
+	enum weir_status status = sleep_doze(device, &result);
+
+	if (status == WEIR_OK) {
+		note_sleep(&result);
+		*freed_bytes = result.freed_bytes;
+	}
+	return status;
+}
+
+static enum weir_status
+wake_and_note(int device)
+{
+	struct weir_wake_result result = { .struct_size = sizeof(result) };
+	enum weir_status status = sleep_end_doze(device, &result);
+
+	if (status == WEIR_OK)
+		note_wake(&result);
+	return status;
+}
+
 static __attribute__((constructor)) void
 offer_sleep(void)
 {
 	static const struct sleeping_calls calls = { change_by_words,
-		read_number };
+		read_number, doze_and_note, wake_and_note };
 
 	sleeping_set_calls(&calls);
 }

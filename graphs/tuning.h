@@ -20,6 +20,10 @@ enum { SLEEP_GAP = 256 << 10 };
  * before it gives up. A driver's calls for one request take some 10 ms. */
 enum { SLEEP_SETTLE_MS = 5000 };
 
+/* Milliseconds in which a device that is to doze must have no work in flight
+ * any more. An event on a device without work is met within some 50 us. */
+enum { DOZE_SETTLE_MS = 2 };
+
 /* Pools and ranges in one text of sleep.state, which has 1,023 bytes: a range
  * takes some 30 of them. */
 enum { SLEEP_WORDS = 64 };

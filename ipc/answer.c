@@ -41,6 +41,7 @@
 #include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 #include "ipc/tuning.h"
@@ -311,7 +312,7 @@ greet_peer(void)
 		forget_peer(guest);
 	peer = find_free();
 	if (ipc_peer(fd, &pid) && peer != NULL)
-		pidfd = ipc_process_open(pid);
+		pidfd = process_open(pid);
 	if (pidfd >= 0) {
 		*peer =
 		    (struct peer){ .used = true, .came_ns = os_monotonic_ns() };
@@ -474,7 +475,7 @@ listen_at(uint64_t *nonce)
 static bool
 pidfds_work(void)
 {
-	int pidfd = ipc_process_open((pid_t)os_process_id());
+	int pidfd = process_open((pid_t)os_process_id());
 
 	if (pidfd >= 0)
 		close(pidfd);

@@ -109,13 +109,8 @@ ssize_t ipc_receive(
 
 /* ---- process.c --------------------------------------------------------- */
 
-/* Open a descriptor of a process, which reports its end; -1: see errno. */
-int ipc_process_open(pid_t pid);
-bool ipc_process_ended(int pidfd);
-/* Does it belong to this user? */
+/* Does a process belong to this user? */
 bool ipc_process_is_own(pid_t pid);
-/* Copy a descriptor of another process; -1: see errno. */
-int ipc_process_fetch(int pidfd, int fd);
 /* Can the descriptor be memory of a device? A pipe or a folder cannot. */
 bool ipc_fd_may_be_memory(int fd);
 /* Does the other end of a socket belong to this user? */

@@ -18,6 +18,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 
@@ -109,7 +110,7 @@ link_new(const struct ipc_name *name, struct ipc_link **out)
 	lock_init(&link->asking, LOCK_RANK_LINK);
 	link->pid = name->pid;
 	link->nonce = name->nonce;
-	link->pidfd = ipc_process_open(name->pid);
+	link->pidfd = process_open(name->pid);
 	link->uses = 1;
 	*out = link;
 	return WEIR_OK;
@@ -193,7 +194,7 @@ link_put(struct ipc_link *link)
 bool
 link_alive(const struct ipc_link *link)
 {
-	return !ipc_process_ended(link->pidfd);
+	return !process_fd_ended(link->pidfd);
 }
 
 /* ---- Asking ------------------------------------------------------------ */

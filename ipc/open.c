@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 #include "streams/event.h"
@@ -428,7 +429,7 @@ weir_ipc_info(const struct weir_ipc_import *import, struct weir_ipc_info *out)
 		.owner = (int)import->owner,
 		.owner_alive = import->link != NULL ?
 		    link_alive(import->link) :
-		    !ipc_process_ended(import->pidfd),
+		    !process_fd_ended(import->pidfd),
 		.event = import->event,
 	};
 	return WEIR_OK;

@@ -1,36 +1,13 @@
 /*
- * Other processes, named by descriptors (pidfds, Linux 5.3): the number of an
- * ended process may be used again, a descriptor stays valid.
+ * What may be taken from other processes: those of this user, and descriptors
+ * that can be memory.
  */
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ipc/ipc.h"
-
-/* These numbers are equal on all architectures that weir supports. */
-enum { CALL_pidfd_open = 434, CALL_pidfd_getfd = 438 };
-
-int
-ipc_process_open(pid_t pid)
-{
-	return (int)syscall(CALL_pidfd_open, pid, 0);
-}
-
-/* A process has ended when only its number is left: its descriptors are closed,
- * and so its work on devices is over. */
-bool
-ipc_process_ended(int pidfd)
-{
-	struct pollfd polled = { .fd = pidfd, .events = POLLIN };
-
-	return pidfd >= 0 && poll(&polled, 1, 0) == 1 &&
-	    (polled.revents & POLLIN) != 0;
-}
 
 bool
 ipc_process_is_own(pid_t pid)
@@ -40,12 +17,6 @@ ipc_process_is_own(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	return stat(path, &process) == 0 && process.st_uid == geteuid();
-}
-
-int
-ipc_process_fetch(int pidfd, int fd)
-{
-	return (int)syscall(CALL_pidfd_getfd, pidfd, fd, 0);
 }
 
 bool

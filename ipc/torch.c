@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/os.h"
+#include "base/process.h"
 #include "base/status.h"
 #include "ipc/ipc.h"
 #include "ipc/torch.h"
@@ -276,7 +277,7 @@ static enum weir_status
 find_owner(struct weir_ipc_import *import, pid_t pid)
 {
 	import->owner = pid;
-	import->pidfd = ipc_process_open(pid);
+	import->pidfd = process_open(pid);
 	if (import->pidfd < 0 && errno == ENOSYS)
 		return status_set(WEIR_ENOTSUP,
 		    "weir_ipc_torch_open: the system has no descriptors of "
@@ -284,7 +285,7 @@ find_owner(struct weir_ipc_import *import, pid_t pid)
 	if (import->pidfd < 0)
 		return status_set(WEIR_EINVAL,
 		    "weir_ipc_torch_open: there is no process %d", (int)pid);
-	if (!ipc_process_is_own(pid) || ipc_process_ended(import->pidfd))
+	if (!ipc_process_is_own(pid) || process_fd_ended(import->pidfd))
 		return status_set(WEIR_EINVAL,
 		    "weir_ipc_torch_open: process %d is another user's, or has "
 		    "ended",
@@ -295,7 +296,7 @@ find_owner(struct weir_ipc_import *import, pid_t pid)
 static enum weir_status
 fetch_descriptor(const struct weir_ipc_import *import, int theirs, int *out)
 {
-	int fd = ipc_process_fetch(import->pidfd, theirs);
+	int fd = process_fetch(import->pidfd, theirs);
 
 	if (fd < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES))
 		return status_set(WEIR_ENOTSUP,

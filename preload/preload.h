@@ -518,7 +518,9 @@ void races_stream_gone(CUstream stream);
 bool held_wanted(void);
 
 /* The calling thread's place among those that launch; NULL before its first
- * launch. `depth` comes first. */
+ * launch. Its word comes first: the hooks that the thread is in, plus HELD_ONE
+ * for each launch that has ended. */
+enum { HELD_ONE = 256 };
 struct launcher;
 extern PRELOAD_THREAD struct launcher *held_own;
 /* A sleeper can make all threads pass a memory barrier; set before there is a
@@ -555,9 +557,10 @@ held_end(CUresult code)
 	atomic_uint *depth = (atomic_uint *)held_own;
 
 	if (__builtin_expect(depth != NULL, 1) &&
-	    atomic_load_explicit(depth, memory_order_relaxed) > 0)
+	    atomic_load_explicit(depth, memory_order_relaxed) % HELD_ONE > 0)
 		atomic_store_explicit(depth,
-		    atomic_load_explicit(depth, memory_order_relaxed) - 1,
+		    atomic_load_explicit(depth, memory_order_relaxed) +
+			(HELD_ONE - 1),
 		    memory_order_release);
 	return code;
 }

@@ -34,6 +34,10 @@ enum { OUTSIDE_REFUSALS = 20 };
  * ten microseconds for one, which is little beside the call that is counted. */
 enum { OUTSIDE_MEASURE_MS = 100 };
 
+/* Milliseconds between two tries of a launch to wake its device, whose memory
+ * others hold, and those after which it says that it waits. */
+enum { HELD_RETRY_MS = 20, HELD_LONG_MS = 1000 };
+
 /* A launch: pointers and parameters that are looked at, and the kernels whose
  * parameters are remembered. */
 enum {

@@ -20,6 +20,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/lock.h"
 #include "base/meta.h"
@@ -667,6 +668,32 @@ stream_wait_host(struct stream *stream)
 		CUresult code = driver_peek()->cuEventSynchronize(event);
 		status = driver_status(code, "cuEventSynchronize(stream %p)",
 		    (void *)stream->handle);
+		event_release(stream->context, event);
+	}
+	driver_leave(&guard);
+	return status;
+}
+
+enum weir_status
+stream_await_end(struct stream *stream, uint64_t most_ns)
+{
+	const struct timespec pause = { .tv_nsec = END_PAUSE_US * 1000 };
+	uint64_t until_ns = os_monotonic_ns() + most_ns;
+	struct driver_guard guard;
+	CUevent event;
+	enum weir_status status = driver_enter(stream->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = stream_fence(stream, &event);
+	if (status == WEIR_OK) {
+		bool met = event_met(stream->context, event);
+		while (!met && os_monotonic_ns() < until_ns) {
+			nanosleep(&pause, NULL);
+			met = event_met(stream->context, event);
+		}
+		if (!met)
+			status = status_set(WEIR_ENOTREADY,
+			    "device %d: work is in flight", stream->device);
 		event_release(stream->context, event);
 	}
 	driver_leave(&guard);

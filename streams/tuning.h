@@ -50,6 +50,10 @@ enum { ORDER_KNOWN = 24 };
 /* Streams of weir's own that are kept for the next caller. */
 enum { STREAMS_KEPT = 4096 };
 
+/* Microseconds between two looks at an event that a thread awaits for a limited
+ * time. */
+enum { END_PAUSE_US = 50 };
+
 /* Buckets of the table of streams. */
 enum { STREAM_BUCKETS = 256 };
 

@@ -313,10 +313,13 @@ allocate_hard(struct arena *arena, struct stream *stream,
 	struct help help = { 0 };
 
 	ASSERT(size > 0);
-	if (status == WEIR_ENOMEM)
+	/* A device that could not wake has asked for its memory already. */
+	bool asleep = arena_is_counted(arena) && sleeping_is(arena->device);
+
+	if (status == WEIR_ENOMEM && !asleep)
 		status =
 		    allocate_from_helpers(arena, stream, options, size, out);
-	while (status == WEIR_ENOMEM && may_fit(arena, rounded) &&
+	while (status == WEIR_ENOMEM && !asleep && may_fit(arena, rounded) &&
 	    (arena_ask_others(arena, rounded) > 0 ||
 		help_request(&help, arena, rounded)))
 		status = allocate_from(arena, stream, options, size, out);

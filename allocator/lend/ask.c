@@ -6,6 +6,11 @@
  * be gained. If the device itself is full, a request within its own member's
  * guarantee may ask for all unused memory: the device then has less than the
  * members were promised.
+ *
+ * A member is asked to sleep (lender.c, Note [Dozing]) only if it holds more
+ * than its guarantee, whatever is full: it has asked for the memory within its
+ * guarantee, and might not get it back. Nobody is asked if all together cannot
+ * give enough.
  */
 #include "allocator/lend/ask.h"
 
@@ -16,6 +21,7 @@
 #include "allocator/memory/arena.h"
 #include "allocator/options.h"
 #include "allocator/share/member.h"
+#include "base/futex.h"
 #include "base/os.h"
 
 /* The request that has the member's place in the queue of each device. */
@@ -35,18 +41,21 @@ may_ask(const struct ledger_slot *slot, bool all)
 
 /* Should `a` be asked before `b`? */
 static bool
-is_before(const struct ledger_slot *a, const struct ledger_slot *b)
+is_before(const struct ledger_slot *a, const struct ledger_slot *b, bool doze)
 {
 	uint64_t first = atomic_load(&a->priority);
 	uint64_t second = atomic_load(&b->priority);
 
-	return first != second ? first < second :
-				 atomic_load(&a->idle) > atomic_load(&b->idle);
+	if (first != second)
+		return first < second;
+	return doze ? atomic_load(&a->used_ns) < atomic_load(&b->used_ns) :
+		      atomic_load(&a->idle) > atomic_load(&b->idle);
 }
 
-/* List the members that hold something, in the order to ask them. */
+/* List the members that hold something, in the order to ask them: with `doze`,
+ * those that may be asked to sleep. */
 static unsigned
-list_lenders(const struct ledger_file *file, bool all,
+list_lenders(const struct ledger_file *file, bool all, bool doze,
     struct ledger_slot *lenders[LEDGER_MEMBERS])
 {
 	unsigned n = 0;
@@ -56,9 +65,10 @@ list_lenders(const struct ledger_file *file, bool all,
 		unsigned at = n;
 
 		if ((int)i == file->slot || atomic_load(&slot->pid) == 0 ||
-		    may_ask(slot, all) == 0)
+		    may_ask(slot, all) == 0 ||
+		    (doze && atomic_load(&slot->used_ns) == 0))
 			continue;
-		for (; at > 0 && is_before(slot, lenders[at - 1]); at--)
+		for (; at > 0 && is_before(slot, lenders[at - 1], doze); at--)
 			lenders[at] = lenders[at - 1];
 		lenders[at] = slot;
 		n++;
@@ -66,28 +76,55 @@ list_lenders(const struct ledger_file *file, bool all,
 	return n;
 }
 
+/* Ring a member's bell. Returns the number to be answered. */
+static uint32_t
+ring_bell(struct ledger_slot *slot)
+{
+	uint32_t bell = atomic_fetch_add(&slot->bell, 1) + 1;
+
+	futex_shared_wake(&slot->bell);
+	return bell;
+}
+
+/* Wait until a member has answered, which takes as long as it needs if it is
+ * falling asleep, or has died. Returns the bytes that it, or a dead member, has
+ * given. */
+static uint64_t
+await_answer(const struct ledger_file *file, struct ledger_slot *slot,
+    uint32_t bell, uint64_t given, uint64_t until_ns)
+{
+	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
+	const uint64_t doze_ns = until_ns + DOZE_END_MS * UINT64_C(1000000);
+
+	for (;;) {
+		uint32_t answered = atomic_load(&slot->answered);
+		uint64_t now_ns = os_monotonic_ns();
+		uint64_t end_ns =
+		    atomic_load(&slot->dozing) != 0 ? doze_ns : until_ns;
+
+		if ((int32_t)(answered - bell) >= 0 || now_ns >= end_ns)
+			return atomic_load(&slot->given) - given;
+		futex_shared_wait(&slot->answered, answered,
+		    end_ns - now_ns < nap_ns ? end_ns - now_ns : nap_ns);
+		if (atomic_load(&slot->answered) != answered)
+			continue;
+		uint64_t dead = ledger_empty_dead(file);
+		if (dead > 0)
+			return dead;
+	}
+}
+
 /* Ask one member, and wait for its answer until `until_ns`. Returns the bytes
  * that it has given meanwhile. */
 static uint64_t
-ask_member(struct ledger_slot *slot, uint64_t want, uint64_t until_ns)
+ask_member(const struct ledger_file *file, struct ledger_slot *slot,
+    uint64_t want, uint64_t until_ns)
 {
 	uint64_t given = atomic_load(&slot->given);
-	uint64_t now_ns;
 
 	ASSERT(want > 0);
 	atomic_fetch_add(&slot->asked, want);
-	uint32_t bell = atomic_fetch_add(&slot->bell, 1) + 1;
-	ledger_futex_wake(&slot->bell);
-	for (;;) {
-		uint32_t answered = atomic_load(&slot->answered);
-		if ((int32_t)(answered - bell) >= 0)
-			break;
-		now_ns = os_monotonic_ns();
-		if (now_ns >= until_ns)
-			break;
-		ledger_futex_wait(&slot->answered, answered, until_ns - now_ns);
-	}
-	return atomic_load(&slot->given) - given;
+	return await_answer(file, slot, ring_bell(slot), given, until_ns);
 }
 
 /* Ask the members one after the other, each for its share of the time. */
@@ -96,7 +133,7 @@ ask_members(
     const struct ledger_file *file, uint64_t want, bool all, uint64_t time_ns)
 {
 	struct ledger_slot *lenders[LEDGER_MEMBERS];
-	unsigned n = list_lenders(file, all, lenders);
+	unsigned n = list_lenders(file, all, false, lenders);
 	uint64_t end_ns = os_monotonic_ns() + time_ns;
 	uint64_t sum = 0;
 
@@ -108,7 +145,49 @@ ask_members(
 		if (most > want - sum)
 			most = want - sum;
 		if (most > 0)
-			sum += ask_member(lenders[i], most,
+			sum += ask_member(file, lenders[i], most,
+			    now_ns + (end_ns - now_ns) / (n - i));
+	}
+	return sum;
+}
+
+/* ---- Asking members to sleep -------------------------------------------- */
+
+/* Ask one member to sleep, if it is idle, until `until_ns`. */
+static uint64_t
+ask_to_sleep(
+    const struct ledger_file *file, struct ledger_slot *slot, uint64_t until_ns)
+{
+	uint64_t given = atomic_load(&slot->given);
+	uint64_t until = atomic_load(&slot->doze_until_ns);
+
+	/* Of two that ask, the later time holds. */
+	while (until < until_ns &&
+	    !atomic_compare_exchange_weak(
+		&slot->doze_until_ns, &until, until_ns))
+		;
+	return await_answer(file, slot, ring_bell(slot), given, until_ns);
+}
+
+/* Ask idle members to sleep, one after the other. */
+static uint64_t
+ask_sleepers(const struct ledger_file *file, uint64_t want, uint64_t time_ns)
+{
+	struct ledger_slot *sleepers[LEDGER_MEMBERS];
+	unsigned n = list_lenders(file, false, true, sleepers);
+	uint64_t end_ns = os_monotonic_ns() + time_ns;
+	uint64_t most = 0;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		most += may_ask(sleepers[i], false);
+	for (unsigned i = 0; i < n && sum < want && most >= want; i++) {
+		uint64_t now_ns = os_monotonic_ns();
+
+		if (now_ns >= end_ns)
+			break;
+		if (may_ask(sleepers[i], false) > 0)
+			sum += ask_to_sleep(file, sleepers[i],
 			    now_ns + (end_ns - now_ns) / (n - i));
 	}
 	return sum;
@@ -152,9 +231,34 @@ wait_for_turn(struct ledger *ledger, uint32_t turn, uint64_t most_ns)
 	const uint64_t nap_ns = QUEUE_NAP_MS * UINT64_C(1000000);
 
 	atomic_fetch_add(&ledger->waiting, 1);
-	ledger_futex_wait(
+	futex_shared_wait(
 	    &ledger->turn, turn, most_ns < nap_ns ? most_ns : nap_ns);
 	atomic_fetch_sub(&ledger->waiting, 1);
+}
+
+/* Ask the members for unused memory and, if they have none, to sleep. True:
+ * some was given. */
+static bool
+ask_group(struct help *help, const struct ledger_file *file, size_t want,
+    bool all, uint64_t lend_ns)
+{
+	struct ledger_slot *sleepers[LEDGER_MEMBERS];
+	bool asks = os_monotonic_ns() < help->asks_until_ns || help->queued;
+	/* The time is for both questions. */
+	uint64_t half_ns = lend_ns / 2;
+
+	if (lend_ns == 0)
+		return false;
+	if (list_lenders(file, false, true, sleepers) == 0)
+		half_ns = 0;
+	/* Others may take the memory that is given: that does not go on for
+	 * ever. */
+	if (asks && ask_members(file, want, all, lend_ns - half_ns) > 0)
+		return true;
+	if (half_ns == 0 || (!asks && help->asked_sleepers))
+		return false;
+	help->asked_sleepers = true;
+	return ask_sleepers(file, want, half_ns) > 0;
 }
 
 bool
@@ -183,12 +287,8 @@ help_request(struct help *help, struct arena *arena, size_t want)
 	}
 	if (ledger_empty_dead(file) > 0)
 		return true;
-	/* Others may take the memory that is given: that does not go on for
-	 * ever. */
-	if (options->lend_ms > 0 &&
-	    (now_ns < help->asks_until_ns || help->queued) &&
-	    ask_members(file, missing > 0 ? missing : want, all,
-		options->lend_ms * UINT64_C(1000000)) > 0)
+	if (ask_group(help, file, missing > 0 ? missing : want, all,
+		options->lend_ms * UINT64_C(1000000)))
 		return true;
 	now_ns = os_monotonic_ns();
 	if (now_ns < help->asks_until_ns && is_idle_memory(file, all)) {

@@ -10,14 +10,16 @@
 struct help {
 	bool begun;
 	bool queued; /* this request has the member's place in the queue */
+	bool asked_sleepers;
 	uint64_t asks_until_ns; /* before it stands in the queue */
 	uint64_t ends_ns;       /* when it gives up */
 };
 
 /*
  * Ask other members of the device's group for their unused memory, those of the
- * lowest priority first, for at most `lend_ms`. If there is none, wait in the
- * queue until some is given back, for at most `wait_ms` in all.
+ * lowest priority first, for at most `lend_ms`. If there is none, ask those
+ * that are idle and may sleep to do so. If none does, wait in the queue until
+ * some memory is given back, for at most `wait_ms` in all.
  *
  * Holds no lock.
  *

@@ -14,6 +14,11 @@ enum { QUEUE_NAP_MS = 20 };
  * group` then. */
 enum { LENDER_NAP_MS = 5000 };
 
+/* Milliseconds for which a request waits for a member that is falling asleep,
+ * beyond `lend_ms`: a sleep copies 40 GB in a second. A member that was stopped
+ * meanwhile delays a request by no more. */
+enum { DOZE_END_MS = 5000 };
+
 /* Seconds that the end of a process waits for the lending thread, which may be
  * in a call of the driver. */
 enum { LENDER_END_S = 5 };

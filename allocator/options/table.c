@@ -87,7 +87,9 @@ const struct entry option_entries[] = {
 		"Take plain cudaMalloc memory (WEIR_STREAM_ANY) from mapped "
 		"handles, as memory of streams is, so that it leaves the "
 		"device "
-		"when the process sleeps (weir sleep, weir_sleep()). Such "
+		"when the process sleeps (weir sleep, weir_sleep()). Under "
+		"weir run --may-sleep the process may be put to sleep, while "
+		"it is idle, for other members of its group. Such "
 		"memory has no cudaIpcGetMemHandle() and no access for peers "
 		"by cudaDeviceEnablePeerAccess() other than weir's." },
 	{ "large_segment_size_mb",
@@ -246,7 +248,8 @@ const struct entry option_entries[] = {
 	{ "lend_ms", COUNT("ms", lend_ms, 0, 60000), "100", "0 to 60000",
 	    .help =
 		"How long a request that finds no memory waits for the unused "
-		"memory of other members; 0 asks none." },
+		"memory of other members, and until idle ones begin to sleep; "
+		"0 asks none." },
 	{ "wait_ms", COUNT("ms", wait_ms, 0, YEAR_MS), "0", "0 to 31622400000",
 	    .help =
 		"How long such a request then waits in the queue of its group, "

@@ -12,17 +12,18 @@
 #include "base/os.h"
 #include "base/status.h"
 
-/* `waits_not`: nobody waits, requests fail. `sleeper`: the thread that does not
- * wait, by os_thread_id(). */
+/* `waits_not`: nobody waits, requests fail. `dozes`: who waits wakes it.
+ * `sleeper`: the thread that does not wait, by os_thread_id(). */
 static struct sleeping {
 	_Atomic(enum sleeping_phase) phase;
 	atomic_bool waits_not;
+	atomic_bool dozes;
 	_Atomic(uint32_t) sleeper;
 } sleeping[DEVICES_MAX];
 
 atomic_uint sleeping_devices;
 static atomic_uint changes;
-static void (*_Atomic end_launches)(void);
+static _Atomic(const struct sleeping_launches *) followed;
 static _Atomic(const struct sleeping_calls *) by_text;
 
 enum sleeping_phase
@@ -64,9 +65,11 @@ sleeping_settle(int device, enum sleeping_phase phase)
 	/* After sleeping_forget() the device is awake already. */
 	if (!atomic_compare_exchange_strong(&s->phase, &claimed, phase))
 		return;
-	if (phase != SLEEPING_AWAKE)
+	if (phase == SLEEPING_AWAKE)
+		atomic_fetch_sub(&sleeping_devices, 1);
+	/* One of those that wait wakes a device that dozes. */
+	else if (!atomic_load(&s->dozes))
 		return;
-	atomic_fetch_sub(&sleeping_devices, 1);
 	atomic_fetch_add(&changes, 1);
 	futex_wake_all(&changes);
 }
@@ -81,6 +84,19 @@ sleeping_set_waiters(int device, bool nobody)
 	atomic_store(&s->sleeper, os_thread_id());
 }
 
+void
+sleeping_set_doze(int device, bool dozes)
+{
+	ASSERT(sleeping_phase(device) == SLEEPING_CHANGING);
+	atomic_store(&sleeping[device].dozes, dozes);
+}
+
+bool
+sleeping_get_doze(int device)
+{
+	return atomic_load(&sleeping[device].dozes);
+}
+
 enum weir_status
 sleeping_wait(int device, const char *call)
 {
@@ -88,14 +104,21 @@ sleeping_wait(int device, const char *call)
 
 	for (;;) {
 		unsigned seen = atomic_load(&changes);
-		if (sleeping_phase(device) == SLEEPING_AWAKE)
+		enum sleeping_phase phase = sleeping_phase(device);
+		if (phase == SLEEPING_AWAKE)
 			return WEIR_OK;
-		if (atomic_load(&s->waits_not))
+		if (phase == SLEEPING_ASLEEP && atomic_load(&s->dozes)) {
+			enum weir_status status =
+			    sleeping_get_calls()->wake(device);
+			/* Otherwise another thread wakes it. */
+			if (status != WEIR_ENOTREADY)
+				return status;
+		} else if (atomic_load(&s->waits_not))
 			return status_set(WEIR_ENOTREADY,
 			    "%s: device %d is asleep, and requests fail until "
 			    "weir_wake()",
 			    call, device);
-		if (atomic_load(&s->sleeper) == os_thread_id())
+		else if (atomic_load(&s->sleeper) == os_thread_id())
 			return status_set(WEIR_ENOTREADY,
 			    "%s: device %d is asleep, and this thread has put "
 			    "it to sleep; call weir_wake() first",
@@ -117,18 +140,34 @@ sleeping_forget(int device)
 }
 
 void
-sleeping_follow_launches(void (*end)(void))
+sleeping_follow_launches(const struct sleeping_launches *launches)
 {
-	atomic_store(&end_launches, end);
+	atomic_store(&followed, launches);
 }
 
 void
 sleeping_end_launches(void)
 {
-	void (*end)(void) = atomic_load(&end_launches);
+	const struct sleeping_launches *launches = atomic_load(&followed);
 
-	if (end != NULL)
-		end();
+	if (launches != NULL)
+		launches->end();
+}
+
+uint64_t
+sleeping_count_launches(void)
+{
+	const struct sleeping_launches *launches = atomic_load(&followed);
+
+	return launches != NULL ? launches->count() : 0;
+}
+
+bool
+sleeping_holds_launches(void)
+{
+	const struct sleeping_launches *launches = atomic_load(&followed);
+
+	return launches != NULL && launches->holds_all;
 }
 
 void

@@ -6,6 +6,10 @@
  *   AWAKE -- sleeping_claim() --> CHANGING -- sleeping_settle() --> ASLEEP
  *     ^                            |    ^                              |
  *     '------ sleeping_settle() ---'    '------- sleeping_claim() -----'
+ *
+ * A device that *dozes* was put to sleep for another process, and not by the
+ * user: the first thread that would wait for it wakes it (lend/lender.c, Note
+ * [Dozing]).
  */
 #ifndef ALLOCATOR_PRIVATE_SLEEPING_H
 #define ALLOCATOR_PRIVATE_SLEEPING_H
@@ -39,8 +43,14 @@ void sleeping_settle(int device, enum sleeping_phase phase);
  * thread, or nobody. */
 void sleeping_set_waiters(int device, bool nobody);
 
-/* Wait until the device is awake, with no lock held. WEIR_ENOTREADY if the
- * calling thread is not to wait. `call` begins the error's text. */
+/* Does the device doze, once its claim ends ASLEEP? For the holder of the
+ * claim. */
+void sleeping_set_doze(int device, bool dozes);
+bool sleeping_get_doze(int device);
+
+/* Wait until the device is awake, with no lock held; wake it if it dozes.
+ * WEIR_ENOTREADY if the calling thread is not to wait; a failure of the wake,
+ * as WEIR_ENOMEM. `call` begins the error's text. */
 enum weir_status sleeping_wait(int device, const char *call);
 
 /* The device was reset: it is awake, with no memory. */
@@ -62,13 +72,29 @@ struct sleeping_number {
 struct sleeping_calls {
 	enum weir_status (*change)(const char *text);
 	bool (*number)(size_t n, struct sleeping_number *out);
+	/* Let a device doze, if it is awake and has no work in flight: else
+	 * WEIR_ENOTREADY, or as weir_sleep(). Wake one that dozes:
+	 * WEIR_ENOTREADY if it does not, or another thread wakes it. */
+	enum weir_status (*doze)(int device, size_t *freed_bytes);
+	enum weir_status (*wake)(int device);
 };
 void sleeping_set_calls(const struct sleeping_calls *calls);
 const struct sleeping_calls *sleeping_get_calls(void);
 
-/* Set the one function that returns when no launch is under way that began
- * before a claim: the preload's. sleeping_end_launches() calls it. */
-void sleeping_follow_launches(void (*end)(void));
+/*
+ * The preload's functions on launches. `end` returns when no launch is under
+ * way that began before a claim. `count` is the launches so far. `holds_all`:
+ * it holds all launches of the process while a device is not awake, so that a
+ * device may doze.
+ */
+struct sleeping_launches {
+	void (*end)(void);
+	uint64_t (*count)(void);
+	bool holds_all;
+};
+void sleeping_follow_launches(const struct sleeping_launches *launches);
 void sleeping_end_launches(void);
+uint64_t sleeping_count_launches(void);
+bool sleeping_holds_launches(void);
 
 #endif

@@ -67,6 +67,12 @@ struct ledger_slot {
 	_Atomic(uint64_t) idle;  /* bytes that no work uses, as last counted */
 	_Atomic(uint32_t) bell;  /* a futex: rung after `asked` is raised */
 	_Atomic(uint32_t) answered; /* a futex: the bell that was answered */
+	/* Dozing: lend/lender.c. CLOCK_MONOTONIC. */
+	_Atomic(uint64_t) doze_until_ns; /* until when a sleep may begin that
+					    others want; 0: none is wanted */
+	_Atomic(uint64_t) used_ns; /* when its use was last seen; 0: it never
+				      dozes */
+	_Atomic(uint32_t) dozing;  /* it is falling asleep for others */
 	/* The member. 0 in `pid`: nobody has used the slot since it was
 	 * emptied. */
 	_Atomic(uint64_t) pid;

@@ -6,26 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/barrier.h"
+#include "base/futex.h"
 #include "base/os.h"
+#include "base/process.h"
 #include "base/status.h"
 
 static const char ledger_magic[8] = "weirLED\1";
-enum { LEDGER_VERSION = 1 };
-
-/* This number is equal on all architectures that weir supports. */
-enum { LEDGER_PIDFD_OPEN = 434 };
+enum { LEDGER_VERSION = 2 };
 
 /* Bytes of the file that are locked: the setter's, and that of slot i. */
 enum { LOCK_SETTER, LOCK_SLOTS };
@@ -433,38 +429,6 @@ ledger_slot_is_taken(const struct ledger_file *file, unsigned slot)
 
 /* ---- Processes ---------------------------------------------------------- */
 
-/* When a process was started: field 22 of its line in /proc. 0: there is no
- * such process. */
-static uint64_t
-process_started(uint64_t pid)
-{
-	char path[48];
-	char line[1024];
-	ssize_t n;
-
-	snprintf(
-	    path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, line, sizeof(line) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	line[n] = '\0';
-	/* The name, in parentheses, may contain anything. */
-	const char *at = strrchr(line, ')');
-	bool zombie = at != NULL && strncmp(at, ") Z", 3) == 0;
-	for (int field = 2; field < 22 && at != NULL; field++) {
-		at = strchr(at + 1, ' ');
-		/* Other threads may outlive the first one. */
-		if (field == 19 && at != NULL && zombie &&
-		    strtoul(at + 1, NULL, 10) <= 1)
-			return 0;
-	}
-	return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
-}
-
 static uint64_t
 pid_namespace(void)
 {
@@ -479,29 +443,6 @@ ledger_slot_is_here(const struct ledger_slot *slot)
 	return atomic_load(&slot->pid_space) == pid_namespace();
 }
 
-/* Has this process ended, so that its descriptors, and with them its memory of
- * the device, are gone? */
-static bool
-has_ended(uint64_t pid, uint64_t started)
-{
-	static atomic_bool lacks_pidfd; /* Linux has it from 5.3 on */
-	struct pollfd polled = { .fd = -1, .events = POLLIN };
-
-	if (!atomic_load(&lacks_pidfd)) {
-		polled.fd = (int)syscall(LEDGER_PIDFD_OPEN, (pid_t)pid, 0);
-		if (polled.fd < 0 && errno != ENOSYS)
-			return errno == ESRCH;
-		atomic_store(&lacks_pidfd, polled.fd < 0);
-	}
-	bool ended = process_started(pid) != started;
-	if (polled.fd < 0)
-		return ended;
-	ended = ended ||
-	    (poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0);
-	close(polled.fd);
-	return ended;
-}
-
 /* Is the memory of a member that has no lock any more gone from the device? */
 static bool
 memory_is_gone(struct ledger_slot *slot)
@@ -513,7 +454,7 @@ memory_is_gone(struct ledger_slot *slot)
 	if (pid == 0)
 		return true;
 	if (ledger_slot_is_here(slot))
-		return has_ended(pid, atomic_load(&slot->started));
+		return process_has_ended(pid, atomic_load(&slot->started));
 	if (died_ns == 0 || died_ns > now_ns) {
 		atomic_store(&slot->died_ns, now_ns);
 		return false;
@@ -582,12 +523,15 @@ enter_slot(struct ledger_slot *slot)
 	atomic_store(&slot->asked, 0);
 	atomic_store(&slot->idle, 0);
 	atomic_store(&slot->given, 0);
+	atomic_store(&slot->doze_until_ns, 0);
+	atomic_store(&slot->used_ns, 0);
+	atomic_store(&slot->dozing, 0);
 	atomic_store(&slot->priority, 0);
 	atomic_store(&slot->died_ns, 0);
 	snprintf(program, sizeof(program), "%s", program_invocation_short_name);
 	memcpy(slot->program, program, sizeof(program));
 	atomic_store(&slot->pid_space, pid_namespace());
-	atomic_store(&slot->started, process_started(os_process_id()));
+	atomic_store(&slot->started, process_own_start());
 	atomic_store(&slot->pid, os_process_id());
 }
 
@@ -692,27 +636,10 @@ ledger_set_limit(const struct ledger_file *file, uint64_t bytes)
 	return change_setting(file, LEDGER_LIMIT, 0, bytes);
 }
 
-/* ---- Futexes ------------------------------------------------------------ */
-
-void
-ledger_futex_wait(_Atomic(uint32_t) *word, uint32_t old, uint64_t ns)
-{
-	const struct timespec time = { .tv_sec = (time_t)(ns / 1000000000),
-		.tv_nsec = (long)(ns % 1000000000) };
-
-	syscall(SYS_futex, word, FUTEX_WAIT, old, &time, NULL, 0);
-}
-
-void
-ledger_futex_wake(_Atomic(uint32_t) *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 void
 ledger_ring_turn(struct ledger *ledger)
 {
 	atomic_fetch_add(&ledger->turn, 1);
 	if (atomic_load(&ledger->waiting) != 0)
-		ledger_futex_wake(&ledger->turn);
+		futex_shared_wake(&ledger->turn);
 }

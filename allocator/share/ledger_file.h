@@ -127,8 +127,5 @@ enum weir_status ledger_set_limit(
 
 /* Wake those that wait for memory. */
 void ledger_ring_turn(struct ledger *ledger);
-/* Wait until a futex word of a ledger differs from `old`, or for `ns`. */
-void ledger_futex_wait(_Atomic(uint32_t) *word, uint32_t old, uint64_t ns);
-void ledger_futex_wake(_Atomic(uint32_t) *word);
 
 #endif

@@ -12,21 +12,27 @@
  * within another one does not wait, because the sleeper waits for the outer.
  *
  * weir's own calls do not pass the hooks. The waker is the agent's thread, or
- * the thread that put the device to sleep, whose launches fail.
+ * the thread that put the device to sleep, whose launches fail. A device that
+ * dozes is woken by the first launch. If others hold its memory for longer than
+ * a request would wait, the launch tries again: programs know what to do about
+ * a request that fails, and not about a launch.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "allocator/cache/own.h"
 #include "allocator/private/sleeping.h"
 #include "base/barrier.h"
+#include "base/log.h"
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "driver/takes.h"
 #include "preload/preload.h"
+#include "preload/tuning.h"
 
 /* ---- What is held ------------------------------------------------------ */
 
@@ -56,7 +62,8 @@ DRIVER_CALLS(IS_DECIDED, )
 
 /* Never freed: another thread uses it after its thread has ended. */
 struct launcher {
-	atomic_uint depth; /* of hooks that the thread is in */
+	atomic_uint depth; /* of hooks that the thread is in, and its launches:
+			      HELD_ONE */
 	atomic_bool used;  /* by a thread */
 	struct launcher *next;
 };
@@ -72,18 +79,52 @@ launcher_ends(void *launcher)
 	struct launcher *ended = launcher;
 
 	held_own = NULL;
-	atomic_store(&ended->depth, 0);
+	atomic_fetch_and(&ended->depth, ~(HELD_ONE - 1U));
 	atomic_store(&ended->used, false);
 }
+
+static void prepare_launchers_once(void);
 
 static void
 wait_for_launches(void)
 {
+	prepare_launchers_once();
 	tcache_barrier();
 	for (struct launcher *l = atomic_load(&launchers); l != NULL;
 	     l = l->next)
-		while (l != held_own && atomic_load(&l->depth) > 0)
+		while (l != held_own && atomic_load(&l->depth) % HELD_ONE > 0)
 			sched_yield();
+}
+
+static uint64_t
+count_launches(void)
+{
+	uint64_t n = 0;
+
+	for (struct launcher *l = atomic_load(&launchers); l != NULL;
+	     l = l->next)
+		n += atomic_load(&l->depth) / HELD_ONE;
+	return n;
+}
+
+static void
+follow_launches(void)
+{
+	static const struct sleeping_launches some = { wait_for_launches,
+		count_launches, false };
+	static const struct sleeping_launches all = { wait_for_launches,
+		count_launches, true };
+
+	sleeping_follow_launches(held_wanted() ? &all : &some);
+}
+
+/* Before the first launch, because a device may doze before it. Only notes
+ * functions: most processes with the preload use no device. */
+static __attribute__((constructor)) void
+offer_to_hold(void)
+{
+	if (held_wanted())
+		follow_launches();
 }
 
 static void
@@ -92,7 +133,15 @@ prepare_launchers(void)
 	pthread_key_create(&at_end, launcher_ends);
 	tcache_prepare();
 	held_quick = tcache_asymmetric;
-	sleeping_follow_launches(wait_for_launches);
+	follow_launches();
+}
+
+static void
+prepare_launchers_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, prepare_launchers);
 }
 
 static struct launcher *
@@ -122,13 +171,31 @@ find_launcher(void)
 static struct launcher *
 make_launcher(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, prepare_launchers);
+	prepare_launchers_once();
 	held_own = find_launcher();
 	if (held_own != NULL)
 		pthread_setspecific(at_end, held_own);
 	return held_own;
+}
+
+/* Wait until a device is awake. */
+static bool
+wait_for_device(int device)
+{
+	const struct timespec pause = { .tv_nsec = HELD_RETRY_MS * 1000000L };
+	enum weir_status status = sleeping_wait(device, "a launch");
+
+	for (unsigned tries = 1; status == WEIR_ENOMEM; tries++) {
+		if (tries == HELD_LONG_MS / HELD_RETRY_MS)
+			log_write(LOG_WARN,
+			    "device %d: a launch waits until other processes "
+			    "have given the memory back that this one slept "
+			    "for",
+			    device);
+		nanosleep(&pause, NULL);
+		status = sleeping_wait(device, "a launch");
+	}
+	return status == WEIR_OK;
 }
 
 /* Wait until all devices are awake. */
@@ -139,8 +206,7 @@ wait_awake(void)
 
 	status_mute();
 	for (int i = 0; i < DEVICES_MAX && awake; i++)
-		awake =
-		    !sleeping_is(i) || sleeping_wait(i, "a launch") == WEIR_OK;
+		awake = !sleeping_is(i) || wait_for_device(i);
 	status_unmute();
 	return awake;
 }
@@ -156,11 +222,11 @@ held_wait(void)
 	for (;;) {
 		atomic_store(&l->depth, depth + 1);
 		barrier_full();
-		if (depth > 0 || !sleeping_any())
+		if (depth % HELD_ONE > 0 || !sleeping_any())
 			return true;
-		atomic_store(&l->depth, 0);
+		atomic_store(&l->depth, depth);
 		if (!wait_awake()) {
-			atomic_store(&l->depth, 1);
+			atomic_store(&l->depth, depth + 1);
 			return false;
 		}
 	}

@@ -6,7 +6,8 @@
  *	h  page-locked host memory	o  request too much memory
  *	s  SIGUSR2 to itself		k  fork a child that ends by exit()
  *	d  change to another folder	w  fill the latest block
- *	r  read a byte of it
+ *	r  read a byte of it		l  allocate 40 MiB
+ *	p  write different words to the latest block; c  compare them
  *
  * It ends at the end of its stdin.
  */
@@ -18,10 +19,11 @@
 
 #include "common/cuda.h"
 
-enum { BLOCKS = 64, BYTES = 1 << 20 };
+enum { BLOCKS = 64, BYTES = 1 << 20, LARGE = 40 << 20 };
 
 static struct cuda cuda;
 static address blocks[BLOCKS];
+static size_t sizes[BLOCKS];
 static unsigned held;
 
 static int
@@ -46,6 +48,46 @@ read_byte(address from)
 }
 
 static int
+allocate(size_t size)
+{
+	if (held == BLOCKS)
+		return -1;
+	int code = cuda.mem_alloc(&blocks[held], size);
+	if (code == 0)
+		sizes[held++] = size;
+	return code;
+}
+
+/* Write a word that depends on its place to all of the latest block or, to
+ * compare, read it: the number of the words that differ, or the code. */
+static int
+pattern(int compare)
+{
+	size_t size = held > 0 ? sizes[held - 1] : 0;
+	uint32_t *words = malloc(size);
+	int different = 0;
+	int code = 0;
+
+	if (size == 0 || words == NULL)
+		return -1;
+	if (compare)
+		code = cuda.copy_out(words, blocks[held - 1], size);
+	for (size_t i = 0; i < size / sizeof(*words); i++) {
+		uint32_t word = (uint32_t)i * 2654435761u;
+		if (compare)
+			different += words[i] != word;
+		else
+			words[i] = word;
+	}
+	if (!compare)
+		code = cuda.copy_in_async(blocks[held - 1], words, size, NULL);
+	if (!compare && code == 0)
+		code = cuda.synchronize();
+	free(words);
+	return code != 0 ? -code : different;
+}
+
+static int
 step(int letter)
 {
 	address none;
@@ -53,8 +95,13 @@ step(int letter)
 
 	switch (letter) {
 	case 'a':
-		return held < BLOCKS ? cuda.mem_alloc(&blocks[held++], BYTES) :
-				       -1;
+		return allocate(BYTES);
+	case 'l':
+		return allocate(LARGE);
+	case 'p':
+		return pattern(0);
+	case 'c':
+		return pattern(1);
 	case 'f':
 		return held > 0 ? cuda.mem_free(blocks[--held]) : -1;
 	case 'h':

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ipc/ipc.h"
+#include "base/process.h"
 #include "tests/support/kernels.ptx.h"
 
 /* ---- The device -------------------------------------------------------- */
@@ -65,7 +65,7 @@ device_need_bytes(size_t bytes)
 void
 device_need_sharing(void)
 {
-	int process = ipc_process_open(getpid());
+	int process = process_open(getpid());
 
 	if (process < 0)
 		SKIP("the system has no descriptors of processes");

@@ -35,14 +35,26 @@ struct peer {
 	FILE *from;
 };
 
+/* As a process under `weir run --may-sleep`, which holds its launches. Of a
+ * member, or of this process: then launch_held() comes before each launch. */
+void hold_launches(void);
+void launch_held(void);
+
 /* Start one, before this process calls the driver. */
 struct peer new_peer(const char *options);
 
-/* Tell it to "take" a block i of so many MiB, to "give" it back, to "trim", or to
- * be "busy": then its default stream always has work, of so many milliseconds
- * each, between which the program frees memory. False if it could not. "quit" ends
- * it, which has no answer. */
+/* Tell it to "take" a block i of so many MiB, to "give" it back, or to "trim";
+ * to "fill" block i with bytes that depend on i and their place, or to "test"
+ * that these are its bytes, both as launches of a program under `weir run
+ * --may-sleep`; to say whether it "slept"; to "sleep" or "wake" by its own
+ * will; to "begin" or "end" a capture; to keep a stream "busy" for so many
+ * milliseconds; to "train": then its default stream always has work, of so many
+ * milliseconds each, between which the program takes and gives memory. False if it could not. "quit" ends it, which has no answer. */
 bool tell_peer(struct peer *peer, const char *word, unsigned i, size_t mib);
+
+/* Tell it so, and wait for no answer; wait for it. */
+void tell_peer_only(struct peer *peer, const char *word, unsigned i, size_t n);
+bool await_peer(struct peer *peer);
 
 void kill_peer(struct peer *peer);
 

@@ -49,7 +49,7 @@ TEST(unused_memory_of_a_busy_member_serves_another_one)
 		EXPECT(tell_peer(&peer, "take", i, 4));
 	for (unsigned i = 0; i < 12; i++)
 		EXPECT(tell_peer(&peer, "give", i, 0));
-	EXPECT(tell_peer(&peer, "busy", 0, 40));
+	EXPECT(tell_peer(&peer, "train", 0, 40));
 	usleep(200 * 1000);
 	join_with("lend_ms:2000");
 	take(40 * MIB, NULL);

@@ -1,7 +1,8 @@
 /*
- * Processes of a group that grow, free, are killed at any step, join, leave and
- * get other limits, at random. What they hold never exceeds the limit of the
- * group, no request within a guarantee fails, every lease comes back, and at
+ * Processes of a group that grow, free, sleep by their own will and for each
+ * other, wake, are killed at any step, join, leave and get other limits, at
+ * random. What they hold never exceeds the limit of the group, no request or
+ * wake within a guarantee fails, contents stay, every lease comes back, and at
  * the end the ledger has no fault.
  *
  * This process only gives orders; it calls no driver. What the members really
@@ -36,6 +37,7 @@ struct worker {
 	bool alive;
 	bool guaranteed;
 	size_t mib[BLOCKS]; /* of each block; 0: none */
+	bool filled[BLOCKS];
 };
 
 static struct worker workers[MEMBERS_MOST];
@@ -44,6 +46,8 @@ static struct ledger_file file;
 static uint64_t seed = 1;
 static uint64_t refused;
 static uint64_t granted;
+static uint64_t dozed;
+static bool may_sleep; /* the members may, for each other too */
 
 static unsigned
 pick(unsigned n)
@@ -75,9 +79,10 @@ join_worker(struct worker *worker)
 	memset(worker, 0, sizeof(*worker));
 	worker->guaranteed = pick(2) == 0;
 	snprintf(text, sizeof(text),
-	    "%s,group_guarantee_mb:%d,"
+	    "%s%s,group_guarantee_mb:%d,"
 	    "group_priority:%u",
-	    conf, worker->guaranteed ? GUARANTEE_MIB : 0, pick(3));
+	    conf, may_sleep ? ",decay_ms:1,may_sleep:True" : "",
+	    worker->guaranteed ? GUARANTEE_MIB : 0, pick(3));
 	worker->peer = new_peer(text);
 	worker->alive = true;
 	/* The guarantee is refused if the others have all of the limit. */
@@ -127,8 +132,23 @@ take_event(struct worker *worker)
 		worker->mib[i] = mib;
 	else if (worker->guaranteed && has_guarantee(worker))
 		EXPECT_GT(live_mib(worker) + mib, GUARANTEE_MIB);
+	worker->filled[i] = done && may_sleep && pick(4) == 0;
+	if (worker->filled[i])
+		EXPECT(tell_peer(&worker->peer, "fill", i, 0));
 	granted += done;
 	refused += !done;
+}
+
+/* A launch of a member that sleeps would wait for others, which wait for this
+ * process. */
+static void
+check_contents(struct worker *worker, unsigned i)
+{
+	bool asleep = may_sleep && tell_peer(&worker->peer, "slept", 0, 0);
+
+	dozed += asleep;
+	if (worker->filled[i] && !asleep)
+		EXPECT(tell_peer(&worker->peer, "test", i, 0));
 }
 
 static void
@@ -138,6 +158,7 @@ give_event(struct worker *worker)
 
 	if (worker->mib[i] == 0)
 		return;
+	check_contents(worker, i);
 	EXPECT(tell_peer(&worker->peer, "give", i, 0));
 	worker->mib[i] = 0;
 }
@@ -146,13 +167,26 @@ give_event(struct worker *worker)
 static void
 kill_event(struct worker *worker)
 {
-	fprintf(worker->peer.to, "%s %u %d\n", pick(2) == 0 ? "take" : "trim",
-	    pick(BLOCKS), 2 + 2 * (int)pick(8));
-	fflush(worker->peer.to);
+	static const char *const words[] = { "take", "trim", "sleep", "wake" };
+
+	tell_peer_only(&worker->peer, words[pick(may_sleep ? 4 : 2)],
+	    pick(BLOCKS), 2 + 2 * (size_t)pick(8));
 	if (pick(4) > 0)
 		usleep(pick(400));
 	kill_peer(&worker->peer);
 	worker->alive = false;
+}
+
+/* A member that cannot wake, because others hold its memory, is killed. */
+static void
+sleep_event(struct worker *worker)
+{
+	EXPECT(tell_peer(&worker->peer, "sleep", 0, 0));
+	if (tell_peer(&worker->peer, "wake", 0, 0))
+		return;
+	if (worker->guaranteed && has_guarantee(worker))
+		EXPECT_GT(live_mib(worker), GUARANTEE_MIB);
+	kill_event(worker);
 }
 
 static void
@@ -240,8 +274,10 @@ random_event(void)
 		take_event(worker);
 	else if (what < 900)
 		give_event(worker);
-	else if (what < 960)
+	else if (what < (may_sleep ? 950 : 960))
 		EXPECT(tell_peer(&worker->peer, "trim", 0, 0));
+	else if (what < 960 && may_sleep)
+		sleep_event(worker);
 	else if (what < 990)
 		limit_event();
 	else if (what < 996)
@@ -254,8 +290,10 @@ random_event(void)
 static void
 run_events(unsigned members)
 {
-	/* Four tests together make all events. */
-	uint64_t events = test_effort(EVENTS / 4) / test_stride();
+	/* Four tests together make all events. A sleep costs as much as some
+	 * hundred others. */
+	uint64_t events =
+	    test_effort(may_sleep ? EVENTS / 200 : EVENTS / 4) / test_stride();
 
 	share_device();
 	worker_count = members;
@@ -270,7 +308,9 @@ run_events(unsigned members)
 	EXPECT_EQ(ledger_charged(file.ledger), 0);
 	EXPECT_NULL(ledger_fault(file.ledger));
 	EXPECT_GT(granted, 0);
-	if (events >= 1000)
+	if (events >= 1000 && may_sleep)
+		EXPECT_GT(dozed, 0);
+	if (events >= 1000 && !may_sleep)
 		EXPECT_GT(refused, 0);
 	drop_device();
 }
@@ -296,4 +336,11 @@ TEST_TIMEOUT(eight_processes_keep_to_the_limit, 3600)
 {
 	seed = 8;
 	run_events(8);
+}
+
+TEST_TIMEOUT(three_processes_that_sleep_keep_to_the_limit, 3600)
+{
+	seed = 4;
+	may_sleep = true;
+	run_events(3);
 }

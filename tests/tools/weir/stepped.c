@@ -36,19 +36,31 @@ runtime_folder(void)
 
 const char *program_report = "";
 
-static void
-run_program(const char *flag)
-{
-	char *weir = test_build("bin/weir");
-	char *steps = test_build("tests/programs/driver_steps");
+enum { FLAGS_MOST = 16 };
 
-	execl(weir, "weir", "run", "--report", program_report, "--sim", flag,
-	    "--", steps, (char *)NULL);
+static void
+run_program(const char *const *flags)
+{
+	const char *arguments[FLAGS_MOST + 8] = { "weir", "run", "--report",
+		program_report, "--sim" };
+	int n = 5;
+
+	for (int i = 0; flags[i] != NULL && i < FLAGS_MOST; i++)
+		arguments[n++] = flags[i];
+	arguments[n++] = "--";
+	arguments[n++] = test_build("tests/programs/driver_steps");
+	execv(test_build("bin/weir"), (char *const *)arguments);
 	_exit(127);
 }
 
 struct program
 program_start(const char *flag)
+{
+	return program_start_with((const char *const[]){ flag, NULL });
+}
+
+struct program
+program_start_with(const char *const *flags)
 {
 	struct program program;
 	int to[2];
@@ -61,7 +73,7 @@ program_start(const char *flag)
 	if (program.pid == 0) {
 		dup2(to[0], STDIN_FILENO);
 		dup2(from[1], STDOUT_FILENO);
-		run_program(flag);
+		run_program(flags);
 	}
 	close(to[0]);
 	close(from[1]);

@@ -23,6 +23,8 @@ extern const char *program_report;
 
 /* Start the program under `weir run` with this flag. */
 struct program program_start(const char *flag);
+/* With up to 16 flags, the last of which is NULL. */
+struct program program_start_with(const char *const *flags);
 
 /* Start the program under `weir run --watch`, in a runtime folder of the test's
  * own, and let it allocate once. program_pid is its process id as text. */

@@ -12,6 +12,7 @@
 
 #include <weir/weir.h>
 
+#include "base/futex.h"
 #include "base/os.h"
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
@@ -136,7 +137,7 @@ ledgers_ring(const struct found_ledger *list)
 			if (atomic_load(&slot->pid) == 0)
 				continue;
 			atomic_fetch_add(&slot->bell, 1);
-			ledger_futex_wake(&slot->bell);
+			futex_shared_wake(&slot->bell);
 		}
 	for (const struct found_ledger *f = list; f != NULL; f = f->next)
 		for (int i = 0; i < LEDGER_MEMBERS; i++) {
@@ -146,7 +147,7 @@ ledgers_ring(const struct found_ledger *list)
 
 			if (atomic_load(&slot->pid) != 0 && now_ns < end_ns &&
 			    answered != atomic_load(&slot->bell))
-				ledger_futex_wait(
+				futex_shared_wait(
 				    &slot->answered, answered, end_ns - now_ns);
 		}
 }

@@ -5,9 +5,7 @@
 #include "tools/weir/live/witness.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -16,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-
+#include "base/process.h"
 #include "tools/weir/tuning.h"
 
 struct question {
@@ -30,27 +28,13 @@ struct question {
 static bool
 find_arguments(char **start, char **end)
 {
-	enum { ARG_START = 48 }; /* its number in proc(5) */
-	char line[1024];
-	uintptr_t from;
-	uintptr_t to;
-	FILE *file = fopen("/proc/self/stat", "re");
-	const char *at = NULL;
+	struct process_stat own;
 
-	if (file != NULL) {
-		if (fgets(line, sizeof(line), file) != NULL)
-			at = strrchr(line, ')');
-		fclose(file);
-	}
-	/* The name is the second value. */
-	for (int i = 2; at != NULL && i < ARG_START; i++)
-		at = strchr(at + 1, ' ');
-	if (at == NULL ||
-	    sscanf(at, " %" SCNuPTR " %" SCNuPTR, &from, &to) != 2)
+	if (process_read((uint64_t)getpid(), &own) != 0)
 		return false;
-	*start = (char *)from;
-	*end = (char *)to;
-	return from != 0 && from < to;
+	*start = (char *)(uintptr_t)own.arguments;
+	*end = (char *)(uintptr_t)own.arguments_end;
+	return own.arguments != 0 && own.arguments < own.arguments_end;
 }
 
 /* Take the name and the command line that the program will have: the end of
@@ -84,21 +68,10 @@ close_others(int socket)
 static bool
 is_stopped(pid_t pid)
 {
-	char path[64];
-	char line[1024] = "";
-	const char *state;
-	FILE *file;
+	struct process_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return false;
-	if (fgets(line, sizeof(line), file) == NULL)
-		line[0] = '\0';
-	fclose(file);
-	state = strrchr(line, ')');
-	return state != NULL && state[1] != '\0' &&
-	    (state[2] == 'T' || state[2] == 't');
+	return process_read((uint64_t)pid, &stat) == 0 &&
+	    (stat.state == 'T' || stat.state == 't');
 }
 
 static void

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/process.h"
 #include "tools/report/ledger.h"
 #include "tools/weir/tool.h"
 
@@ -22,22 +23,12 @@
 static bool
 is_running(pid_t pid)
 {
-	char path[64];
-	char line[512];
-	const char *state;
-	FILE *file;
+	struct process_stat stat;
 
 	if (kill(pid, 0) != 0 && errno == ESRCH)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return errno != ENOENT;
-	if (fgets(line, sizeof(line), file) == NULL)
-		line[0] = '\0';
-	fclose(file);
-	state = strrchr(line, ')');
-	return state == NULL || (state[1] != '\0' && state[2] != 'Z');
+	int code = process_read((uint64_t)pid, &stat);
+	return code == 0 ? stat.state != 'Z' : code != ENOENT && code != ESRCH;
 }
 
 static void
