@@ -3,10 +3,11 @@
  *
  * To sleep, a device is claimed, so that no request and no launch begins; then
  * its work ends, thread caches are retired, and free memory is given back. What
- * is live is copied, of all arenas, before any memory goes, so a failure
- * changes nothing. Giving memory back cannot fail as a whole: what the driver
- * refuses stays. To wake, all memory is mapped and filled before any arena
- * counts as awake. The copies stay until then, so a failure only unmaps again.
+ * is live is copied, of all arenas, to host memory or files, before any memory
+ * goes, so a failure changes nothing. Giving memory back cannot fail as a
+ * whole: what the driver refuses stays. To wake, all memory is mapped and
+ * filled before any arena counts as awake. The copies stay until then, so a
+ * failure only unmaps again.
  */
 #include <weir/sleep.h>
 
@@ -18,6 +19,7 @@
 #include "allocator/cache/tcache.h"
 #include "allocator/lend/ask.h"
 #include "allocator/memory/arena.h"
+#include "allocator/options.h"
 #include "allocator/private/arenas.h"
 #include "allocator/private/route.h"
 #include "allocator/private/sleeping.h"
@@ -246,6 +248,7 @@ discards_arena(const struct discards *d, const struct arena *arena)
 struct sleeper {
 	struct devices devices;
 	const struct weir_sleep_options *options;
+	const char *folder; /* of files for contents; NULL: host memory */
 	struct discards discards;
 	struct suspending *all; /* the arenas that go to sleep */
 	size_t n;
@@ -331,7 +334,8 @@ begin_arenas(struct sleeper *sleeper)
 			    .discard_count = sleeper->discards.range_count,
 			    .discard = (options->flags &
 					   WEIR_SLEEP_DISCARD_ALL) != 0 ||
-				discards_arena(&sleeper->discards, a) } };
+				discards_arena(&sleeper->discards, a),
+			    .folder = sleeper->folder } };
 		status = begin_arena(s);
 		sleeper->n += status == WEIR_OK;
 	}
@@ -401,6 +405,18 @@ fall_asleep(struct sleeper *sleeper)
 	return status;
 }
 
+/* Read the folder for contents. Options are never freed. */
+static enum weir_status
+read_folder(struct sleeper *sleeper)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	if (status == WEIR_OK && options->sleep_folder[0] != '\0')
+		sleeper->folder = options->sleep_folder;
+	return status;
+}
+
 static enum weir_status
 check_sleep(const struct weir_sleep_options *options,
     const struct weir_sleep_result *result)
@@ -431,6 +447,8 @@ weir_sleep(int device, const struct weir_sleep_options *options,
 
 	if (status == WEIR_OK)
 		status = find_devices("weir_sleep", device, &sleeper.devices);
+	if (status == WEIR_OK)
+		status = read_folder(&sleeper);
 	if (status == WEIR_OK)
 		status = read_ranges(sleeper.options, &sleeper.discards);
 	if (status == WEIR_OK)

@@ -60,7 +60,8 @@ static const struct {
 	_Atomic(uint64_t) *value;
 } numbers[] = {
 	{ { "freed", "bytes", "Given back to the driver.", 0 }, &latest.freed },
-	{ { "copied", "bytes", "Copied to host memory.", 0 }, &latest.copied },
+	{ { "copied", "bytes", "Copied to host memory or files.", 0 },
+	    &latest.copied },
 	{ { "discarded", "bytes", "Live, and not copied.", 0 },
 	    &latest.discarded },
 	{ { "stays_segment", "bytes",

@@ -1,12 +1,12 @@
 /**
  * Sleep: a process gives the memory of its devices back and takes it again.
  *
- * weir_sleep() copies what is live to page-locked host memory and gives all
- * memory that weir serves from handles back to the driver, for other processes
- * to use: the device's own memory, private pools of graphs, cached and free
- * memory. Addresses stay. weir_wake() maps memory at the same addresses and
- * copies the contents back, so graphs that were captured before are replayed
- * with no new capture.
+ * weir_sleep() copies what is live to page-locked host memory, or to files
+ * (option sleep_folder), and gives all memory that weir serves from handles
+ * back to the driver, for other processes to use: the device's own memory,
+ * private pools of graphs, cached and free memory. Addresses stay. weir_wake()
+ * maps memory at the same addresses and copies the contents back, so graphs
+ * that were captured before are replayed with no new capture.
  *
  * While a device is asleep
  *
@@ -92,7 +92,7 @@ struct weir_sleep_stay {
 struct weir_sleep_result {
 	size_t struct_size;     /**< set by the caller: sizeof the struct */
 	size_t freed_bytes;     /**< given back to the driver */
-	size_t copied_bytes;    /**< of them, copied to host memory */
+	size_t copied_bytes;    /**< of them, copied to host memory or files */
 	size_t discarded_bytes; /**< live, but not copied */
 	uint64_t wait_ns;       /**< until the work in flight had ended */
 	uint64_t copy_ns;       /**< of the copies */
@@ -104,7 +104,7 @@ struct weir_sleep_result {
 struct weir_wake_result {
 	size_t struct_size;  /**< set by the caller: sizeof the struct */
 	size_t mapped_bytes; /**< taken from the driver */
-	size_t copied_bytes; /**< of them, copied from host memory */
+	size_t copied_bytes; /**< of them, copied from host memory or files */
 	uint64_t wait_ns;    /**< until there was memory */
 	uint64_t map_ns;     /**< of mapping and copying, the last try only */
 };
@@ -129,6 +129,8 @@ WEIR_API const char *weir_sleep_reason_text(enum weir_sleep_reason reason);
  *         WEIR_ENOTREADY  another thread puts it to sleep or wakes it, or
  *                         memory is still being mapped
  *         WEIR_EHOSTMEM   for the copies; pinned_limit_mb bounds it
+ *         WEIR_EFILE      the folder sleep_folder has no space, or cannot be
+ *                         written; weir_last_error() has the reason
  *         WEIR_EDRIVER
  *         WEIR_EFORK      in a forked child
  *         After a failure the device is awake and its contents are as before;
@@ -150,6 +152,7 @@ WEIR_API enum weir_status weir_sleep(int device,
  * @return WEIR_OK
  *         WEIR_ENOMEM     others hold the memory, or the limit is lower now
  *         WEIR_ENOTREADY  another thread puts it to sleep or wakes it
+ *         WEIR_EFILE      the contents cannot be read from their file
  *         WEIR_EDRIVER, WEIR_ENODEVICE, WEIR_EHOSTMEM, WEIR_EFORK
  *         After a failure it is asleep as before, holds no more memory than
  *         the driver refused to take back, and the call can be repeated.
