@@ -126,6 +126,18 @@ count_arenas(const struct devices *devices)
 	return n;
 }
 
+/* The devices on which weir has begun, for memory that it does not serve. */
+static struct sleeping_plan
+plan_guests(const struct devices *devices)
+{
+	struct sleeping_plan plan = { 0 };
+
+	for (int i = 0; i < devices->n; i++)
+		plan.devices[devices->device[i]] =
+		    arena_peek(devices->device[i]) != NULL;
+	return plan;
+}
+
 /* ---- Discarded memory -------------------------------------------------- */
 
 struct discards {
@@ -354,6 +366,19 @@ copy_arenas(struct sleeper *sleeper)
 	return status;
 }
 
+static enum weir_status
+copy_guests(struct sleeper *sleeper)
+{
+	uint64_t began_ns = os_monotonic_ns();
+	struct sleeping_plan plan = plan_guests(&sleeper->devices);
+
+	plan.flags = sleeper->options->flags;
+	plan.folder = sleeper->folder;
+	enum weir_status status = sleeping_get_guests()->copy(&plan);
+	sleeper->result.copy_ns += os_monotonic_ns() - began_ns;
+	return status;
+}
+
 static void
 finish_arenas(struct sleeper *sleeper)
 {
@@ -371,6 +396,7 @@ finish_arenas(struct sleeper *sleeper)
 			result->stays[why].bytes += s->stays[why].bytes;
 		}
 	}
+	sleeping_get_guests()->leave(result);
 	result->unmap_ns = os_monotonic_ns() - began_ns;
 }
 
@@ -395,6 +421,8 @@ fall_asleep(struct sleeper *sleeper)
 	status = begin_arenas(sleeper);
 	if (status == WEIR_OK)
 		status = copy_arenas(sleeper);
+	if (status == WEIR_OK)
+		status = copy_guests(sleeper);
 	if (status == WEIR_OK)
 		finish_arenas(sleeper);
 	else
@@ -514,6 +542,9 @@ try_to_wake(struct waker *waker)
 	}
 	for (size_t i = 0; i < begun && status == WEIR_OK; i++)
 		status = resuming_map(&waker->all[i]);
+	const struct sleeping_plan plan = plan_guests(&waker->devices);
+	if (status == WEIR_OK)
+		status = sleeping_get_guests()->map(&plan);
 	waker->result.map_ns = os_monotonic_ns() - began_ns;
 	if (status != WEIR_OK) {
 		while (begun > 0)
@@ -525,6 +556,7 @@ try_to_wake(struct waker *waker)
 		waker->result.copied_bytes += waker->all[i].copied_bytes;
 		resuming_finish(&waker->all[i]);
 	}
+	sleeping_get_guests()->back(&waker->result);
 	return WEIR_OK;
 }
 

@@ -483,7 +483,8 @@ suspending_copy(struct suspending *s)
 	const struct copy_plan plan = { .ranges = s->ranges,
 		.range_count = s->range_count,
 		.folder = s->plan.folder };
-	status = copies_take(s->arena, &plan, &s->copies);
+	status =
+	    copies_take(s->arena->device, s->arena->context, &plan, &s->copies);
 	driver_leave(&guard);
 	if (status == WEIR_OK)
 		s->copied_bytes = copies_bytes(s->copies);
@@ -558,8 +559,8 @@ suspend(struct suspending *s, bool copy)
 	if (status != WEIR_OK)
 		return status;
 	if (copy)
-		status = copies_take(
-		    arena, &(const struct copy_plan){ 0 }, &s->copies);
+		status = copies_take(arena->device, arena->context,
+		    &(const struct copy_plan){ .arena = arena }, &s->copies);
 	if (status == WEIR_OK)
 		unmap_all_handles(s);
 	driver_leave(&guard);

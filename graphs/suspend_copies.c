@@ -50,8 +50,9 @@ enum { TEXT_SIZE = 512 };
 struct piece {
 	CUdeviceptr addr;
 	size_t size;
-	void *copy;  /* NULL: not copied yet, or in the file */
-	uint64_t at; /* in the file */
+	void *copy;   /* NULL: not copied yet, dropped, or in the file */
+	size_t range; /* of the plan */
+	uint64_t at;  /* in the file */
 };
 
 struct copies {
@@ -114,17 +115,20 @@ cut_all(const struct arena *arena, size_t most, struct piece *pieces)
 
 /* Cut the ranges of a plan, or all memory if it has none. */
 static size_t
-cut_pieces(const struct arena *arena, const struct copy_plan *plan,
-    struct piece *pieces)
+cut_pieces(const struct copy_plan *plan, struct piece *pieces)
 {
 	size_t most = plan->folder == NULL ? SUSPEND_PIECE : SLEEP_FILE_PIECE;
 	size_t n = 0;
 
 	if (plan->ranges == NULL)
-		return cut_all(arena, most, pieces);
-	for (size_t i = 0; i < plan->range_count; i++)
+		return cut_all(plan->arena, most, pieces);
+	for (size_t i = 0; i < plan->range_count; i++) {
+		size_t begin = n;
 		n += cut_range(plan->ranges[i].addr, plan->ranges[i].size, most,
 		    pieces != NULL ? pieces + n : NULL);
+		for (size_t k = begin; k < n && pieces != NULL; k++)
+			pieces[k].range = i;
+	}
 	return n;
 }
 
@@ -355,6 +359,8 @@ move_staged(struct moving *moving, const struct piece *piece, void *buffer)
 	const struct suspend_file *file = &copies->file;
 	int error = 0;
 
+	if (piece->size == 0)
+		return WEIR_OK;
 	if (moving->back)
 		error = suspend_file_read(file, buffer, piece->size, piece->at);
 	if (error != 0)
@@ -430,18 +436,18 @@ save_in_file(struct copies *copies, const char *folder)
 /* ---- Out --------------------------------------------------------------- */
 
 enum weir_status
-copies_take(const struct arena *arena, const struct copy_plan *plan,
+copies_take(int device, CUcontext context, const struct copy_plan *plan,
     struct copies **out)
 {
-	size_t n = cut_pieces(arena, plan, NULL);
+	size_t n = cut_pieces(plan, NULL);
 	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
-	copies->device = arena->device;
-	copies->context = arena->context;
+	copies->device = device;
+	copies->context = context;
 	copies->file.fd = -1;
-	copies->n = cut_pieces(arena, plan, copies->pieces);
+	copies->n = cut_pieces(plan, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;
@@ -493,6 +499,49 @@ copies_queue(struct copies *copies, const struct handle *handle)
 	}
 	return driver_status(
 	    code, "resuming: cuMemcpyHtoDAsync(%#llx)", handle->addr);
+}
+
+/* Queue all copies back. */
+static enum weir_status
+queue_all(const struct copies *copies)
+{
+	CUresult code = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < copies->n && code == CUDA_SUCCESS; i++) {
+		const struct piece *piece = &copies->pieces[i];
+		if (piece->copy != NULL)
+			code = driver_peek()->cuMemcpyHtoDAsync(piece->addr,
+			    piece->copy, piece->size, copies->stream);
+	}
+	return driver_status(code, "resuming: cuMemcpyHtoDAsync()");
+}
+
+enum weir_status
+copies_load(struct copies *copies)
+{
+	enum weir_status status =
+	    in_file(copies) ? stage_all(copies, true) : queue_all(copies);
+	enum weir_status waited = copies_wait(copies);
+
+	return status != WEIR_OK ? status : waited;
+}
+
+void
+copies_move(struct copies *copies, size_t range, CUdeviceptr to)
+{
+	for (size_t i = 0; i < copies->n; i++) {
+		struct piece *piece = &copies->pieces[i];
+		if (piece->range != range)
+			continue;
+		piece->addr = to;
+		to += piece->size;
+		if (piece->addr != 0)
+			continue;
+		to = 0;
+		piece->size = 0;
+		weir_host_free(piece->copy);
+		piece->copy = NULL;
+	}
 }
 
 enum weir_status

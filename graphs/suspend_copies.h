@@ -17,21 +17,22 @@ struct copy_range {
 
 /* The ranges to copy, and where to. */
 struct copy_plan {
-	/* In the order of handles_next(), mapped throughout; NULL: all memory
-	 * of the arena. */
+	/* In the order of handles_next() if copies_queue() is called, mapped
+	 * throughout; NULL: all memory of an arena. */
 	const struct copy_range *ranges;
+	const struct arena *arena;
 	size_t range_count;
 	const char *folder; /* of the file; NULL: to page-locked memory */
 };
 
 /*
- * Copy ranges of an arena's memory, and wait for the copies. All work on the
+ * Copy ranges of a device's memory, and wait for the copies. All work on the
  * memory must be done, and its handles must not change. Between driver_enter()
  * and driver_leave(); the caller holds no lock.
  *
  * @return WEIR_EHOSTMEM, WEIR_EFILE, WEIR_EDRIVER: all is released then
  */
-enum weir_status copies_take(const struct arena *arena,
+enum weir_status copies_take(int device, CUcontext context,
     const struct copy_plan *plan, struct copies **out);
 
 /* Bytes of the contents. */
@@ -51,6 +52,15 @@ enum weir_status copies_queue(
     struct copies *copies, const struct handle *handle);
 enum weir_status copies_read(struct copies *copies);
 enum weir_status copies_wait(const struct copies *copies);
+
+/* Copy all ranges back, and wait, between driver_enter() and driver_leave().
+ * For memory that no handle of an arena describes: in place of the calls above.
+ */
+enum weir_status copies_load(struct copies *copies);
+
+/* Copy the nth range of the plan back to another address from now on; 0: drop
+ * its contents. */
+void copies_move(struct copies *copies, size_t range, CUdeviceptr to);
 
 /* Free the host memory, which is then cached: Note [Copies]; and the file. NULL
  * does nothing. The caller holds no lock. */

@@ -19,6 +19,10 @@
  * - blocks can be freed, and snapshots, statistics and weir_check() work. They
  *   show memory that has left as not held.
  *
+ * Under `weir run` the memory that the program has from cuMemCreate() leaves
+ * and comes back likewise, if it is mapped as a whole in one place and neither
+ * exported nor open to another device.
+ *
  * Memory that cannot leave stays where it is and is counted in the result:
  * segments of the driver, which cannot come back to their addresses (memory of
  * WEIR_STREAM_ANY without the option may_sleep, pools of WEIR_POOL_SEGMENTS,
@@ -73,7 +77,9 @@ struct weir_sleep_options {
 #define WEIR_SLEEP_REASONS(X)                                                  \
 	X(SEGMENT, "in segments of the driver")                                \
 	X(PINNED, "pinned, or exported to other processes")                    \
-	X(REFUSED, "not released by the driver")
+	X(REFUSED, "not released by the driver")                               \
+	X(SHARED, "the program's own, shared or open to a peer")               \
+	X(ODD, "the program's own, not mapped as a whole in one place")
 
 enum weir_sleep_reason {
 #define WEIR_SLEEP_ENUM(name, text) WEIR_SLEEP_##name,

@@ -168,14 +168,17 @@ print_bytes(const char *what, uint64_t bytes)
 static void
 print_stays(const struct watch_ctl_reply *reply)
 {
-	static const char *const names[] = { "stays_segment", "stays_pinned",
-		"stays_refused" };
-	static const char *const why[] = { "stays: driver segments",
-		"stays: pinned, exported", "stays: driver refused" };
+	static const char *const stays[][2] = {
+		{ "stays_segment", "stays: driver segments" },
+		{ "stays_pinned", "stays: pinned, exported" },
+		{ "stays_refused", "stays: driver refused" },
+		{ "stays_shared", "stays: program's, shared" },
+		{ "stays_odd", "stays: program's, odd" },
+	};
 
-	for (int i = 0; i < 3; i++)
-		if (number_of(reply, names[i]) > 0)
-			print_bytes(why[i], number_of(reply, names[i]));
+	for (size_t i = 0; i < sizeof(stays) / sizeof(stays[0]); i++)
+		if (number_of(reply, stays[i][0]) > 0)
+			print_bytes(stays[i][1], number_of(reply, stays[i][0]));
 }
 
 static void
