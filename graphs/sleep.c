@@ -28,6 +28,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "graphs/pool.h"
+#include "graphs/sleep_hooks.h"
 #include "graphs/suspend.h"
 #include "graphs/tuning.h"
 
@@ -482,6 +483,8 @@ weir_sleep(int device, const struct weir_sleep_options *options,
 	if (status == WEIR_OK)
 		status = read_pools(sleeper.options, &sleeper.discards);
 	if (status == WEIR_OK)
+		status = sleep_hooks_before();
+	if (status == WEIR_OK)
 		status = claim_devices("weir_sleep", &sleeper.devices);
 	if (status != WEIR_OK)
 		goto drop;
@@ -496,6 +499,7 @@ weir_sleep(int device, const struct weir_sleep_options *options,
 		result->struct_size = size;
 	}
 drop:
+	sleep_hooks_after();
 	drop_discards(&sleeper.discards);
 	return status;
 }
@@ -662,6 +666,8 @@ weir_wake(int device, uint64_t wait_ms, struct weir_wake_result *result)
 		if (main != NULL)
 			arena_empty_unowned(main);
 	}
+	if (status == WEIR_OK)
+		sleep_hooks_after();
 	if (status == WEIR_OK && result != NULL) {
 		size_t size = result->struct_size;
 		*result = waker.result;

@@ -33,6 +33,9 @@ enum { SLEEP_SETTLE_MS = 5000 };
  * takes some 30 of them. */
 enum { SLEEP_WORDS = 64 };
 
+/* Hooks of a process around its sleeps: one for each library that must know. */
+enum { SLEEP_HOOKS = 16 };
+
 /* Milliseconds between two tries of weir_wake() to get memory that others
  * hold. */
 enum { WAKE_RETRY_MS = 5 };

@@ -115,6 +115,40 @@ struct weir_wake_result {
 	uint64_t map_ns;     /**< of mapping and copying, the last try only */
 };
 
+/**
+ * Functions of the program around a sleep, for libraries whose memory weir does
+ * not serve. With NCCL 2.29.7 and later, `before` calls ncclCommSuspend(comm,
+ * NCCL_SUSPEND_MEM) and `after` calls ncclCommResume(comm) for each
+ * communicator; all ranks must do so, since these calls wait for each other.
+ */
+struct weir_sleep_hook {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	/** Called before the first device goes to sleep, while work and
+	 * requests may still begin. May be NULL. Anything but WEIR_OK makes the
+	 * sleep fail with that status. */
+	enum weir_status (*before)(void *user);
+	/** Called when all devices are awake again, also after a sleep that
+	 * failed. May be NULL. */
+	void (*after)(void *user);
+	void *user;
+};
+
+/**
+ * Add a hook, which is copied; remove one with the same functions and `user`.
+ * Hooks are called on the thread that calls weir_sleep() or weir_wake(), which
+ * is a thread of weir's for `weir sleep PID`: `before` in the order in which
+ * they were added, `after` in the reverse order. They hold no lock of weir. A
+ * hook must not be removed while it may be called.
+ *
+ * @return WEIR_OK
+ *         WEIR_EINVAL    no struct_size; there is no such hook
+ *         WEIR_EHOSTMEM  there are 16 hooks
+ */
+WEIR_API enum weir_status weir_sleep_hook_add(
+    const struct weir_sleep_hook *hook);
+WEIR_API enum weir_status weir_sleep_hook_remove(
+    const struct weir_sleep_hook *hook);
+
 /** The reason in words. */
 WEIR_API const char *weir_sleep_reason_text(enum weir_sleep_reason reason);
 
