@@ -475,12 +475,16 @@
 	    NO,                                                                \
 	    (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr    \
 	    ptr, size_t bytes, unsigned long long flags))                      \
+	X(U, P, cuMulticastBindMem, cuMulticastBindMem, 12010, NO, SERVE, NO,  \
+	    (CUmemGenericAllocationHandle group, size_t offset,                \
+	    CUmemGenericAllocationHandle memory, size_t from, size_t bytes,    \
+	    unsigned long long flags))                                         \
 	X(U, P, cuMemGetAllocationGranularity, cuMemGetAllocationGranularity,  \
 	    10020, INIT, NO, MUST,                                             \
 	    (size_t *granularity, const CUmemAllocationProp *prop,             \
 	    CUmemAllocationGranularity_flags option))                          \
 	X(U, P, cuMemExportToShareableHandle, cuMemExportToShareableHandle,    \
-	    10020, INIT_R, NO, MUST,                                           \
+	    10020, INIT_R, SERVE, MUST,                                        \
 	    (void *shareable, CUmemGenericAllocationHandle handle,             \
 	    CUmemAllocationHandleType type, unsigned long long flags))         \
 	X(U, P, cuMemImportFromShareableHandle,                                \
@@ -491,7 +495,7 @@
 	    11000, INIT, SERVE, MAY,                                           \
 	    (CUmemGenericAllocationHandle *handle, void *address))             \
 	X(U, P, cuMemGetAllocationPropertiesFromHandle,                        \
-	    cuMemGetAllocationPropertiesFromHandle, 10020, INIT, NO, NO,       \
+	    cuMemGetAllocationPropertiesFromHandle, 10020, INIT, SERVE, NO,    \
 	    (CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle))  \
 	X(U, S, cuMemAllocAsync, cuMemAllocAsync, 11020, CONTEXT_R, SERVE, NO, \
 	    (CUdeviceptr *address, size_t size, CUstream stream))              \

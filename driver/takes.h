@@ -163,6 +163,7 @@
 	X(cuMemMap, NAMES, RUNS)                                               \
 	X(cuMemSetAccess, NAMES, RUNS)                                         \
 	X(cuMulticastBindAddr, NAMES, RUNS)                                    \
+	X(cuMulticastBindMem, NAMES, RUNS)                                     \
 	X(cuMemExportToShareableHandle, NAMES, RUNS)                           \
 	X(cuMemRetainAllocationHandle, NAMES, RUNS)                            \
 	X(cuDeviceSetMemPool, NAMES, RUNS)                                     \

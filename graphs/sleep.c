@@ -3,10 +3,11 @@
  *
  * To sleep, a device is claimed, so that no request and no launch begins; then
  * its work ends, thread caches are retired, and free memory is given back. What
- * is live is copied, of all arenas, before any memory goes, so a failure
- * changes nothing. Giving memory back cannot fail as a whole: what the driver
- * refuses stays. To wake, all memory is mapped and filled before any arena
- * counts as awake. The copies stay until then, so a failure only unmaps again.
+ * is live is copied, of all arenas, to host memory or files, before any memory
+ * goes, so a failure changes nothing. Giving memory back cannot fail as a
+ * whole: what the driver refuses stays. To wake, all memory is mapped and
+ * filled before any arena counts as awake. The copies stay until then, so a
+ * failure only unmaps again.
  */
 #include <weir/sleep.h>
 
@@ -28,6 +29,7 @@
 #include "base/status.h"
 #include "graphs/pool.h"
 #include "graphs/sleep.h"
+#include "graphs/sleep_hooks.h"
 #include "graphs/suspend.h"
 #include "graphs/tuning.h"
 
@@ -124,6 +126,18 @@ count_arenas(const struct devices *devices)
 	while ((a = next_arena(devices, &i, a)) != NULL)
 		n++;
 	return n;
+}
+
+/* The devices on which weir has begun, for memory that it does not serve. */
+static struct sleeping_plan
+plan_guests(const struct devices *devices)
+{
+	struct sleeping_plan plan = { 0 };
+
+	for (int i = 0; i < devices->n; i++)
+		plan.devices[devices->device[i]] =
+		    arena_peek(devices->device[i]) != NULL;
+	return plan;
 }
 
 /* ---- Discarded memory -------------------------------------------------- */
@@ -248,6 +262,7 @@ discards_arena(const struct discards *d, const struct arena *arena)
 struct sleeper {
 	struct devices devices;
 	const struct weir_sleep_options *options;
+	const char *folder; /* of files for contents; NULL: host memory */
 	struct discards discards;
 	struct suspending *all; /* the arenas that go to sleep */
 	size_t n;
@@ -337,7 +352,8 @@ begin_arenas(struct sleeper *sleeper)
 			    .discard_count = sleeper->discards.range_count,
 			    .discard = (options->flags &
 					   WEIR_SLEEP_DISCARD_ALL) != 0 ||
-				discards_arena(&sleeper->discards, a) } };
+				discards_arena(&sleeper->discards, a),
+			    .folder = sleeper->folder } };
 		status = begin_arena(s);
 		sleeper->n += status == WEIR_OK;
 	}
@@ -353,6 +369,19 @@ copy_arenas(struct sleeper *sleeper)
 	for (size_t i = 0; i < sleeper->n && status == WEIR_OK; i++)
 		status = suspending_copy(&sleeper->all[i]);
 	sleeper->result.copy_ns = os_monotonic_ns() - began_ns;
+	return status;
+}
+
+static enum weir_status
+copy_guests(struct sleeper *sleeper)
+{
+	uint64_t began_ns = os_monotonic_ns();
+	struct sleeping_plan plan = plan_guests(&sleeper->devices);
+
+	plan.flags = sleeper->options->flags;
+	plan.folder = sleeper->folder;
+	enum weir_status status = sleeping_get_guests()->copy(&plan);
+	sleeper->result.copy_ns += os_monotonic_ns() - began_ns;
 	return status;
 }
 
@@ -373,6 +402,7 @@ finish_arenas(struct sleeper *sleeper)
 			result->stays[why].bytes += s->stays[why].bytes;
 		}
 	}
+	sleeping_get_guests()->leave(result);
 	result->unmap_ns = os_monotonic_ns() - began_ns;
 }
 
@@ -398,12 +428,26 @@ fall_asleep(struct sleeper *sleeper)
 	if (status == WEIR_OK)
 		status = copy_arenas(sleeper);
 	if (status == WEIR_OK)
+		status = copy_guests(sleeper);
+	if (status == WEIR_OK)
 		finish_arenas(sleeper);
 	else
 		while (sleeper->n > 0)
 			suspending_cancel(&sleeper->all[--sleeper->n]);
 	meta_free(
 	    sleeper->all, (sleeper->capacity + 1) * sizeof(*sleeper->all));
+	return status;
+}
+
+/* Read the folder for contents. Options are never freed. */
+static enum weir_status
+read_folder(struct sleeper *sleeper)
+{
+	const struct options *options;
+	enum weir_status status = options_get(&options);
+
+	if (status == WEIR_OK && options->sleep_folder[0] != '\0')
+		sleeper->folder = options->sleep_folder;
 	return status;
 }
 
@@ -456,9 +500,13 @@ sleep_devices(int device, const struct weir_sleep_options *options,
 	if (status == WEIR_OK)
 		status = find_devices("weir_sleep", device, &sleeper.devices);
 	if (status == WEIR_OK)
+		status = read_folder(&sleeper);
+	if (status == WEIR_OK)
 		status = read_ranges(sleeper.options, &sleeper.discards);
 	if (status == WEIR_OK)
 		status = read_pools(sleeper.options, &sleeper.discards);
+	if (status == WEIR_OK)
+		status = sleep_hooks_before();
 	if (status == WEIR_OK)
 		status = claim_devices("weir_sleep", &sleeper.devices);
 	if (status != WEIR_OK)
@@ -477,6 +525,7 @@ sleep_devices(int device, const struct weir_sleep_options *options,
 		result->struct_size = size;
 	}
 drop:
+	sleep_hooks_after();
 	drop_discards(&sleeper.discards);
 	return status;
 }
@@ -536,6 +585,9 @@ try_to_wake(struct waker *waker)
 	}
 	for (size_t i = 0; i < begun && status == WEIR_OK; i++)
 		status = resuming_map(&waker->all[i]);
+	const struct sleeping_plan plan = plan_guests(&waker->devices);
+	if (status == WEIR_OK)
+		status = sleeping_get_guests()->map(&plan);
 	waker->result.map_ns = os_monotonic_ns() - began_ns;
 	if (status != WEIR_OK) {
 		while (begun > 0)
@@ -547,6 +599,7 @@ try_to_wake(struct waker *waker)
 		waker->result.copied_bytes += waker->all[i].copied_bytes;
 		resuming_finish(&waker->all[i]);
 	}
+	sleeping_get_guests()->back(&waker->result);
 	return WEIR_OK;
 }
 
@@ -660,6 +713,8 @@ wake_devices(
 		if (main != NULL)
 			arena_empty_unowned(main);
 	}
+	if (status == WEIR_OK)
+		sleep_hooks_after();
 	if (status == WEIR_OK && result != NULL) {
 		size_t size = result->struct_size;
 		*result = waker.result;

@@ -61,7 +61,8 @@ static const struct {
 	_Atomic(uint64_t) *value;
 } numbers[] = {
 	{ { "freed", "bytes", "Given back to the driver.", 0 }, &latest.freed },
-	{ { "copied", "bytes", "Copied to host memory.", 0 }, &latest.copied },
+	{ { "copied", "bytes", "Copied to host memory or files.", 0 },
+	    &latest.copied },
 	{ { "discarded", "bytes", "Live, and not copied.", 0 },
 	    &latest.discarded },
 	{ { "stays_segment", "bytes",
@@ -74,6 +75,14 @@ static const struct {
 	{ { "stays_refused", "bytes",
 	      "Stayed because the driver did not release it.", 0 },
 	    &latest.stays[WEIR_SLEEP_REFUSED] },
+	{ { "stays_shared", "bytes",
+	      "Stayed because the program has shared its own memory.", 0 },
+	    &latest.stays[WEIR_SLEEP_SHARED] },
+	{ { "stays_odd", "bytes",
+	      "Stayed because the program has mapped its own memory in parts, "
+	      "in several places or nowhere.",
+	      0 },
+	    &latest.stays[WEIR_SLEEP_ODD] },
 	{ { "asleep_ns", "ns", "How long the latest sleep took to begin.", 0 },
 	    &latest.asleep_ns },
 	{ { "mapped", "bytes", "Taken from the driver at the latest wake.", 0 },

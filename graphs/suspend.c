@@ -480,7 +480,11 @@ suspending_copy(struct suspending *s)
 	enum weir_status status = driver_enter(s->arena->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	status = copies_take(s->arena, s->ranges, s->range_count, &s->copies);
+	const struct copy_plan plan = { .ranges = s->ranges,
+		.range_count = s->range_count,
+		.folder = s->plan.folder };
+	status =
+	    copies_take(s->arena->device, s->arena->context, &plan, &s->copies);
 	driver_leave(&guard);
 	if (status == WEIR_OK)
 		s->copied_bytes = copies_bytes(s->copies);
@@ -496,8 +500,7 @@ finish_suspend(struct suspending *s) HOLDS(s->arena->lock)
 	lock_assert_held(&arena->lock);
 	settle_memory(arena, true);
 	arena_settle_lease(arena);
-	suspension_hold(arena, drop_suspended, s->copies,
-	    s->copies != NULL ? copies_size(s->copies) : 0);
+	suspension_hold(arena, drop_suspended, s->copies, copies_forget);
 	suspension_moved(arena);
 }
 
@@ -556,7 +559,8 @@ suspend(struct suspending *s, bool copy)
 	if (status != WEIR_OK)
 		return status;
 	if (copy)
-		status = copies_take(arena, NULL, 0, &s->copies);
+		status = copies_take(arena->device, arena->context,
+		    &(const struct copy_plan){ .arena = arena }, &s->copies);
 	if (status == WEIR_OK)
 		unmap_all_handles(s);
 	driver_leave(&guard);
@@ -667,6 +671,8 @@ bring_back(struct arena *arena)
 		if (status == WEIR_OK && copies != NULL)
 			status = copies_queue(copies, h);
 	}
+	if (copies != NULL && status == WEIR_OK)
+		status = copies_read(copies);
 	if (copies != NULL) {
 		enum weir_status waited = copies_wait(copies);
 		status = status == WEIR_OK ? waited : status;

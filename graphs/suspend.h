@@ -45,7 +45,8 @@ struct sleep_plan {
 	/* Ranges without contents: in order, apart from each other. */
 	const struct copy_range *discards;
 	size_t discard_count;
-	bool discard; /* keep no contents of this arena */
+	bool discard;       /* keep no contents of this arena */
+	const char *folder; /* of a file for contents; NULL: host memory */
 };
 
 struct suspending {
@@ -67,7 +68,7 @@ struct suspending {
  * already; WEIR_EHOSTMEM. Nothing is to be undone then. All work of the device
  * is done. The caller holds no lock, here and below. */
 enum weir_status suspending_begin(struct suspending *s);
-/* WEIR_EHOSTMEM, WEIR_EDRIVER; the caller cancels then. */
+/* WEIR_EHOSTMEM, WEIR_EFILE, WEIR_EDRIVER; the caller cancels then. */
 enum weir_status suspending_copy(struct suspending *s);
 void suspending_finish(struct suspending *s);
 void suspending_cancel(struct suspending *s);
@@ -81,7 +82,8 @@ struct resuming {
 /* Begin: `arena` is set. WEIR_EINVAL: it does not sleep; WEIR_ENOTREADY;
  * WEIR_ENOMEM: the limit. Nothing is to be undone then. */
 enum weir_status resuming_begin(struct resuming *r);
-/* Map and copy. WEIR_ENOMEM, WEIR_EDRIVER; the caller cancels then. */
+/* Map and copy. WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EFILE, WEIR_EDRIVER; the
+ * caller cancels then. */
 enum weir_status resuming_map(struct resuming *r);
 void resuming_finish(struct resuming *r);
 void resuming_cancel(struct resuming *r);

@@ -1,5 +1,5 @@
 /*
- * Copies the contents of suspended arenas to host memory and back.
+ * Copies the contents of suspended arenas to host memory or a file, and back.
  *
  * Note [Copies]
  *
@@ -18,10 +18,19 @@
  * Pieces have one size, except at the end of a run of handles, and do not
  * follow the sizes of handles: thus host memory that held the copies of one
  * pool fits those of another.
+ *
+ * Note [Copies in a file]
+ *
+ * The option sleep_folder saves page-locked memory. Each thread has one small
+ * buffer of it: it copies a piece to the buffer, waits for the copy, and writes
+ * the buffer to the file, while other threads copy. Back likewise, once all
+ * memory is mapped. The space of the file is reserved first, and the disk has
+ * all bytes before any memory leaves the device: no later failure loses any.
  */
 #include "graphs/suspend_copies.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <weir/host.h>
 
@@ -31,6 +40,7 @@
 #include "base/meta.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "graphs/suspend_file.h"
 #include "graphs/tuning.h"
 #include "streams/drain.h"
 #include "streams/event.h"
@@ -40,7 +50,9 @@ enum { TEXT_SIZE = 512 };
 struct piece {
 	CUdeviceptr addr;
 	size_t size;
-	void *copy; /* NULL: not copied yet */
+	void *copy;   /* NULL: not copied yet, dropped, or in the file */
+	size_t range; /* of the plan */
+	uint64_t at;  /* in the file */
 };
 
 struct copies {
@@ -48,6 +60,7 @@ struct copies {
 	int device;
 	CUcontext context;
 	CUstream stream;
+	struct suspend_file file;
 	size_t n;
 
 	size_t queued; /* pieces that are queued to be copied back */
@@ -69,25 +82,24 @@ run_end(const struct handle *first, CUdeviceptr *end)
 	return h;
 }
 
-/* Cut a range into pieces, or only count them if `pieces` is NULL. */
+/* Cut a range into pieces of at most `most` bytes, or only count them if
+ * `pieces` is NULL. */
 static size_t
-cut_range(CUdeviceptr addr, size_t size, struct piece *pieces)
+cut_range(CUdeviceptr addr, size_t size, size_t most, struct piece *pieces)
 {
 	size_t n = 0;
 
 	ASSERT(size > 0);
-	for (size_t at = 0; at < size; at += SUSPEND_PIECE, n++)
+	for (size_t at = 0; at < size; at += most, n++)
 		if (pieces != NULL)
 			pieces[n] = (struct piece){ .addr = addr + at,
-				.size = size - at < SUSPEND_PIECE ?
-				    size - at :
-				    SUSPEND_PIECE };
+				.size = size - at < most ? size - at : most };
 	return n;
 }
 
 /* Cut all mapped memory, likewise. */
 static size_t
-cut_all(const struct arena *arena, struct piece *pieces)
+cut_all(const struct arena *arena, size_t most, struct piece *pieces)
 {
 	struct handle *next;
 	size_t n = 0;
@@ -95,24 +107,28 @@ cut_all(const struct arena *arena, struct piece *pieces)
 	for (struct handle *h = handles_first(arena); h != NULL; h = next) {
 		CUdeviceptr end;
 		next = run_end(h, &end);
-		n += cut_range(
-		    h->addr, end - h->addr, pieces != NULL ? pieces + n : NULL);
+		n += cut_range(h->addr, end - h->addr, most,
+		    pieces != NULL ? pieces + n : NULL);
 	}
 	return n;
 }
 
-/* Cut ranges, or all memory if `ranges` is NULL. */
+/* Cut the ranges of a plan, or all memory if it has none. */
 static size_t
-cut_pieces(const struct arena *arena, const struct copy_range *ranges,
-    size_t range_count, struct piece *pieces)
+cut_pieces(const struct copy_plan *plan, struct piece *pieces)
 {
+	size_t most = plan->folder == NULL ? SUSPEND_PIECE : SLEEP_FILE_PIECE;
 	size_t n = 0;
 
-	if (ranges == NULL)
-		return cut_all(arena, pieces);
-	for (size_t i = 0; i < range_count; i++)
-		n += cut_range(ranges[i].addr, ranges[i].size,
+	if (plan->ranges == NULL)
+		return cut_all(plan->arena, most, pieces);
+	for (size_t i = 0; i < plan->range_count; i++) {
+		size_t begin = n;
+		n += cut_range(plan->ranges[i].addr, plan->ranges[i].size, most,
 		    pieces != NULL ? pieces + n : NULL);
+		for (size_t k = begin; k < n && pieces != NULL; k++)
+			pieces[k].range = i;
+	}
 	return n;
 }
 
@@ -158,16 +174,92 @@ copies_wait(const struct copies *copies)
 	    "cuStreamSynchronize(copies)");
 }
 
-/* ---- Out --------------------------------------------------------------- */
+/* ---- Threads ----------------------------------------------------------- */
 
 /* The state that the copying threads share. */
-struct saving {
+struct moving {
 	struct copies *copies;
+	/* Move pieces, one after the other, until there are no more. */
+	enum weir_status (*some)(struct moving *moving);
+	bool back;
 	atomic_size_t next; /* the next piece */
 	atomic_bool failed;
 	enum weir_status status; /* of the first failure */
+	int error;               /* its errno; 0: none */
 	char text[TEXT_SIZE];
 };
+
+/* Keep the first failure for the thread that began the copies and returns
+ * it. */
+static void
+note_failure(struct moving *moving, enum weir_status status, int error)
+{
+	if (status == WEIR_OK || atomic_exchange(&moving->failed, true))
+		return;
+	moving->status = status;
+	moving->error = error;
+	snprintf(
+	    moving->text, sizeof(moving->text), "%s", status_latest_text());
+}
+
+static struct piece *
+next_piece(struct moving *moving)
+{
+	struct copies *copies = moving->copies;
+	size_t i = atomic_load(&moving->failed) ?
+	    copies->n :
+	    atomic_fetch_add(&moving->next, 1);
+
+	return i < copies->n ? &copies->pieces[i] : NULL;
+}
+
+/* The body of a copying thread. If host memory is short, the thread ends and
+ * leaves its piece to the thread that began the copies. */
+static void *
+run_moving(void *argument)
+{
+	struct moving *moving = argument;
+
+	status_mute();
+	enum weir_status status = moving->some(moving);
+	if (status != WEIR_EHOSTMEM)
+		note_failure(moving, status, 0);
+	status_unmute();
+	return NULL;
+}
+
+/* Run `some` on several threads if they can be started. */
+static void
+run_threads(struct moving *moving, size_t most)
+{
+	pthread_t threads[SUSPEND_THREADS];
+	unsigned processors = os_processors();
+	size_t n = 0;
+
+	ASSERT(most <= SUSPEND_THREADS);
+	while (n + 1 < most && n + 1 < processors &&
+	    n + 1 < moving->copies->n &&
+	    os_thread_start(&threads[n], run_moving, moving))
+		n++;
+	run_moving(moving);
+	while (n > 0)
+		pthread_join(threads[--n], NULL);
+}
+
+/* Report the first failure, if there was one. */
+static enum weir_status
+moving_status(const struct moving *moving)
+{
+	if (!atomic_load(&moving->failed))
+		return WEIR_OK;
+	status_set(moving->status, "%s: %s",
+	    moving->back ? "resuming" : "suspending", moving->text);
+	return moving->error != 0 ?
+	    status_errno(moving->status, moving->error) :
+	    moving->status;
+}
+
+/* ---- Out, to host memory ------------------------------------------------ */
 
 static enum weir_status
 save(const struct copies *copies, struct piece *piece)
@@ -184,103 +276,183 @@ save(const struct copies *copies, struct piece *piece)
 }
 
 static enum weir_status
-save_some(struct saving *saving)
+save_some(struct moving *moving)
 {
-	struct copies *copies = saving->copies;
+	struct copies *copies = moving->copies;
 	struct driver_guard guard;
+	struct piece *piece;
 	enum weir_status status = driver_enter(copies->context, &guard);
 	if (status != WEIR_OK)
 		return status;
-	while (status == WEIR_OK && !atomic_load(&saving->failed)) {
-		size_t i = atomic_fetch_add(&saving->next, 1);
-		if (i >= copies->n)
-			break;
-		status = save(copies, &copies->pieces[i]);
-	}
+	while (status == WEIR_OK && (piece = next_piece(moving)) != NULL)
+		status = save(copies, piece);
 	driver_leave(&guard);
 	return status;
-}
-
-/* Keep the first failure for the thread that began the copies and returns
- * it. */
-static void
-note_failure(struct saving *saving, enum weir_status status)
-{
-	if (status == WEIR_OK || atomic_exchange(&saving->failed, true))
-		return;
-	saving->status = status;
-	snprintf(
-	    saving->text, sizeof(saving->text), "%s", status_latest_text());
-}
-
-/* The body of a copying thread. If host memory is short, the thread ends and
- * leaves its piece to save_rest(). */
-static void *
-run_saving(void *argument)
-{
-	struct saving *saving = argument;
-
-	status_mute();
-	enum weir_status status = save_some(saving);
-	if (status != WEIR_EHOSTMEM)
-		note_failure(saving, status);
-	status_unmute();
-	return NULL;
 }
 
 /* Copy the remaining pieces. A thread may have run out of memory while another
  * was just giving some back; now no other thread runs. */
 static void
-save_rest(struct saving *saving)
+save_rest(struct moving *moving)
 {
-	struct copies *copies = saving->copies;
+	struct copies *copies = moving->copies;
 
 	status_mute();
-	for (size_t i = 0; i < copies->n && !atomic_load(&saving->failed); i++)
+	for (size_t i = 0; i < copies->n && !atomic_load(&moving->failed); i++)
 		if (copies->pieces[i].copy == NULL)
-			note_failure(saving, save(copies, &copies->pieces[i]));
+			note_failure(
+			    moving, save(copies, &copies->pieces[i]), 0);
 	status_unmute();
 }
 
-/* Copy all pieces, by several threads if they can be started. */
 static enum weir_status
 save_all(struct copies *copies)
 {
-	struct saving saving = { .copies = copies };
-	pthread_t threads[SUSPEND_THREADS];
-	unsigned processors = os_processors();
-	size_t n = 0;
+	struct moving moving = { .copies = copies, .some = save_some };
 
-	while (n + 1 < SUSPEND_THREADS && n + 1 < processors &&
-	    n + 1 < copies->n &&
-	    os_thread_start(&threads[n], run_saving, &saving))
-		n++;
-	run_saving(&saving);
-	while (n > 0)
-		pthread_join(threads[--n], NULL);
-	save_rest(&saving);
-	enum weir_status status = copies_wait(copies);
-	return atomic_load(&saving.failed) ?
-	    status_set(saving.status, "suspending: %s", saving.text) :
-	    status;
+	run_threads(&moving, SUSPEND_THREADS);
+	save_rest(&moving);
+	enum weir_status waited = copies_wait(copies);
+	enum weir_status status = moving_status(&moving);
+	return status != WEIR_OK ? status : waited;
 }
 
-enum weir_status
-copies_take(const struct arena *arena, const struct copy_range *ranges,
-    size_t range_count, struct copies **out)
+/* ---- To a file and back ------------------------------------------------- */
+
+static bool
+in_file(const struct copies *copies)
 {
-	size_t n = cut_pieces(arena, ranges, range_count, NULL);
+	return copies->file.fd >= 0;
+}
+
+/* Note that the file failed: by an errno, or -1 at its end. */
+static enum weir_status
+file_failed(struct moving *moving, const char *what, int error)
+{
+	status_set(WEIR_EFILE, "%s the file in sleep_folder: %s", what,
+	    error > 0 ? strerror(error) : "it has been cut off");
+	note_failure(moving, WEIR_EFILE, error > 0 ? error : 0);
+	return WEIR_EFILE;
+}
+
+/* Copy a piece between the device and a buffer, and wait. */
+static enum weir_status
+copy_staged(const struct copies *copies, const struct piece *piece,
+    void *buffer, bool back)
+{
+	const struct driver *driver = driver_peek();
+	CUresult code = back ? driver->cuMemcpyHtoDAsync(piece->addr, buffer,
+				   piece->size, copies->stream) :
+			       driver->cuMemcpyDtoHAsync(buffer, piece->addr,
+				   piece->size, copies->stream);
+	enum weir_status status = driver_status(code,
+	    "cuMemcpy%sAsync(%zu bytes)", back ? "HtoD" : "DtoH", piece->size);
+	enum weir_status waited = copies_wait(copies);
+
+	return status != WEIR_OK ? status : waited;
+}
+
+static enum weir_status
+move_staged(struct moving *moving, const struct piece *piece, void *buffer)
+{
+	const struct copies *copies = moving->copies;
+	const struct suspend_file *file = &copies->file;
+	int error = 0;
+
+	if (piece->size == 0)
+		return WEIR_OK;
+	if (moving->back)
+		error = suspend_file_read(file, buffer, piece->size, piece->at);
+	if (error != 0)
+		return file_failed(moving, "reading", error);
+	enum weir_status status =
+	    copy_staged(copies, piece, buffer, moving->back);
+	if (status != WEIR_OK || moving->back)
+		return status;
+	error = suspend_file_write(file, buffer, piece->size, piece->at);
+	return error == 0 ? WEIR_OK : file_failed(moving, "writing", error);
+}
+
+static enum weir_status
+stage_some(struct moving *moving)
+{
+	struct copies *copies = moving->copies;
+	struct driver_guard guard;
+	struct piece *piece;
+	void *buffer;
+	enum weir_status status =
+	    host_get(copies->device, SLEEP_FILE_PIECE, &buffer);
+	if (status != WEIR_OK)
+		return status;
+	status = driver_enter(copies->context, &guard);
+	if (status == WEIR_OK) {
+		while (
+		    status == WEIR_OK && (piece = next_piece(moving)) != NULL)
+			status = move_staged(moving, piece, buffer);
+		driver_leave(&guard);
+	}
+	weir_host_free(buffer);
+	return status;
+}
+
+/* Move all pieces to the file or back. */
+static enum weir_status
+stage_all(struct copies *copies, bool back)
+{
+	struct moving moving = {
+		.copies = copies, .some = stage_some, .back = back
+	};
+
+	run_threads(&moving, SLEEP_FILE_THREADS);
+	/* No thread had memory for a buffer. */
+	status_mute();
+	if (atomic_load(&moving.next) < copies->n &&
+	    !atomic_load(&moving.failed))
+		note_failure(&moving, stage_some(&moving), 0);
+	int error = back || atomic_load(&moving.failed) ?
+	    0 :
+	    suspend_file_flush(&copies->file);
+	if (error != 0)
+		file_failed(&moving, "writing", error);
+	status_unmute();
+	host_reap_freed();
+	return moving_status(&moving);
+}
+
+static enum weir_status
+save_in_file(struct copies *copies, const char *folder)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < copies->n; i++) {
+		copies->pieces[i].at = bytes;
+		bytes += copies->pieces[i].size;
+	}
+	enum weir_status status =
+	    suspend_file_make(folder, bytes, &copies->file);
+	return status == WEIR_OK ? stage_all(copies, false) : status;
+}
+
+/* ---- Out --------------------------------------------------------------- */
+
+enum weir_status
+copies_take(int device, CUcontext context, const struct copy_plan *plan,
+    struct copies **out)
+{
+	size_t n = cut_pieces(plan, NULL);
 	struct copies *copies = meta_zalloc(bytes_for(n));
 	if (copies == NULL)
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
-	copies->device = arena->device;
-	copies->context = arena->context;
-	copies->n = cut_pieces(arena, ranges, range_count, copies->pieces);
+	copies->device = device;
+	copies->context = context;
+	copies->file.fd = -1;
+	copies->n = cut_pieces(plan, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;
-	status = save_all(copies);
+	status = plan->folder == NULL ? save_all(copies) :
+					save_in_file(copies, plan->folder);
 	if (status != WEIR_OK)
 		goto drop_stream;
 	*out = copies;
@@ -288,6 +460,7 @@ copies_take(const struct arena *arena, const struct copy_range *ranges,
 
 drop_stream:
 	free_pieces(copies);
+	suspend_file_drop(&copies->file);
 	drop_stream(copies);
 drop_copies:
 	meta_free(copies, bytes_for(n));
@@ -314,6 +487,8 @@ copies_queue(struct copies *copies, const struct handle *handle)
 {
 	CUresult code = CUDA_SUCCESS;
 
+	if (in_file(copies))
+		return WEIR_OK;
 	for (; copies->queued < copies->n && code == CUDA_SUCCESS;
 	     copies->queued++) {
 		const struct piece *piece = &copies->pieces[copies->queued];
@@ -324,6 +499,55 @@ copies_queue(struct copies *copies, const struct handle *handle)
 	}
 	return driver_status(
 	    code, "resuming: cuMemcpyHtoDAsync(%#llx)", handle->addr);
+}
+
+/* Queue all copies back. */
+static enum weir_status
+queue_all(const struct copies *copies)
+{
+	CUresult code = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < copies->n && code == CUDA_SUCCESS; i++) {
+		const struct piece *piece = &copies->pieces[i];
+		if (piece->copy != NULL)
+			code = driver_peek()->cuMemcpyHtoDAsync(piece->addr,
+			    piece->copy, piece->size, copies->stream);
+	}
+	return driver_status(code, "resuming: cuMemcpyHtoDAsync()");
+}
+
+enum weir_status
+copies_load(struct copies *copies)
+{
+	enum weir_status status =
+	    in_file(copies) ? stage_all(copies, true) : queue_all(copies);
+	enum weir_status waited = copies_wait(copies);
+
+	return status != WEIR_OK ? status : waited;
+}
+
+void
+copies_move(struct copies *copies, size_t range, CUdeviceptr to)
+{
+	for (size_t i = 0; i < copies->n; i++) {
+		struct piece *piece = &copies->pieces[i];
+		if (piece->range != range)
+			continue;
+		piece->addr = to;
+		to += piece->size;
+		if (piece->addr != 0)
+			continue;
+		to = 0;
+		piece->size = 0;
+		weir_host_free(piece->copy);
+		piece->copy = NULL;
+	}
+}
+
+enum weir_status
+copies_read(struct copies *copies)
+{
+	return in_file(copies) ? stage_all(copies, true) : WEIR_OK;
 }
 
 /* ---- Over -------------------------------------------------------------- */
@@ -342,13 +566,14 @@ copies_drop(struct copies *copies)
 		driver_leave(&guard);
 	}
 	status_unmute();
-	meta_free(copies, bytes_for(copies->n));
+	copies_forget(copies);
 }
 
-size_t
-copies_size(const struct copies *copies)
+void
+copies_forget(struct copies *copies)
 {
-	return bytes_for(copies->n);
+	suspend_file_drop(&copies->file);
+	meta_free(copies, bytes_for(copies->n));
 }
 
 size_t

@@ -11,6 +11,15 @@ enum {
 	SUSPEND_THREADS = 8,
 };
 
+/* Bytes that are written to a file at once, each by one of some threads with a
+ * buffer of page-locked memory: 32 MiB together. A disk needs some writes under
+ * way, and 8 MiB are many times what a write costs beside its bytes. At most
+ * SUSPEND_THREADS. */
+enum {
+	SLEEP_FILE_PIECE = 8 << 20,
+	SLEEP_FILE_THREADS = 4,
+};
+
 /* Bytes between two live ranges of one handle up to which they are copied as
  * one: a copy of its own costs about 5 us, in which a link of 50 GB/s copies
  * as many bytes. */
@@ -27,6 +36,9 @@ enum { DOZE_SETTLE_MS = 2 };
 /* Pools and ranges in one text of sleep.state, which has 1,023 bytes: a range
  * takes some 30 of them. */
 enum { SLEEP_WORDS = 64 };
+
+/* Hooks of a process around its sleeps: one for each library that must know. */
+enum { SLEEP_HOOKS = 16 };
 
 /* Milliseconds between two tries of weir_wake() to get memory that others
  * hold. */

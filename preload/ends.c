@@ -22,6 +22,7 @@ memory_gone(int device)
 	access_device_ends(device);
 	memory_device_ends(device);
 	outside_device_ends(device);
+	leaving_device_ends(device);
 }
 
 static void

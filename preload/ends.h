@@ -20,6 +20,7 @@ void sites_device_ends(int device);
 void mempool_device_ends(int device);
 void address_device_ends(int device);
 void outside_device_ends(int device);
+void leaving_device_ends(int device);
 
 /* Called before the allocator forgets a device, to store its counts and the
  * program's memory there. */

@@ -20,6 +20,7 @@
  *	retry.c     calls for which the driver itself needs memory
  *	outside.c   what the driver serves: counted, and refused by a limit
  *	handles.c   the program's own handles of memory, and their mappings
+ *	leaving.c   their memory leaves a device that sleeps
  *	arrays.c    its arrays, and memory of other interfaces
  *	device.c    NVML's answers about memory
  *	access.c    other devices' access to weir's memory

@@ -22,6 +22,7 @@
 	X(uninitialized, 0, 0, 1)                                              \
 	X(fabric, 0, 0, 2)                                                     \
 	X(rdma, 0, 0, 1)                                                       \
+	X(reuse, 0, 0, 1)                                                      \
 	X(abort, 0, 0, 1)                                                      \
 	X(verbose, 0, 0, 1)                                                    \
 	X(processes, 0, 0, 64)                                                 \

@@ -4,7 +4,9 @@
  *
  *	0x4000_0000_0000 | kind << 42 | generation << 24 | index << 4
  *
- * An index is used again with the next generation, the oldest one first.
+ * An index is used again with the next generation, the oldest one first. With
+ * the setting `reuse` a handle of memory has the number of the latest that is
+ * gone.
  */
 #include <stdlib.h>
 
@@ -34,6 +36,13 @@ static struct table {
 	long live;
 } tables[HANDLE_KINDS];
 
+/* Are numbers of this kind used again at once? */
+static bool
+is_reused(const struct table *table)
+{
+	return conf.reuse != 0 && table == &tables[HANDLE_PHYS];
+}
+
 static uint32_t
 take_index(struct table *table)
 {
@@ -41,7 +50,8 @@ take_index(struct table *table)
 
 	/* Some indices are held back, so that a stale handle stays stale for a
 	 * long time. */
-	if (table->n_free > 1024 || table->n > INDEX_MASK) {
+	if (table->n_free > 1024 || table->n > INDEX_MASK ||
+	    (table->n_free > 0 && is_reused(table))) {
 		index = table->free_first - 1;
 		table->free_first = table->cells[index].next_free;
 		table->n_free--;
@@ -111,6 +121,12 @@ handle_drop(enum handle_kind kind, uint64_t handle)
 	uint32_t index = (uint32_t)(cell - table->cells);
 
 	cell->object = NULL;
+	table->live--;
+	if (is_reused(table)) {
+		cell->next_free = table->n_free++ > 0 ? table->free_first : 0;
+		table->free_first = index + 1;
+		return;
+	}
 	cell->generation = (cell->generation + 1) & GENERATION_MASK;
 	cell->next_free = 0;
 	if (table->n_free++ == 0)
@@ -118,7 +134,6 @@ handle_drop(enum handle_kind kind, uint64_t handle)
 	else
 		table->cells[table->free_last - 1].next_free = index + 1;
 	table->free_last = index + 1;
-	table->live--;
 }
 
 size_t

@@ -21,6 +21,8 @@
  *	fabric		0	1: memory can have fabric handles; 2: the device
  *				says so, but the system is not set up for them
  *	rdma		0	1: GPUDirect RDMA works with mapped memory
+ *	reuse		0	1: the number of a handle of memory that is gone
+ *				is used again at once
  *	abort		0	1: abort() at the first violation
  *	verbose		0	1: print violations on stderr, and calls that
  *				are not simulated

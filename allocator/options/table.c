@@ -92,6 +92,12 @@ const struct entry option_entries[] = {
 		"it is idle, for other members of its group. Such "
 		"memory has no cudaIpcGetMemHandle() and no access for peers "
 		"by cudaDeviceEnablePeerAccess() other than weir's." },
+	{ "sleep_folder", PATH(sleep_folder), "none", "a folder, or none",
+	    .help =
+		"Where contents are kept while the process sleeps: in files "
+		"without a name in this folder, in place of page-locked memory "
+		"(docs/sleep.md). Of that, 32 MiB are used at a time then. The "
+		"next sleep heeds a change." },
 	{ "large_segment_size_mb",
 	    SIZE_MIB(large_segment_size, 11, (1 << 20) - 1), "20", "11 or more",
 	    .help =

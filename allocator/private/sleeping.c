@@ -170,6 +170,46 @@ sleeping_holds_launches(void)
 	return launches != NULL && launches->holds_all;
 }
 
+/* ---- Guests -------------------------------------------------------------- */
+
+static enum weir_status
+no_guests(const struct sleeping_plan *plan)
+{
+	(void)plan;
+	return WEIR_OK;
+}
+
+static void
+no_guests_leave(struct weir_sleep_result *result)
+{
+	(void)result;
+}
+
+static void
+no_guests_back(struct weir_wake_result *result)
+{
+	(void)result;
+}
+
+static const struct sleeping_guests nobody = { no_guests, no_guests_leave,
+	no_guests, no_guests_back };
+static _Atomic(const struct sleeping_guests *) present_guests = &nobody;
+
+void
+sleeping_set_guests(const struct sleeping_guests *guests)
+{
+	atomic_store(&present_guests, guests);
+}
+
+const struct sleeping_guests *
+sleeping_get_guests(void)
+{
+	return atomic_load(&present_guests);
+}
+
+/* ---- Text -----------------------------------------------------------------
+ */
+
 void
 sleeping_set_calls(const struct sleeping_calls *calls)
 {

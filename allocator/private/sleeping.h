@@ -14,6 +14,8 @@
 #ifndef ALLOCATOR_PRIVATE_SLEEPING_H
 #define ALLOCATOR_PRIVATE_SLEEPING_H
 
+#include <weir/sleep.h>
+
 #include "allocator/private/asleep.h"
 #include "allocator/state.h"
 
@@ -80,6 +82,30 @@ struct sleeping_calls {
 };
 void sleeping_set_calls(const struct sleeping_calls *calls);
 const struct sleeping_calls *sleeping_get_calls(void);
+
+/*
+ * Memory that the program has from the driver itself and that leaves with its
+ * device: the preload sets the functions. `devices` are those of the call.
+ *
+ * `copy` finds and copies the memory, and on success keeps the program from
+ * changing it until `leave`, which gives it back and counts it. `map` maps it
+ * again with its contents, and on success keeps the program from changing it
+ * until `back`. After a failure nothing has changed.
+ */
+struct sleeping_plan {
+	bool devices[DEVICES_MAX];
+	unsigned flags;     /* enum weir_sleep_flags */
+	const char *folder; /* of files for contents; NULL: host memory */
+};
+struct sleeping_guests {
+	enum weir_status (*copy)(const struct sleeping_plan *plan);
+	void (*leave)(struct weir_sleep_result *result);
+	enum weir_status (*map)(const struct sleeping_plan *plan);
+	void (*back)(struct weir_wake_result *result);
+};
+void sleeping_set_guests(const struct sleeping_guests *guests);
+/* Never NULL. */
+const struct sleeping_guests *sleeping_get_guests(void);
 
 /*
  * The preload's functions on launches. `end` returns when no launch is under

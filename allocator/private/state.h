@@ -22,7 +22,8 @@ struct suspension {
 	 * the lock, in a job of the caller's. */
 	void (*drop)(struct arena *arena);
 	struct copies *copies; /* of its contents; NULL: none are kept */
-	size_t copies_bytes;   /* size of that structure */
+	/* Frees `copies` when the context is gone. */
+	void (*forget)(struct copies *copies);
 };
 
 struct arena_private {

@@ -7,7 +7,6 @@
 #include "allocator/memory/forget.h"
 #include "allocator/memory/keep.h"
 #include "allocator/state.h"
-#include "base/meta.h"
 
 /* Is the arena suspended, or about to be so? */
 static inline bool
@@ -27,7 +26,7 @@ suspension_move(struct arena *arena) HOLDS(arena->lock)
 	arena_job_begin(arena);
 }
 
-/* Free the structure of copies whose memory is gone with the context. */
+/* Free copies whose memory is gone with the context. */
 static inline void
 suspension_forget_copies(struct arena *arena) HOLDS(arena->lock)
 {
@@ -37,7 +36,7 @@ suspension_forget_copies(struct arena *arena) HOLDS(arena->lock)
 	ASSERT(arena->memory.forgotten);
 	if (suspension->moving || suspension->copies == NULL)
 		return;
-	meta_free(suspension->copies, suspension->copies_bytes);
+	suspension->forget(suspension->copies);
 	suspension->copies = NULL;
 }
 
@@ -79,10 +78,11 @@ suspension_set(struct arena *arena) HOLDS(arena->lock)
 	arena_keep_locked(arena);
 }
 
-/* Its memory has gone. `drop` and `copies` are as in struct suspension. */
+/* Its memory has gone. The others are as in struct suspension. */
 static inline void
 suspension_hold(struct arena *arena, void (*drop)(struct arena *arena),
-    struct copies *copies, size_t copies_bytes) HOLDS(arena->lock)
+    struct copies *copies, void (*forget)(struct copies *copies))
+    HOLDS(arena->lock)
 {
 	struct suspension *suspension = &arena->private.suspension;
 
@@ -90,7 +90,7 @@ suspension_hold(struct arena *arena, void (*drop)(struct arena *arena),
 	ASSERT(arena_is_suspended(arena) && suspension->copies == NULL);
 	suspension->drop = drop;
 	suspension->copies = copies;
-	suspension->copies_bytes = copies_bytes;
+	suspension->forget = forget;
 }
 
 /* The arena is suspended no longer. The copies, which may be NULL, belong to

@@ -1,12 +1,12 @@
 /**
  * Sleep: a process gives the memory of its devices back and takes it again.
  *
- * weir_sleep() copies what is live to page-locked host memory and gives all
- * memory that weir serves from handles back to the driver, for other processes
- * to use: the device's own memory, private pools of graphs, cached and free
- * memory. Addresses stay. weir_wake() maps memory at the same addresses and
- * copies the contents back, so graphs that were captured before are replayed
- * with no new capture.
+ * weir_sleep() copies what is live to page-locked host memory, or to files
+ * (option sleep_folder), and gives all memory that weir serves from handles
+ * back to the driver, for other processes to use: the device's own memory,
+ * private pools of graphs, cached and free memory. Addresses stay. weir_wake()
+ * maps memory at the same addresses and copies the contents back, so graphs
+ * that were captured before are replayed with no new capture.
  *
  * While a device is asleep
  *
@@ -18,6 +18,10 @@
  *   cannot wake the device; with WEIR_SLEEP_FAIL those of all threads do;
  * - blocks can be freed, and snapshots, statistics and weir_check() work. They
  *   show memory that has left as not held.
+ *
+ * Under `weir run` the memory that the program has from cuMemCreate() leaves
+ * and comes back likewise, if it is mapped as a whole in one place and neither
+ * exported nor open to another device.
  *
  * Memory that cannot leave stays where it is and is counted in the result:
  * segments of the driver, which cannot come back to their addresses (memory of
@@ -73,7 +77,9 @@ struct weir_sleep_options {
 #define WEIR_SLEEP_REASONS(X)                                                  \
 	X(SEGMENT, "in segments of the driver")                                \
 	X(PINNED, "pinned, or exported to other processes")                    \
-	X(REFUSED, "not released by the driver")
+	X(REFUSED, "not released by the driver")                               \
+	X(SHARED, "the program's own, shared or open to a peer")               \
+	X(ODD, "the program's own, not mapped as a whole in one place")
 
 enum weir_sleep_reason {
 #define WEIR_SLEEP_ENUM(name, text) WEIR_SLEEP_##name,
@@ -92,7 +98,7 @@ struct weir_sleep_stay {
 struct weir_sleep_result {
 	size_t struct_size;     /**< set by the caller: sizeof the struct */
 	size_t freed_bytes;     /**< given back to the driver */
-	size_t copied_bytes;    /**< of them, copied to host memory */
+	size_t copied_bytes;    /**< of them, copied to host memory or files */
 	size_t discarded_bytes; /**< live, but not copied */
 	uint64_t wait_ns;       /**< until the work in flight had ended */
 	uint64_t copy_ns;       /**< of the copies */
@@ -104,10 +110,44 @@ struct weir_sleep_result {
 struct weir_wake_result {
 	size_t struct_size;  /**< set by the caller: sizeof the struct */
 	size_t mapped_bytes; /**< taken from the driver */
-	size_t copied_bytes; /**< of them, copied from host memory */
+	size_t copied_bytes; /**< of them, copied from host memory or files */
 	uint64_t wait_ns;    /**< until there was memory */
 	uint64_t map_ns;     /**< of mapping and copying, the last try only */
 };
+
+/**
+ * Functions of the program around a sleep, for libraries whose memory weir does
+ * not serve. With NCCL 2.29.7 and later, `before` calls ncclCommSuspend(comm,
+ * NCCL_SUSPEND_MEM) and `after` calls ncclCommResume(comm) for each
+ * communicator; all ranks must do so, since these calls wait for each other.
+ */
+struct weir_sleep_hook {
+	size_t struct_size; /**< set by the caller: sizeof the struct */
+	/** Called before the first device goes to sleep, while work and
+	 * requests may still begin. May be NULL. Anything but WEIR_OK makes the
+	 * sleep fail with that status. */
+	enum weir_status (*before)(void *user);
+	/** Called when all devices are awake again, also after a sleep that
+	 * failed. May be NULL. */
+	void (*after)(void *user);
+	void *user;
+};
+
+/**
+ * Add a hook, which is copied; remove one with the same functions and `user`.
+ * Hooks are called on the thread that calls weir_sleep() or weir_wake(), which
+ * is a thread of weir's for `weir sleep PID`: `before` in the order in which
+ * they were added, `after` in the reverse order. They hold no lock of weir. A
+ * hook must not be removed while it may be called.
+ *
+ * @return WEIR_OK
+ *         WEIR_EINVAL    no struct_size; there is no such hook
+ *         WEIR_EHOSTMEM  there are 16 hooks
+ */
+WEIR_API enum weir_status weir_sleep_hook_add(
+    const struct weir_sleep_hook *hook);
+WEIR_API enum weir_status weir_sleep_hook_remove(
+    const struct weir_sleep_hook *hook);
 
 /** The reason in words. */
 WEIR_API const char *weir_sleep_reason_text(enum weir_sleep_reason reason);
@@ -129,6 +169,8 @@ WEIR_API const char *weir_sleep_reason_text(enum weir_sleep_reason reason);
  *         WEIR_ENOTREADY  another thread puts it to sleep or wakes it, or
  *                         memory is still being mapped
  *         WEIR_EHOSTMEM   for the copies; pinned_limit_mb bounds it
+ *         WEIR_EFILE      the folder sleep_folder has no space, or cannot be
+ *                         written; weir_last_error() has the reason
  *         WEIR_EDRIVER
  *         WEIR_EFORK      in a forked child
  *         After a failure the device is awake and its contents are as before;
@@ -150,6 +192,7 @@ WEIR_API enum weir_status weir_sleep(int device,
  * @return WEIR_OK
  *         WEIR_ENOMEM     others hold the memory, or the limit is lower now
  *         WEIR_ENOTREADY  another thread puts it to sleep or wakes it
+ *         WEIR_EFILE      the contents cannot be read from their file
  *         WEIR_EDRIVER, WEIR_ENODEVICE, WEIR_EHOSTMEM, WEIR_EFORK
  *         After a failure it is asleep as before, holds no more memory than
  *         the driver refused to take back, and the call can be repeated.

@@ -603,7 +603,7 @@ struct weir_option {
 /**
  * Set options from a text "key:value,key:value". All of it is checked before
  * any of it takes effect. Each set of values that was in force is kept, because
- * another thread may still read it: 1.4 KB each, and 4,096 different ones at
+ * another thread may still read it: 2.1 KB each, and 4,096 different ones at
  * most. One that was in force before can always be set again.
  *
  * @return WEIR_OK; or, with nothing changed,

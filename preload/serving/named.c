@@ -19,6 +19,7 @@
  */
 #include "allocator/allocator.h"
 #include "preload/preload.h"
+#include "preload/serving/handles.h"
 
 enum { HOST_PAGE = 4096 };
 
@@ -148,13 +149,19 @@ cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t bytes,
 {
 	struct place place;
 	enum memory_owner owner = address_find(ptr, &place);
+	CUresult code;
 
 	report_call(HOOK_cuMemGetHandleForAddressRange);
 	if (owner == UNUSED ||
 	    (owner == LIVE && !is_within(&place, ptr, bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return REAL(cuMemGetHandleForAddressRange)(
+	if (owner == OTHERS && !handles_wait(ptr, bytes))
+		return CUDA_ERROR_NOT_READY;
+	code = REAL(cuMemGetHandleForAddressRange)(
 	    handle, ptr, bytes, type, flags);
+	if (code == CUDA_SUCCESS && owner == OTHERS)
+		handles_share(ptr, bytes);
+	return code;
 }
 
 /* The driver finds memory that no handle was mapped for, but names no access of
@@ -167,7 +174,9 @@ cuMemGetAccess(
 
 	report_call(HOOK_cuMemGetAccess);
 	if (owner == OTHERS || flags == NULL || location == NULL)
-		return REAL(cuMemGetAccess)(flags, location, ptr);
+		return handles_wait(ptr, 1) ?
+		    REAL(cuMemGetAccess)(flags, location, ptr) :
+		    CUDA_ERROR_NOT_READY;
 	*flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return owner == LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -183,18 +192,22 @@ cuMemGetAccess(
 						 REAL(name) args;              \
 	}
 
-ABOUT_MAPPING(
-    cuMemAddressFree, ptr, (CUdeviceptr ptr, size_t bytes), (ptr, bytes))
+CUresult
+cuMulticastBindAddr(CUmemGenericAllocationHandle group, size_t offset,
+    CUdeviceptr ptr, size_t bytes, unsigned long long flags)
+{
+	CUresult code;
 
-ABOUT_MAPPING(cuMemSetAccess, ptr,
-    (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *access,
-	size_t count),
-    (ptr, bytes, access, count))
-
-ABOUT_MAPPING(cuMulticastBindAddr, ptr,
-    (CUmemGenericAllocationHandle group, size_t offset, CUdeviceptr ptr,
-	size_t bytes, unsigned long long flags),
-    (group, offset, ptr, bytes, flags))
+	report_call(HOOK_cuMulticastBindAddr);
+	if (address_is_of_weir(ptr))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handles_wait(ptr, bytes))
+		return CUDA_ERROR_NOT_READY;
+	code = REAL(cuMulticastBindAddr)(group, offset, ptr, bytes, flags);
+	if (code == CUDA_SUCCESS)
+		handles_share(ptr, bytes);
+	return code;
+}
 
 /* weir serves no pool that may be shared, so none of its memory is of one. */
 ABOUT_MAPPING(cuMemPoolExportPointer, ptr,

@@ -195,6 +195,12 @@ enum outcome {
 	X(weir_trim, REFUSED, weir_trim(0, 0, &r.size))                        \
 	X(weir_sleep, REFUSED, weir_sleep(0, NULL, NULL))                      \
 	X(weir_wake, REFUSED, weir_wake(0, 0, NULL))                           \
+	X(weir_sleep_hook_add, DONE,                                           \
+	    weir_sleep_hook_add(&(struct weir_sleep_hook){                     \
+		.struct_size = sizeof(struct weir_sleep_hook) }))              \
+	X(weir_sleep_hook_remove, DONE,                                        \
+	    weir_sleep_hook_remove(&(struct weir_sleep_hook){                  \
+		.struct_size = sizeof(struct weir_sleep_hook) }))              \
 	X(weir_is_asleep, DONE,                                                \
 	    ((void)weir_is_asleep(WEIR_DEVICE_ALL), WEIR_OK))                  \
 	X(weir_sleep_reason_text, DONE,                                        \

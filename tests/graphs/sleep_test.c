@@ -663,14 +663,14 @@ fail_entry(const struct world *w, const char *entry, unsigned nth,
 	expect_contents(w);
 }
 
-TEST_TIMEOUT(each_call_may_fail_once_or_from_then_on, 60)
+/* Let each call of a sleep and a wake fail once, and from then on. */
+static void
+fail_each_entry(void)
 {
 	struct world w;
 	uint64_t calls[ENTRIES];
 	uint64_t sum = 0;
 
-	device_need_sim("calls of the driver are made to fail");
-	conf("may_sleep:True");
 	load_kernels();
 	make_world(&w);
 	expect_replay(&w);
@@ -700,6 +700,20 @@ TEST_TIMEOUT(each_call_may_fail_once_or_from_then_on, 60)
 	EXPECT_EQ(sim()->live("handle"), handles);
 	EXPECT_EQ(sim()->live("mapping"), mappings);
 	weir_graph_destroy(w.graph);
+}
+
+TEST_TIMEOUT(each_call_may_fail_once_or_from_then_on, 60)
+{
+	device_need_sim("calls of the driver are made to fail");
+	conf("may_sleep:True");
+	fail_each_entry();
+}
+
+TEST_TIMEOUT(each_call_may_fail_while_contents_go_to_a_file, 60)
+{
+	device_need_sim("calls of the driver are made to fail");
+	conf("may_sleep:True,sleep_folder:build");
+	fail_each_entry();
 }
 
 /* ---- Many cycles -------------------------------------------------------- */

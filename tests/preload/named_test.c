@@ -46,10 +46,10 @@ static const struct rule {
 	{ "cuMemGetAccess", HOOKED },
 	{ "cuMemCreate", HOOKED },
 	{ "cuMemRelease", HOOKED },
-	{ "cuMemExportToShareableHandle", HANDLE },
+	{ "cuMemExportToShareableHandle", HOOKED },
 	{ "cuMemImportFromShareableHandle", HOOKED },
 	{ "cuMemGetAllocationGranularity", HANDLE },
-	{ "cuMemGetAllocationPropertiesFromHandle", HANDLE },
+	{ "cuMemGetAllocationPropertiesFromHandle", HOOKED },
 	{ "cuMemPool", HOOKED },
 	{ "cuMemPoolGetAccess", HANDLE },
 	{ "cuMemPoolExportToShareableHandle", HANDLE },
@@ -73,6 +73,7 @@ static const struct rule {
 	{ "cuIpcOpenEventHandle", HANDLE },
 	{ "cuMulticast", HANDLE },
 	{ "cuMulticastBindAddr", HOOKED },
+	{ "cuMulticastBindMem", HOOKED },
 };
 
 static const struct entry {

@@ -14,6 +14,8 @@ const struct sleep_reason sleep_reasons[] = {
 	{ "stays_segment", "driver segments" },
 	{ "stays_pinned", "pinned, exported" },
 	{ "stays_refused", "driver refused" },
+	{ "stays_shared", "program's, shared" },
+	{ "stays_odd", "program's, odd" },
 	{ NULL, NULL },
 };
 
