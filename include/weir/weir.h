@@ -437,6 +437,10 @@ struct weir_stat3 {
  * num_served_drained    all that threads had cached
  * num_served_forced     memory behind waits of any length
  * num_served_reclaimed  memory given back, or waited for by the host
+ *
+ * num_planned           requests that got the place of a plan (option plan)
+ * num_plans_dropped     plans that were dropped, for want of memory or because
+ *                       the program did other requests than they list
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -478,7 +482,9 @@ struct weir_stat3 {
 	X(num_served_forced)                                                   \
 	X(served_forced_bytes)                                                 \
 	X(num_served_reclaimed)                                                \
-	X(served_reclaimed_bytes)
+	X(served_reclaimed_bytes)                                              \
+	X(num_planned)                                                         \
+	X(num_plans_dropped)
 
 /**
  * X(name, label): device memory of the process that weir does not hold, by
