@@ -1,0 +1,163 @@
+/*
+ * weir plan: compute places for a program's large requests from a recording.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "tools/weir/plan/plan_find.h"
+#include "tools/weir/replay/trial.h"
+#include "tools/weir/tool.h"
+
+struct choices {
+	struct plan_request_to_find find;
+	const char *output;
+};
+
+static const struct argp_option flags[] = {
+	{ "output", 'o', "FILE", 0, "write the plan to FILE", 0 },
+	{ "device", 'd', "N", 0,
+	    "of a snapshot, plan device N (default: the first)", 0 },
+	{ "conf", 'c', "CONF", 0,
+	    "options that the program has, \"key:value,...\"", 0 },
+	{ 0 },
+};
+
+static error_t
+parse_plan_flag(int key, char *value, struct argp_state *state)
+{
+	struct choices *choices = state->input;
+	uint64_t device = 0;
+
+	switch (key) {
+	case 'o':
+		choices->output = value;
+		return 0;
+	case 'd':
+		if (!count_parse(value, INT32_MAX, &device))
+			argp_error(
+			    state, "--device is a number, not '%s'", value);
+		choices->find.device = (int)device;
+		return 0;
+	case 'c':
+		choices->find.conf = value;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (choices->find.path != NULL)
+			argp_error(state, "'%s' is one too many", value);
+		choices->find.path = value;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no recording");
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (choices->output == NULL)
+			argp_error(state, "no --output for the plan");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
+	"Compute from a recording where the large requests of a program that "
+	"repeats itself should lie.\v"
+	"'weir run --plan FILE' follows a plan. It is written only if a replay "
+	"of the recording holds no more memory with it than without. Exit "
+	"status: 0 written, 1 no plan helps, 2 trouble.",
+	NULL, NULL, NULL };
+
+static void
+add_row(
+    struct table *table, const char *name, const struct plan_figures *figures)
+{
+	char text[32];
+
+	table_add(table, "%s", name);
+	table_add(table, "%s", bytes_format(figures->held, text, sizeof(text)));
+	table_add(table, "%.2f %%",
+	    figures->held == 0 ?
+		0.0 :
+		100.0 * (double)figures->live / (double)figures->held);
+	table_add(table, "%" PRIu64, figures->map_calls);
+	table_add(table, "%" PRIu64, figures->waits);
+	table_add(table, "%" PRIu64, figures->host_waits);
+}
+
+static bool
+print_plan_figures(const struct plan_found *found)
+{
+	struct table *table = table_new("lrrrrr");
+	bool printed;
+
+	table_add(table, "replay");
+	table_add(table, "peak held");
+	table_add(table, "live of it");
+	table_add(table, "map calls");
+	table_add(table, "GPU waits");
+	table_add(table, "host waits");
+	add_row(table, "with the plan", &found->with);
+	add_row(table, "without", &found->without);
+	printed = table_print(table, true);
+	table_free(table);
+	return printed;
+}
+
+static void
+print_plan(const struct choices *choices, const struct plan *plan)
+{
+	char text[32];
+
+	printf("%s: %" PRIu32 " large requests a round in %s, %.2f %% of which "
+	       "are live at once\n\n",
+	    choices->output, plan_round_length(plan),
+	    bytes_format(plan->round_bytes, text, sizeof(text)),
+	    100.0 * (double)plan->live_bytes / (double)plan->round_bytes);
+}
+
+static int
+answer(const struct choices *choices, const struct plan_found *found)
+{
+	if (found->plan == NULL) {
+		printf("no plan: %s: %s\n", choices->find.path, found->why);
+		return TOOL_FOUND;
+	}
+	if (!plan_helps(found))
+		printf("no plan helps: the replay holds more with one\n\n");
+	else if (plan_write(found->plan, choices->output) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return TOOL_FAILED;
+	} else
+		print_plan(choices, found->plan);
+	if (!print_plan_figures(found)) {
+		complain("out of memory");
+		return TOOL_FAILED;
+	}
+	return plan_helps(found) ? TOOL_DONE : TOOL_FOUND;
+}
+
+int
+cmd_plan(int argc, char **argv)
+{
+	struct choices choices = { .find.device = -1 };
+	struct plan_found found;
+	int status;
+
+	argp_parse(&argp_plan, argc, argv, 0, NULL, &choices);
+	if (strcmp(choices.find.path, "-") == 0) {
+		complain("plan reads its file several times: name a file, not "
+			 "'-'");
+		return TOOL_FAILED;
+	}
+	trial_forget_environment();
+	if (!use_simulated_if(true) || !trial_conf_accepted(choices.find.conf))
+		return TOOL_FAILED;
+	if (!plan_find(&choices.find, &found))
+		return TOOL_FAILED;
+	status = answer(&choices, &found);
+	plan_found_drop(&found);
+	return status;
+}
