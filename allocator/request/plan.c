@@ -69,7 +69,7 @@ plan_forget(struct arena *arena)
 
 /* Go on without a plan. */
 static void
-plan_drop(const struct request *r, const char *why)
+plan_drop(const struct request *r, const char *why) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 
