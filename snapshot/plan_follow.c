@@ -95,7 +95,6 @@ pass_away(struct plan_follow *follow)
 {
 	unsigned least = seen_least(follow->plan);
 
-	follow->others += follow->joined;
 	follow->since++;
 	if (has_begun(follow)) {
 		follow->away = false;
@@ -103,7 +102,10 @@ pass_away(struct plan_follow *follow)
 		follow->met = least;
 		follow->strange = 0;
 		follow->next = follow->plan->round + least - 1;
-	} else if (follow->since % plan_round_length(follow->plan) == 0)
+		return;
+	}
+	follow->others += follow->joined;
+	if (follow->since % plan_round_length(follow->plan) == 0)
 		end_round(follow, true);
 }
 

@@ -8,6 +8,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/plan/plan_check.h"
 #include "tools/weir/plan/plan_find.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
@@ -15,10 +16,13 @@
 struct choices {
 	struct plan_request_to_find find;
 	const char *output;
+	const char *check; /* a plan; NULL: make one */
 };
 
 static const struct argp_option flags[] = {
 	{ "output", 'o', "FILE", 0, "write the plan to FILE", 0 },
+	{ "check", 'k', "FILE", 0,
+	    "say what of the plan in FILE still fits the recording", 0 },
 	{ "device", 'd', "N", 0,
 	    "of a snapshot, plan device N (default: the first)", 0 },
 	{ "conf", 'c', "CONF", 0,
@@ -35,6 +39,9 @@ parse_plan_flag(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		choices->output = value;
+		return 0;
+	case 'k':
+		choices->check = value;
 		return 0;
 	case 'd':
 		if (!count_parse(value, INT32_MAX, &device))
@@ -54,8 +61,9 @@ parse_plan_flag(int key, char *value, struct argp_state *state)
 		argp_error(state, "no recording");
 		return 0;
 	case ARGP_KEY_SUCCESS:
-		if (choices->output == NULL)
-			argp_error(state, "no --output for the plan");
+		if ((choices->output == NULL) == (choices->check == NULL))
+			argp_error(
+			    state, "--output for a plan, or --check with one");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -67,7 +75,8 @@ const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
 	"repeats itself should lie.\v"
 	"'weir run --plan FILE' follows a plan. It is written only if a replay "
 	"of the recording holds no more memory with it than without. Exit "
-	"status: 0 written, 1 no plan helps, 2 trouble.",
+	"status: 0 written, 1 no plan helps, or --check finds a difference, 2 "
+	"trouble.",
 	NULL, NULL, NULL };
 
 static void
@@ -139,25 +148,78 @@ answer(const struct choices *choices, const struct plan_found *found)
 	return plan_helps(found) ? TOOL_DONE : TOOL_FOUND;
 }
 
+/* ---- Checking ---------------------------------------------------------- */
+
+static void
+print_checked(const char *name, const struct plan_checked *checked)
+{
+	char text[32];
+
+	printf("%s: %" PRIu64 " of %" PRIu64
+	       " large requests have a place, in %" PRIu64
+	       " rounds as planned\n",
+	    name, checked->planned, checked->requests, checked->rounds);
+	if (!checked->joined)
+		printf("no round begins with the requests of the plan\n");
+	if (checked->others > 0)
+		printf("%" PRIu64 " requests are served as without it; the "
+		       "first is request %" PRIu64 ", of %s\n",
+		    checked->others, checked->first_other,
+		    bytes_format(
+			checked->first_other_size, text, sizeof(text)));
+	if (checked->dropped_at > 0)
+		printf("the plan would be dropped at request %" PRIu64 "\n",
+		    checked->dropped_at);
+}
+
+static int
+check_plan_of(const struct choices *choices)
+{
+	struct plan_checked checked;
+	struct plan *plan;
+	bool good;
+
+	if (plan_read(choices->check, &plan) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return TOOL_FAILED;
+	}
+	good = plan_check(
+	    plan, choices->find.path, choices->find.device, &checked);
+	plan_free(plan);
+	if (!good)
+		return TOOL_FAILED;
+	print_checked(choices->check, &checked);
+	return plan_fits(&checked) ? TOOL_DONE : TOOL_FOUND;
+}
+
+static int
+make_plan(const struct choices *choices)
+{
+	struct plan_found found;
+	int status;
+
+	trial_forget_environment();
+	if (!use_simulated_if(true) || !trial_conf_accepted(choices->find.conf))
+		return TOOL_FAILED;
+	if (!plan_find(&choices->find, &found))
+		return TOOL_FAILED;
+	status = answer(choices, &found);
+	plan_found_drop(&found);
+	return status;
+}
+
 int
 cmd_plan(int argc, char **argv)
 {
 	struct choices choices = { .find.device = -1 };
-	struct plan_found found;
-	int status;
 
 	argp_parse(&argp_plan, argc, argv, 0, NULL, &choices);
+	if (choices.check != NULL)
+		return check_plan_of(&choices);
 	if (strcmp(choices.find.path, "-") == 0) {
 		complain("plan reads its file several times: name a file, not "
 			 "'-'");
 		return TOOL_FAILED;
 	}
-	trial_forget_environment();
-	if (!use_simulated_if(true) || !trial_conf_accepted(choices.find.conf))
-		return TOOL_FAILED;
-	if (!plan_find(&choices.find, &found))
-		return TOOL_FAILED;
-	status = answer(&choices, &found);
-	plan_found_drop(&found);
-	return status;
+	return make_plan(&choices);
 }

@@ -86,6 +86,60 @@ TEST(a_program_that_does_not_repeat_itself_has_no_plan)
 	free(trace);
 }
 
+/* Write a trace of rounds of three requests, of which round `strange` has
+ * another size. */
+static char *
+rounds_with(int strange)
+{
+	char text[16384] = "action,addr,size,stream,time_us\n";
+	size_t n = strlen(text);
+
+	for (int i = 0; i < 60; i++) {
+		int mib = 2 + i % 3 + (i / 3 == strange ? 20 : 0);
+
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+		    "a,7f0000000000,%d,0,%d\nf,7f0000000000,%d,0,%d\n",
+		    mib << 20, 10 * i + 1, mib << 20, 10 * i + 2);
+	}
+	return test_file("rounds.csv", text, n);
+}
+
+TEST(a_check_says_what_of_a_plan_still_fits)
+{
+	char *plan = no_file("run.plan");
+	char *trace = rounds_with(-1);
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 0);
+	command_free(&made);
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 0);
+	EXPECT_STR_HAS(made.out, "in 20 rounds as planned");
+	command_free(&made);
+	free(trace);
+	trace = rounds_with(10);
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out,
+	    "5 requests are served as without it; the "
+	    "first is request 31, of 22.00 MiB");
+	command_free(&made);
+	free(trace);
+	trace = program_of("vectors");
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "no round begins with");
+	command_free(&made);
+	made = command_weir("plan", "--check", trace, trace, NULL);
+	EXPECT_EQ(made.status, 2);
+	EXPECT_STR_HAS(made.err, "this is no plan");
+	command_free(&made);
+	unlink(plan);
+	free(plan);
+	free(trace);
+}
+
 TEST(what_is_no_recording_is_trouble)
 {
 	static const char text[] = "no trace\n";
