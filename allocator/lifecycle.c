@@ -20,6 +20,7 @@
 #include "allocator/private/sleeping.h"
 #include "allocator/private/suspension.h"
 #include "allocator/request/ladder.h"
+#include "allocator/request/plan.h"
 #include "allocator/request/thread_end.h"
 #include "allocator/share/member.h"
 #include "base/meta.h"
@@ -74,6 +75,7 @@ arena_new(int device, const struct options *options, struct arena **out)
 		goto drop_stream;
 	device_set_limit(
 	    arena, options_limit(options, arena->account.total_bytes));
+	plan_load(arena, options);
 	member_begin(device, options);
 	thread_end_watch();
 	*out = arena;

@@ -67,7 +67,8 @@ struct options {
 	size_t group_limit;               /* bytes a device; SIZE_MAX: none */
 	size_t group_guarantee;           /* bytes a device */
 	uint64_t group_priority;
-	bool lend; /* to others without a group */
+	char plan[OPTION_PATH]; /* the file's name; "": none */
+	bool lend;              /* to others without a group */
 	uint64_t lend_ms;
 	uint64_t wait_ms;
 	/* Options of observe/startup.h. */

@@ -33,6 +33,21 @@ enum {
 	ROWS_SETTINGS_DEPTH = 4,
 };
 
+/* Plans: the requests that one lists at most, which a step of a large model's
+ * training does not reach; its streams, as more cannot be told apart by the
+ * order in which they first appear; and the bytes of its range, above any
+ * device's. */
+enum { PLAN_ENTRIES = 1 << 16 };
+enum { PLAN_STREAMS = 32 };
+#define PLAN_BYTES ((uint64_t)1 << 48)
+
+/* Requests that a program has made as a plan lists them before the plan is
+ * believed: fewer are the same in many programs. */
+enum { PLAN_SEEN = 8 };
+
+/* Rounds in a row that differ from the plan before it is dropped. */
+enum { PLAN_DIFFERING = 3 };
+
 /* The first room of a source, in bytes. */
 enum { SOURCE_FIRST_ROOM = 1 << 18 };
 

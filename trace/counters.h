@@ -29,6 +29,7 @@ enum counter_report {
 	REPORTED_PINNED, /* of page-locked memory, in its own table */
 	/* of memory that the program has from the driver, in its own table */
 	REPORTED_OUTSIDE,
+	REPORTED_PLAN, /* of requests with a plan, in its own table */
 };
 
 /*
@@ -95,6 +96,13 @@ enum counter_report {
 	X(ooms, "ooms", "", COUNTER_SUM,                                       \
 	    s->num_ooms, REPORTED_CALLS, "out of memory", "",                  \
 	    "Requests that ran out of memory.")                                \
+	X(planned, "planned", "", COUNTER_SUM,                                 \
+	    s->num_planned, REPORTED_PLAN, "as planned", "requests",           \
+	    "Requests that got the place of the plan.")                        \
+	X(plans_dropped, "plans_dropped", "", COUNTER_SUM,                     \
+	    s->num_plans_dropped, REPORTED_PLAN, "dropped",                    \
+	    "the program left the plan, or memory lacked",                     \
+	    "Plans that the program left, or for which memory lacked.")        \
 	X(pin_ns, "", "ns", COUNTER_SUM,                                       \
 	    s->pin_ns, REPORTED_PINNED, "pinning", "",                         \
 	    "Nanoseconds that the driver took to page-lock memory.")           \

@@ -16,7 +16,7 @@ _Static_assert(offsetof(struct weir_stats, requested_bytes) -
 	    offsetof(struct weir_stats, allocation) ==
 	STAT3_requested_bytes * sizeof(struct weir_stat3),
     "stats_at() counts from the first to the last");
-_Static_assert(offsetof(struct weir_stats, served_reclaimed_bytes) -
+_Static_assert(offsetof(struct weir_stats, num_plans_dropped) -
 	    offsetof(struct weir_stats, num_alloc_retries) ==
 	(COUNTERS - 1) * sizeof(uint64_t),
     "counter_at() counts from the first to the last");

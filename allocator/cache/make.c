@@ -249,6 +249,9 @@ set_up(struct cache *cache, struct tcache *t, struct stream_heap *heap,
 	    NOBODY;
 	for (int kind = 0; kind < POOL_KINDS; kind++)
 		cache->pool[kind] = &heap->pool[kind];
+	/* request/plan.h: no large blocks are kept beside a plan. */
+	if (heap->arena->request.plan != NULL)
+		cache->pool[POOL_LARGE] = NULL;
 	cache->depot_max = options->tcache;
 	cache->arena = heap->arena;
 	cache->heap = heap;

@@ -364,7 +364,8 @@ free_binned(struct cache *cache, size_t n, struct block *block)
 static bool
 free_slot(struct cache *cache, struct block *block)
 {
-	if (cache->slots == TCACHE_SLOTS)
+	if (cache->slots == TCACHE_SLOTS ||
+	    (block->size > cache->small_max && cache->pool[POOL_LARGE] == NULL))
 		return false;
 	tcache_put_slot(cache, block);
 	return true;

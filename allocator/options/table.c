@@ -303,6 +303,13 @@ const struct entry option_entries[] = {
 	    .help =
 		"The most page-locked host memory kept unused, of each kind; a "
 		"free gives back memory beyond it." },
+	{ "plan", PATH(plan), "none", "a file's name without a comma, or none",
+	    .help =
+		"Place the large requests of each device by this plan, which "
+		"'weir plan' has made from a recording. Set it before the "
+		"first "
+		"allocation.",
+	    .instead = "" },
 	{ "history", WORD("level", history, history_words), "off",
 	    "off, none, state, alloc or all",
 	    .help =

@@ -6,7 +6,8 @@
  *
  * A large request of one of several streams begins with the best fit among all
  * runs that it may use at once (search_runs()); any other request begins with
- * its own pool. If that does not serve it, the request tries the following
+ * its own pool. With a plan, a large request looks at its planned place before
+ * (plan.h). If that does not serve it, the request tries the following
  * steps in this order, and searches again after each step that changed
  * something. The table `ladder` has all steps:
  *
@@ -64,6 +65,7 @@
 #include "allocator/request/brief.h"
 #include "allocator/request/decay.h"
 #include "allocator/request/places.h"
+#include "allocator/request/plan.h"
 #include "allocator/request/price.h"
 #include "allocator/request/reclaim.h"
 #include "allocator/request/request.h"
@@ -452,6 +454,29 @@ search_runs(struct request *r) HOLDS(r->heap->arena->lock)
 	return status;
 }
 
+/* Serve the request at its planned place, if it has one. */
+static enum weir_status
+search_planned(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	ASSERT(r->got == NULL);
+	search_begin(r);
+	served_begin();
+	lock_assert_held(&r->view.mine->arena->lock);
+	if (view_can_wait(&r->view) && r->view.capture != 0)
+		return WEIR_OK;
+	plan_find_place(r);
+	if (r->place == 0)
+		return WEIR_OK;
+	enum weir_status status = search_place(r);
+	if (status == WEIR_OK && r->got != NULL && !r->got_own)
+		search_count_served(r, SERVED_ready);
+	if (status == WEIR_OK && r->got == NULL)
+		status = insist_on_place(r);
+	if (r->got != NULL)
+		counter_add_of(r->heap, COUNTER_num_planned, 1);
+	return status;
+}
+
 /* Search all memory that may be used without a wait, as far as is known. Also
  * finds what later steps decide by. */
 static enum weir_status
@@ -646,26 +671,49 @@ note_place(struct request *r)
 	return place;
 }
 
+/* Search as a request does that does not begin with its own pool. */
+static enum weir_status
+search_widely(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	enum weir_status status = r->options->prefer == PREFER_MEMORY ?
+	    wait_best_fit(r) :
+	    search_runs(r);
+
+	return status == WEIR_OK && r->got == NULL ? search_own(r) : status;
+}
+
+/* Search before the steps of the ladder. */
+static enum weir_status
+search_first(struct request *r, CUdeviceptr before) HOLDS(r->heap->arena->lock)
+{
+	enum weir_status status = WEIR_OK;
+	bool planned = ladder_is_planned(r->heap, r->kind);
+
+	if (planned)
+		status = search_planned(r);
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	r->place = before;
+	if (ladder_is_own_last(r->heap, r->options, r->kind))
+		return search_widely(r);
+	return planned ? search_own(r) : WEIR_OK;
+}
+
 enum weir_status
 ladder_climb(struct stream_heap *heap, const struct options *options,
     size_t size, size_t rounded, struct block **out)
 {
-	enum weir_status status = WEIR_OK;
 	struct place place = { 0 };
 	struct request r;
 
 	lock_assert_held(&heap->arena->lock);
 	ASSERT(size > 0);
 	request_init(&r, heap, options, size, rounded);
-	if (ladder_is_own_last(heap, options, r.kind)) {
-		if (options->prefer != PREFER_MEMORY)
-			place = note_place(&r);
-		lock_assert_held(&r.heap->arena->lock);
-		status = options->prefer == PREFER_MEMORY ? wait_best_fit(&r) :
-							    search_runs(&r);
-		if (status == WEIR_OK && r.got == NULL)
-			status = search_own(&r);
-	}
+	if (options->prefer != PREFER_MEMORY &&
+	    ladder_prefers_runs(heap, r.kind))
+		place = note_place(&r);
+	lock_assert_held(&r.heap->arena->lock);
+	enum weir_status status = search_first(&r, place.was);
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
 	if (r.got != NULL && place.index != 0)
@@ -681,6 +729,7 @@ ladder_forget(struct arena *arena)
 	ASSERT(arena->memory.forgotten);
 	places_delete(arena->request.places);
 	arena->request.places = NULL;
+	plan_forget(arena);
 }
 
 void

@@ -48,6 +48,18 @@ ladder_is_own_last(const struct stream_heap *heap,
 	    ladder_prefers_runs(heap, kind);
 }
 
+/* Does a request look at its planned place first? plan.h, Note [A placement
+ * made ahead]. */
+static inline bool
+ladder_is_planned(const struct stream_heap *heap, enum pool_kind kind)
+{
+	const struct arena *arena = heap->arena;
+
+	return kind == POOL_LARGE &&
+	    __builtin_expect(arena->request.plan != NULL, 0) &&
+	    heap != arena->memory.any_heap;
+}
+
 /* Allocate a block for a request, by every step of Note [Reclaim ladder].
  * `plain`: the request is device-scope. WEIR_ENOMEM, WEIR_EHOSTMEM,
  * WEIR_EDRIVER. May release and retake the lock. */
@@ -70,7 +82,8 @@ ladder_allocate(struct stream_heap *heap, const struct options *options,
 	    arena->cache.served - arena->request.polled >= REQUESTS_A_POLL &&
 	    ladder_prefers_runs(heap, kind))
 		ladder_poll(heap);
-	if (!ladder_is_own_last(heap, options, kind)) {
+	if (!ladder_is_own_last(heap, options, kind) &&
+	    !ladder_is_planned(heap, kind)) {
 		lock_assert_held(&heap->pool[kind].owner->arena->lock);
 		enum weir_status status =
 		    pool_take(&heap->pool[kind], options, rounded, plain, out);

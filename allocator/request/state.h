@@ -9,6 +9,7 @@
 
 #include "allocator/request/tuning.h"
 
+struct arena_plan;
 struct places;
 
 /* The state of decay.c. */
@@ -26,6 +27,7 @@ struct arena_request {
 	uint64_t polled;       /* cache.served when streams were last polled */
 	uint64_t tries;        /* requests that came to waiting so far */
 	struct places *places; /* of large requests: places.h; or NULL */
+	struct arena_plan *plan; /* of large requests: plan.h; or NULL */
 	struct decay decay;
 };
 

@@ -437,6 +437,10 @@ struct weir_stat3 {
  * num_served_drained    all that threads had cached
  * num_served_forced     memory behind waits of any length
  * num_served_reclaimed  memory given back, or waited for by the host
+ *
+ * num_planned           requests that got the place of a plan (option plan)
+ * num_plans_dropped     plans that were dropped, for want of memory or because
+ *                       the program did other requests than they list
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \
@@ -478,7 +482,9 @@ struct weir_stat3 {
 	X(num_served_forced)                                                   \
 	X(served_forced_bytes)                                                 \
 	X(num_served_reclaimed)                                                \
-	X(served_reclaimed_bytes)
+	X(served_reclaimed_bytes)                                              \
+	X(num_planned)                                                         \
+	X(num_plans_dropped)
 
 /**
  * X(name, label): device memory of the process that weir does not hold, by
@@ -603,7 +609,7 @@ struct weir_option {
 /**
  * Set options from a text "key:value,key:value". All of it is checked before
  * any of it takes effect. Each set of values that was in force is kept, because
- * another thread may still read it: 2.1 KB each, and 4,096 different ones at
+ * another thread may still read it: 3.1 KB each, and 4,096 different ones at
  * most. One that was in force before can always be set again.
  *
  * @return WEIR_OK; or, with nothing changed,

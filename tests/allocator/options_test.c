@@ -67,6 +67,7 @@ static const char *const defaults[][2] = {
 	{ "pinned_use_background_threads", "False" },
 	{ "pinned_limit_mb", "unlimited" },
 	{ "pinned_idle_mb", "unlimited" },
+	{ "plan", "none" },
 	{ "history", "off" },
 	{ "history_entries", "1000000" },
 	{ "snapshot", "none" },
@@ -696,7 +697,7 @@ set_limit(int mb)
 /* Each new set of values is kept, and compared with all earlier ones. */
 TEST(options_with_ever_new_values_keep_a_bounded_number_of_bytes)
 {
-	enum { MOST_SETS = 4096, MOST_BYTES = 9 << 20 };
+	enum { MOST_SETS = 4096, MOST_BYTES = 14 << 20 };
 	const int sets = MOST_SETS + (int)test_effort(100000 - MOST_SETS);
 	size_t before = meta_bytes();
 	int taken = 0;

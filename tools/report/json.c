@@ -198,6 +198,7 @@ report_write_json(FILE *file, const struct report *report)
 #undef WRITE
 	write_counters(file, &report->memory, REPORTED_CALLS);
 	write_counters(file, &report->memory, REPORTED_OUTSIDE);
+	write_counters(file, &report->memory, REPORTED_PLAN);
 	write_counters(file, &report->pinned, REPORTED_PINNED);
 	write_number(
 	    file, "pinned_peak_held_bytes", report->pinned.held_peak_bytes);

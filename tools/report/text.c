@@ -162,20 +162,20 @@ print_page_locked(const struct page *page, const struct report *report)
 	print_counters(page, &report->pinned, REPORTED_PINNED);
 }
 
-/* Print the kinds of memory that the program had from the driver itself. */
+/* Print the figures of a table that are not 0, below its heading. */
 static void
-print_outside(const struct page *page, const struct report *report)
+print_if_any(const struct page *page, const struct report *report,
+    enum counter_report where, const char *title)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		const struct counter_row *row = &counter_rows[i];
 
-		if (row->report != REPORTED_OUTSIDE ||
-		    report->memory.values[i] == 0)
+		if (row->report != where || report->memory.values[i] == 0)
 			continue;
 		if (!any)
-			heading(page, "from the driver itself, at most");
+			heading(page, title);
 		any = true;
 		print_figure(page, row->label, row->unit,
 		    report->memory.values[i], row->note);
@@ -439,7 +439,9 @@ report_write_text(FILE *file, const struct report *report, bool colour)
 	heading(&page, "memory");
 	print_figures(&page, report, REPORT_MEMORY);
 	print_page_locked(&page, report);
-	print_outside(&page, report);
+	print_if_any(
+	    &page, report, REPORTED_OUTSIDE, "from the driver itself, at most");
+	print_if_any(&page, report, REPORTED_PLAN, "plan");
 	heading(&page, "calls");
 	print_figures(&page, report, REPORT_CALLS);
 	print_counters(&page, &report->memory, REPORTED_CALLS);

@@ -25,7 +25,7 @@ static const struct command commands[] = {
 /* The last subcommands share one line, so that the list fits a screen. */
 enum {
 	COMMANDS = sizeof(commands) / sizeof(commands[0]),
-	LISTED = COMMANDS - 8,
+	LISTED = COMMANDS - 9,
 };
 
 const struct command *

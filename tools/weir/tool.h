@@ -93,6 +93,8 @@ int cmd_version(int argc, char **argv);
 	X(replay, "TRACE...", "play recorded allocations through weir")        \
 	X(fit, "RECORDING...",                                                 \
 	    "forecast the memory of a program at another size")                \
+	X(plan, "RECORDING",                                                   \
+	    "where a program that repeats itself gets its memory")        \
 	X(trace, "SNAPSHOT", "the history, a line for each event")             \
 	X(merge, "SNAPSHOT...", "the ranks of a job beside each other")        \
 	X(generate, "KIND",                                                    \

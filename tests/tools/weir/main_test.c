@@ -18,7 +18,7 @@
 static const char *const names[] = { "run", "watch", "ctl", "group", "sleep",
 	"wake", "show", "stats", "top", "oom", "advise", "frag", "leaks",
 	"trace", "diff", "merge", "check", "export", "view", "replay", "fit",
-	"generate", "options", "info", "completion", "version" };
+	"plan", "generate", "options", "info", "completion", "version" };
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 

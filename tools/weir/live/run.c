@@ -22,6 +22,7 @@
 #include <weir/weir.h>
 
 #include "allocator/share/ledger_file.h"
+#include "snapshot/plan_file.h"
 #include "tools/weir/guess.h"
 #include "tools/weir/live/program.h"
 #include "tools/weir/tool.h"
@@ -34,6 +35,7 @@ struct choices {
 	const char *conf;
 	const char *history;  /* the level; NULL for none */
 	const char *snapshot; /* the file's name; NULL for none */
+	const char *plan;     /* likewise */
 	const char *group;
 	uint64_t limit;     /* bytes; 0: none given */
 	uint64_t guarantee; /* likewise */
@@ -63,6 +65,8 @@ static const struct argp_option flags[] = {
 	    "history, with stacks: none, state, alloc, all", 0 },
 	{ "snapshot", 'S', "FILE", 0,
 	    "snapshot at the end, and when memory runs out", 0 },
+	{ "plan", 'p', "FILE", 0,
+	    "place large requests as 'weir plan' has planned", 0 },
 	{ "group", 'g', "NAME", 0,
 	    "share one limit with this group (docs/sharing.md)", 0 },
 	{ "limit", RUN_LIMIT, "SIZE", 0,
@@ -228,6 +232,9 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 	case 'S':
 		choices->snapshot = value;
 		return 0;
+	case 'p':
+		choices->plan = value;
+		return 0;
 	case ARGP_KEY_ARG:
 		/* The rest belongs to the program. */
 		choices->program = &state->argv[state->next - 1];
@@ -246,9 +253,8 @@ parse_run_flag(int key, char *value, struct argp_state *state)
 
 const struct argp argp_run = { flags, parse_run_flag,
 	"[--] PROGRAM [ARGUMENT...]",
-	"Run PROGRAM with its GPU memory under weir.\v"
-	"FILE may have %p, %w. Exit status: the program's; 126, 127 not run; 2 "
-	"trouble.",
+	"Run PROGRAM with its GPU memory under weir. FILE may have %p, %w. "
+	"Exit status: the program's; 126, 127 not run; 2 trouble.",
 	NULL, NULL, NULL };
 
 static bool
@@ -315,46 +321,81 @@ write_group_conf(const struct choices *choices, char *text, size_t size)
 		    choices->priority);
 }
 
-/* Set WEIR_CONF: the options that the user gives, then those of the flags. */
+/* The path of a file that an option names, as absolute(). */
+static char *
+path_for_option(const char *flag, const char *file)
+{
+	char *path = absolute(file);
+
+	if (path == NULL || strchr(path, ',') == NULL)
+		return path;
+	complain("--%s=%s: a comma in the name cannot be passed to the program",
+	    flag, path);
+	free(path);
+	return NULL;
+}
+
+/* Is there a plan in the file of --plan? A program without its plan would run
+ * as without. */
 static bool
-set_conf(const struct choices *choices)
+check_plan(const struct choices *choices)
+{
+	struct plan *plan;
+
+	if (choices->plan == NULL)
+		return true;
+	if (plan_read(choices->plan, &plan) != WEIR_OK) {
+		complain("--plan: %s", weir_last_error());
+		return false;
+	}
+	plan_free(plan);
+	return true;
+}
+
+/* Set WEIR_CONF to the options that the user gives, then those of the flags,
+ * with the paths of their files. */
+static bool
+join_conf(const struct choices *choices, const char *snapshot, const char *plan)
 {
 	const char *given = choices->conf;
 	char group[256];
-	char *file = NULL;
-	char *all = NULL;
-	bool done = false;
+	char *all;
+	bool done;
 
 	if (given == NULL)
 		given = getenv("WEIR_CONF");
-	if (choices->snapshot != NULL) {
-		file = absolute(choices->snapshot);
-		if (file == NULL)
-			return false;
-		if (strchr(file, ',') != NULL) {
-			complain("--snapshot=%s: a comma in the name cannot "
-				 "be passed to the program",
-			    file);
-			goto drop;
-		}
-	}
 	write_group_conf(choices, group, sizeof(group));
-	if (asprintf(&all, "%s%s%s%s%s%s%s%s", given != NULL ? given : "",
+	if (asprintf(&all, "%s%s%s%s%s%s%s%s%s%s", given != NULL ? given : "",
 		choices->history != NULL ? ",history:" : "",
 		choices->history != NULL ? choices->history : "",
-		file != NULL ? ",snapshot:" : "", file != NULL ? file : "",
-		choices->watch ? ",watch:True" : "",
+		snapshot != NULL ? ",snapshot:" : "",
+		snapshot != NULL ? snapshot : "", plan != NULL ? ",plan:" : "",
+		plan != NULL ? plan : "", choices->watch ? ",watch:True" : "",
 		choices->may_sleep ? ",may_sleep:True" : "", group) < 0) {
 		complain("out of memory");
-		all = NULL;
-		goto drop;
+		return false;
 	}
 	done = (choices->conf == NULL && *all == '\0') ||
 	    set_variable("WEIR_CONF", all);
-
-drop:
 	free(all);
-	free(file);
+	return done;
+}
+
+static bool
+set_conf(const struct choices *choices)
+{
+	char *snapshot = choices->snapshot != NULL ?
+	    path_for_option("snapshot", choices->snapshot) :
+	    NULL;
+	char *plan = choices->plan != NULL ?
+	    path_for_option("plan", choices->plan) :
+	    NULL;
+	bool done = (choices->snapshot == NULL || snapshot != NULL) &&
+	    (choices->plan == NULL || plan != NULL) && check_plan(choices) &&
+	    join_conf(choices, snapshot, plan);
+
+	free(snapshot);
+	free(plan);
 	return done;
 }
 

@@ -1,0 +1,420 @@
+/*
+ * plan.h, Note [A placement made ahead]: a program gets the places of its plan,
+ * and a program that leaves it loses nothing.
+ */
+#include "allocator/request/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weir/graph.h>
+#include <weir/sleep.h>
+
+#include "allocator/memory/lookup.h"
+#include "snapshot/plan_file.h"
+#include "tests/support/command.h"
+#include "tests/support/device.h"
+
+/* The program: it takes START blocks that it keeps, and in each round blocks of
+ * these MiB, which it frees in the order of `frees`. */
+enum { START = 9, ROUND = 10, PLANNED_START = 7, STARTED = START * 4 };
+
+static const unsigned mib[ROUND] = { 24, 4, 10, 6, 30, 8, 12, 16, 2, 18 };
+
+struct program {
+	weir_stream stream[2];
+	unsigned streams;
+	char *at[ROUND];
+	char *kept[START];
+};
+
+/* The offset of a request: each lies behind those before it, but for the last,
+ * which lies where the first was. */
+static uint64_t
+offset_of(unsigned i)
+{
+	uint64_t offset = 0;
+
+	for (unsigned n = 0; n < i && i < ROUND - 1; n++)
+		offset += (uint64_t)mib[n] * MIB;
+	return offset;
+}
+
+/* Make the plan of a program with this many streams, and set the option. */
+static void
+follow_plan(unsigned streams, const char *more)
+{
+	char *path = test_file("plan", "", 0);
+	char text[4096];
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(START + ROUND, &plan), WEIR_OK);
+	plan->round = START;
+	plan->streams = streams;
+	plan->round_bytes =
+	    offset_of(ROUND - 2) + (uint64_t)mib[ROUND - 2] * MIB;
+	plan->bytes =
+	    plan->round_bytes + (START - PLANNED_START) * 4 * (uint64_t)MIB;
+	for (unsigned i = 0; i < START; i++)
+		plan->entries[i] = (struct plan_entry){
+			.size = 4 * (uint64_t)MIB,
+			.offset = i < PLANNED_START ? PLAN_NO_PLACE :
+						      plan->round_bytes +
+				(i - PLANNED_START) * 4 * (uint64_t)MIB,
+		};
+	for (unsigned i = 0; i < ROUND; i++)
+		plan->entries[START + i] =
+		    (struct plan_entry){ .size = (uint64_t)mib[i] * MIB,
+			    .offset = offset_of(i),
+			    .stream = i % streams };
+	EXPECT_EQ(plan_write(plan, path), WEIR_OK);
+	plan_free(plan);
+	snprintf(text, sizeof(text), "plan:%s%s", path, more);
+	conf(text);
+	free(path);
+}
+
+static struct program
+program_on(unsigned streams)
+{
+	struct program p = { .streams = streams };
+
+	for (unsigned i = 0; i < streams; i++)
+		p.stream[i] = new_stream();
+	return p;
+}
+
+static void
+start(struct program *p)
+{
+	for (int i = 0; i < START; i++) {
+		p->kept[i] = take(4 * MIB, p->stream[0]);
+		expect_healthy();
+	}
+}
+
+static void
+take_one(struct program *p, unsigned i)
+{
+	/* The last request may have the place of the first. */
+	if (i == ROUND - 1)
+		give(p->at[0]);
+	p->at[i] = take((size_t)mib[i] * MIB, p->stream[i % p->streams]);
+	expect_healthy();
+}
+
+static void
+play_round(struct program *p)
+{
+	for (unsigned i = 0; i < ROUND; i++)
+		take_one(p, i);
+	for (unsigned i = 1; i < ROUND; i++) {
+		give(p->at[i]);
+		expect_healthy();
+	}
+}
+
+/* Do the first `n` requests of the round lie at their offsets? */
+static void
+expect_first_planned(const struct program *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		EXPECT_EQ(p->at[i], p->at[0] + offset_of(i));
+}
+
+static void
+expect_planned(const struct program *p)
+{
+	expect_first_planned(p, ROUND);
+}
+
+/* Nothing but the range is held. */
+static void
+expect_held_range(void)
+{
+	uint64_t range = offset_of(ROUND - 2) + (uint64_t)mib[ROUND - 2] * MIB;
+
+	EXPECT_EQ(reserved(), range + STARTED * (uint64_t)MIB);
+}
+
+TEST(a_program_gets_the_places_of_its_plan_from_the_first_round_on)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	expect_held_range();
+	uint64_t calls = stats().num_map_calls;
+	play_round(&p);
+	expect_planned(&p);
+	struct program first = p;
+	for (int n = 0; n < 5; n++) {
+		play_round(&p);
+		for (int i = 0; i < ROUND; i++)
+			EXPECT_EQ(p.at[i], first.at[i]);
+	}
+	EXPECT_EQ(stats().num_map_calls, calls);
+	EXPECT_EQ(stats().num_planned, START - PLANNED_START + 6 * ROUND);
+	expect_held_range();
+}
+
+TEST(a_program_that_begins_otherwise_gets_the_places_from_the_second_round_on)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	void *other = take(40 * MIB, p.stream[0]);
+	play_round(&p);
+	play_round(&p);
+	expect_planned(&p);
+	struct program second = p;
+	play_round(&p);
+	expect_planned(&p);
+	EXPECT_EQ(p.at[0], second.at[0]);
+	give(other);
+}
+
+TEST(without_a_plan_nothing_is_planned)
+{
+	conf("plan:none");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	play_round(&p);
+	EXPECT_EQ(stats().num_planned, 0);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+}
+
+TEST(a_plan_that_cannot_be_read_is_none)
+{
+	conf("plan:/nowhere/plan");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	EXPECT_EQ(stats().num_planned, 0);
+}
+
+TEST(two_streams_get_the_places_of_their_plan)
+{
+	follow_plan(2, "");
+	struct program p = program_on(2);
+
+	start(&p);
+	for (int n = 0; n < 4; n++) {
+		play_round(&p);
+		expect_planned(&p);
+		settle();
+	}
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	expect_held_range();
+}
+
+/* The last request, of the second stream, has the place of the first one, whose
+ * stream still works there. */
+TEST(a_place_that_work_still_uses_is_given_to_nobody)
+{
+	device_need_sim("work takes as long as the test says");
+	follow_plan(2, ",delay_percent:0");
+	struct program p = program_on(2);
+
+	start(&p);
+	for (int n = 0; n < 3; n++) {
+		for (unsigned i = 0; i < ROUND - 1; i++)
+			take_one(&p, i);
+		expect_first_planned(&p, ROUND - 1);
+		busy(p.stream[0], LATE_MS);
+		fill(p.at[0], (size_t)mib[0] * MIB, 1, p.stream[0]);
+		take_one(&p, ROUND - 1);
+		EXPECT_NE(p.at[ROUND - 1], p.at[0]);
+		fill(p.at[ROUND - 1], (size_t)mib[ROUND - 1] * MIB, 1,
+		    p.stream[1]);
+		for (unsigned i = 1; i < ROUND; i++)
+			give(p.at[i]);
+		settle();
+	}
+	EXPECT_EQ(stats().num_gpu_waits, 0);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	expect_healthy();
+}
+
+/* With a budget, the stream waits for the place, which a third one reads. */
+TEST(a_stream_waits_for_its_place_within_the_budget)
+{
+	device_need_sim("work takes as long as the test says");
+	follow_plan(2, "");
+	take(512, new_stream());
+	sim()->advance_ns(UINT64_C(10000000000)); /* earns a budget */
+	struct program p = program_on(2);
+	weir_stream reader = new_stream();
+
+	start(&p);
+	for (int n = 0; n < 20; n++)
+		play_round(&p);
+	for (unsigned i = 0; i < ROUND - 1; i++)
+		take_one(&p, i);
+	expect_first_planned(&p, ROUND - 1);
+	record(p.at[0], reader);
+	busy(reader, 5);
+	take_one(&p, ROUND - 1);
+	expect_planned(&p);
+	fill(p.at[ROUND - 1], (size_t)mib[ROUND - 1] * MIB, 1, p.stream[1]);
+	EXPECT_EQ(stats().num_gpu_waits, 1);
+	EXPECT_EQ(stats().num_served_wait, 1);
+	expect_healthy();
+}
+
+TEST(a_request_that_the_plan_lacks_is_served_as_without)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	for (int n = 0; n < 5; n++) {
+		void *small = take(64 * KIB, p.stream[0]);
+		play_round(&p);
+		expect_planned(&p);
+		give(small);
+	}
+	void *other = take(20 * MIB, p.stream[0]);
+	EXPECT_NOT_NULL(other);
+	give(other);
+	play_round(&p);
+	expect_planned(&p);
+	expect_healthy();
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+}
+
+TEST(a_plan_is_dropped_after_three_rounds_that_differ)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	for (int n = 1; n <= 3; n++) {
+		EXPECT_EQ(stats().num_plans_dropped, 0);
+		give(take(20 * MIB, p.stream[0]));
+		play_round(&p);
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 1);
+	uint64_t planned = stats().num_planned;
+	play_round(&p);
+	EXPECT_EQ(stats().num_planned, planned);
+	/* Its memory is free memory like any other. */
+	expect_held_range();
+	for (int i = 0; i < START; i++)
+		give(p.kept[i]);
+	settle();
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+	expect_healthy();
+}
+
+TEST(a_plan_begins_again_after_its_memory_went_back)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	for (int n = 0; n < 3; n++) {
+		settle();
+		trim(0);
+		expect_healthy();
+		play_round(&p);
+		expect_planned(&p);
+		expect_held_range();
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+}
+
+TEST(a_plan_whose_memory_always_goes_back_is_dropped)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	for (int n = 0; n < PLAN_RENEWALS + 3; n++) {
+		play_round(&p);
+		settle();
+		trim(0);
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 1);
+	play_round(&p);
+	expect_healthy();
+}
+
+TEST(a_plan_beyond_the_limit_is_dropped)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	EXPECT_OK(weir_limit_set(0, 100 * (size_t)MIB));
+	start(&p);
+	EXPECT_EQ(stats().num_plans_dropped, 1);
+	for (unsigned i = 0; i < 3; i++)
+		give(take((size_t)mib[i] * MIB, p.stream[0]));
+	EXPECT_EQ(stats().num_planned, 0);
+	EXPECT_EQ(stats().num_ooms, 0);
+	EXPECT_LE(reserved(), 100 * (uint64_t)MIB);
+	expect_healthy();
+}
+
+TEST(requests_of_private_pools_are_not_planned)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+	struct weir_pool *pool = new_pool(0, 0);
+
+	start(&p);
+	play_round(&p);
+	struct program before = p;
+	for (unsigned i = 0; i < ROUND; i++) {
+		void *other =
+		    take_from(pool, (size_t)mib[i] * MIB, p.stream[0]);
+		take_one(&p, i);
+		EXPECT_EQ(p.at[i], before.at[i]);
+		weir_free(other);
+	}
+	expect_planned(&p);
+	EXPECT_EQ(stats().num_planned, START - PLANNED_START + 2 * ROUND);
+}
+
+TEST(requests_in_a_capture_are_not_planned)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+	weir_stream captured = new_stream();
+
+	start(&p);
+	play_round(&p);
+	uint64_t planned = stats().num_planned;
+	capture_begin(captured);
+	void *in = take((size_t)mib[0] * MIB, captured);
+	expect_healthy();
+	capture_end(captured);
+	give(in);
+	EXPECT_EQ(stats().num_planned, planned);
+	play_round(&p);
+	expect_planned(&p);
+}
+
+TEST(sleeping_keeps_the_places)
+{
+	follow_plan(1, ",may_sleep:True");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	settle();
+	EXPECT_OK(weir_sleep(0, NULL, NULL));
+	EXPECT_OK(weir_wake(0, 0, NULL));
+	for (int n = 0; n < 2; n++) {
+		play_round(&p);
+		expect_planned(&p);
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+}

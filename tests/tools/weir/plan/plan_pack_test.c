@@ -1,0 +1,140 @@
+/*
+ * plan_pack.h: no two requests lie in the same bytes at the same time, and the
+ * range is nearly as small as it can be.
+ */
+#include "tools/weir/plan/plan_pack.h"
+
+#include <stdlib.h>
+
+#include "tests/support/test.h"
+
+enum { START = 20, ROUND = 60, COUNT = START + ROUND, STREAMS = 2 };
+
+static uint64_t state = 1;
+
+static uint32_t
+any_below(uint32_t n)
+{
+	state = state * UINT64_C(6364136223846793005) + 1;
+	return (uint32_t)(state >> 33) % n;
+}
+
+/* A plan without places, and lives for it. A request's other stream may use its
+ * memory later than its own. */
+static struct plan *
+random_plan(uint32_t streams, struct plan_lives *lives)
+{
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(COUNT, &plan), WEIR_OK);
+	plan->round = START;
+	plan->streams = streams;
+	*lives = (struct plan_lives){
+		.count = COUNT,
+		.streams = streams,
+		.lives = calloc((size_t)COUNT * streams, sizeof(uint32_t)),
+		.live = calloc(COUNT, sizeof(uint32_t)),
+	};
+	for (uint32_t i = 0; i < COUNT; i++) {
+		uint32_t own = any_below(streams);
+
+		plan->entries[i] = (struct plan_entry){
+			.size = (1 + any_below(40)) * (uint64_t)PLAN_GRANULE,
+			.offset = PLAN_NO_PLACE,
+			.stream = own,
+		};
+		lives->live[i] = 1 + any_below(ROUND + 4);
+		for (uint32_t s = 0; s < streams; s++)
+			lives->lives[i * streams + s] =
+			    lives->live[i] + (s == own ? 0 : any_below(9));
+	}
+	return plan;
+}
+
+/* May request b, `distance` requests after a, have a's bytes? */
+static void
+expect_apart(const struct plan *plan, const struct plan_lives *lives,
+    uint32_t a, uint32_t b, uint32_t distance)
+{
+	const struct plan_entry *one = &plan->entries[a];
+	const struct plan_entry *other = &plan->entries[b];
+	uint32_t life = lives->lives[a * lives->streams + other->stream];
+
+	if (one->offset == PLAN_NO_PLACE || other->offset == PLAN_NO_PLACE ||
+	    life <= distance)
+		return;
+	EXPECT_EQ(one->offset + one->size <= other->offset ||
+		other->offset + other->size <= one->offset,
+	    true);
+}
+
+/* Play three rounds. */
+static void
+expect_all_apart(const struct plan *plan, const struct plan_lives *lives)
+{
+	enum { PLAYED = START + 3 * ROUND };
+
+	for (uint32_t i = 0; i < PLAYED; i++)
+		for (uint32_t j = i + 1; j < PLAYED; j++) {
+			uint32_t a =
+			    i < COUNT ? i : START + (i - START) % ROUND;
+			uint32_t b =
+			    j < COUNT ? j : START + (j - START) % ROUND;
+
+			expect_apart(plan, lives, a, b, j - i);
+		}
+}
+
+TEST(requests_that_live_at_one_time_lie_apart)
+{
+	for (uint32_t n = 0; n < 40; n++) {
+		struct plan_lives lives;
+		struct plan *plan = random_plan(1 + n % STREAMS, &lives);
+
+		EXPECT_EQ(plan_pack(plan, &lives, n % 4 < 2), true);
+		EXPECT_EQ(plan_verify(plan), WEIR_OK);
+		expect_all_apart(plan, &lives);
+		EXPECT_LE(plan->live_bytes, plan->round_bytes);
+		plan_free(plan);
+		plan_lives_drop(&lives);
+	}
+}
+
+TEST(a_request_that_lives_longer_than_a_round_has_no_place)
+{
+	struct plan_lives lives;
+	struct plan *plan = random_plan(1, &lives);
+
+	lives.lives[START + 3] = ROUND + 1;
+	lives.lives[START + 4] = PLAN_NO_REQUEST;
+	lives.lives[START + 5] = ROUND;
+	EXPECT_EQ(plan_pack(plan, &lives, false), true);
+	EXPECT_EQ(plan->entries[START + 3].offset, PLAN_NO_PLACE);
+	EXPECT_EQ(plan->entries[START + 4].offset, PLAN_NO_PLACE);
+	EXPECT_NE(plan->entries[START + 5].offset, PLAN_NO_PLACE);
+	for (uint32_t i = 0; i < START; i++)
+		EXPECT_EQ(plan->entries[i].offset, PLAN_NO_PLACE);
+	plan_free(plan);
+	plan_lives_drop(&lives);
+}
+
+/* Blocks of a forward pass that a backward pass frees, the last one first, with
+ * a short one after each: a stack, which the bound fits. */
+TEST(a_stack_is_packed_without_loss)
+{
+	struct plan_lives lives;
+	struct plan *plan = random_plan(1, &lives);
+
+	for (uint32_t i = 0; i < ROUND; i++) {
+		uint32_t life = 1;
+
+		if (i < ROUND / 2 && i % 2 == 0)
+			life = ROUND - 2 * i - 1;
+		lives.lives[START + i] = life;
+		lives.live[START + i] = life;
+	}
+	EXPECT_EQ(plan_pack(plan, &lives, false), true);
+	EXPECT_EQ(plan->round_bytes, plan->live_bytes);
+	plan_free(plan);
+	plan_lives_drop(&lives);
+}

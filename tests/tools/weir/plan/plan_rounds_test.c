@@ -1,0 +1,190 @@
+/*
+ * plan_rounds.h and plan_lives.h: what a trace repeats, and how long its
+ * requests keep their memory.
+ */
+#include "tools/weir/plan/plan_rounds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tools/weir/plan/plan_lives.h"
+
+enum { MIB = 1 << 20 };
+
+/* A trace that is written row by row. */
+struct writing {
+	char text[65536];
+	size_t length;
+	unsigned time_us;
+};
+
+static void
+begin(struct writing *w)
+{
+	w->length = (size_t)snprintf(
+	    w->text, sizeof(w->text), "action,addr,size,stream,time_us\n");
+	w->time_us = 0;
+}
+
+static void
+add_row(struct writing *w, char action, unsigned address, unsigned size,
+    unsigned stream)
+{
+	w->time_us += 10;
+	w->length += (size_t)snprintf(w->text + w->length,
+	    sizeof(w->text) - w->length, "%c,%lx,%u,%u,%u\n", action,
+	    (unsigned long)address << 28, size, stream, w->time_us);
+	EXPECT_LT(w->length, sizeof(w->text));
+}
+
+static struct trace
+trace_of(const struct writing *w)
+{
+	static const struct budget budget = { 0 };
+	struct trace_error error;
+	struct trace trace;
+	bool read =
+	    trace_read_text("it", w->text, w->length, &budget, &trace, &error);
+
+	if (!read)
+		fprintf(stderr, "%s\n", error.text);
+	EXPECT_EQ(read, true);
+	return trace;
+}
+
+/* Two blocks that stay; then rounds of three requests of two streams, the last
+ * of which lives on into the next round. */
+static void
+write_program(struct writing *w, unsigned rounds)
+{
+	begin(w);
+	add_row(w, 'a', 1, 2 * MIB, 0);
+	add_row(w, 'a', 2, 3 * MIB, 0);
+	add_row(w, 'a', 3, 4096, 0);
+	for (unsigned n = 0; n < rounds; n++) {
+		add_row(w, 'a', 4, 5 * MIB + 1, 0);
+		if (n > 0)
+			add_row(w, 'f', 6, 7 * MIB, 0);
+		add_row(w, 'a', 5, 6 * MIB, 1);
+		add_row(w, 'f', 4, 5 * MIB + 1, 0);
+		add_row(w, 'a', 6, 7 * MIB, 0);
+		add_row(w, 'f', 5, 6 * MIB, 1);
+	}
+}
+
+static struct plan_requests
+requests_of(const struct trace *trace)
+{
+	struct plan_requests requests;
+
+	EXPECT_EQ(plan_requests_make(trace, &requests), true);
+	return requests;
+}
+
+TEST(a_round_is_found_and_where_it_begins)
+{
+	struct writing w;
+
+	write_program(&w, 4);
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.count, 2 + 4 * 3);
+	EXPECT_EQ(requests.streams, 2);
+	EXPECT_EQ(requests.round, 2);
+	EXPECT_EQ(requests.length, 3);
+	EXPECT_EQ(requests.list[2].size, 5 * MIB + 512);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
+TEST(a_program_that_does_not_repeat_itself_has_no_round)
+{
+	struct writing w;
+
+	begin(&w);
+	for (unsigned n = 1; n < 20; n++)
+		add_row(&w, 'a', n, (n + 1) * MIB, 0);
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.length, 0);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
+TEST(a_trace_without_large_requests_has_no_round)
+{
+	struct writing w;
+
+	begin(&w);
+	add_row(&w, 'a', 1, MIB, 0);
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.count, 0);
+	EXPECT_EQ(requests.length, 0);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
+TEST(lives_are_counted_in_requests)
+{
+	struct writing w;
+	struct plan_lives lives;
+
+	write_program(&w, 4);
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(
+	    plan_lives_make(&trace, &requests, PLAN_BY_CALLS, &lives), true);
+	EXPECT_EQ(lives.count, 5);
+	EXPECT_EQ(lives.live[0], PLAN_NO_REQUEST);
+	EXPECT_EQ(lives.live[1], PLAN_NO_REQUEST);
+	EXPECT_EQ(lives.live[2], 2);
+	EXPECT_EQ(lives.live[3], 2);
+	EXPECT_EQ(lives.live[4], 2);
+	/* Stream 1 makes its next request so late. */
+	EXPECT_EQ(lives.lives[2 * 2 + 0], 2);
+	EXPECT_EQ(lives.lives[2 * 2 + 1], 4);
+	plan_lives_drop(&lives);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
+/* Stream 0 is busy for long. Stream 1 takes memory after each block of stream 0
+ * was freed, and waits for stream 0 if `waits`. */
+static uint32_t
+life_for_another_stream(enum plan_rule rule, bool waits)
+{
+	struct writing w;
+	struct plan_lives lives;
+	uint32_t life;
+
+	begin(&w);
+	for (unsigned n = 0; n < 6; n++) {
+		add_row(&w, 'a', 4, 5 * MIB, 0);
+		add_row(&w, 'k', 0, 1000000, 0);
+		add_row(&w, 'f', 4, 5 * MIB, 0);
+		if (waits)
+			add_row(&w, 'w', 0, 0, 1);
+		add_row(&w, 'a', 5, 6 * MIB, 1);
+		add_row(&w, 'f', 5, 6 * MIB, 1);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.length, 2);
+	EXPECT_EQ(plan_lives_make(&trace, &requests, rule, &lives), true);
+	EXPECT_EQ(lives.lives[0], 2);
+	life = lives.lives[1];
+	plan_lives_drop(&lives);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+	return life;
+}
+
+TEST(another_stream_may_use_memory_when_the_work_is_over_or_it_waits)
+{
+	EXPECT_EQ(life_for_another_stream(PLAN_BY_CALLS, false), 1);
+	EXPECT_EQ(
+	    life_for_another_stream(PLAN_BY_WORK, false), PLAN_NO_REQUEST);
+	EXPECT_EQ(life_for_another_stream(PLAN_BY_WORK, true), 1);
+}

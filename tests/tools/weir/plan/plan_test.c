@@ -1,0 +1,175 @@
+/*
+ * weir plan: writes a plan only if a replay holds no more with it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/test.h"
+
+/* The trace of a generated program. */
+static char *
+program_of(const char *kind)
+{
+	struct command_result made = command_weir(
+	    "generate", kind, "--repeat", "2", "--events", "6000", NULL);
+	char *path = test_file("program.csv", made.out, strlen(made.out));
+
+	EXPECT_EQ(made.status, 0);
+	command_free(&made);
+	return path;
+}
+
+static char *
+no_file(const char *name)
+{
+	char *path = test_file(name, "", 0);
+
+	unlink(path);
+	return path;
+}
+
+TEST(a_plan_of_a_program_that_repeats_itself_is_written_and_followed)
+{
+	char *trace = program_of("train");
+	char *plan = no_file("run.plan");
+	char conf[4096];
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 0);
+	EXPECT_STR_HAS(made.out, "with the plan");
+	EXPECT_STR_HAS(made.out, "without");
+	EXPECT_EQ(access(plan, R_OK), 0);
+	snprintf(conf, sizeof(conf), "plan:%s", plan);
+	struct command_result played = command_weir("replay", "--sim",
+	    "--touch", "--check", "--conf", conf, trace, NULL);
+	EXPECT_EQ(played.status, 0);
+	EXPECT_STR_EQ(played.err, "");
+	command_free(&played);
+	command_free(&made);
+	unlink(plan);
+	free(plan);
+	free(trace);
+}
+
+TEST(no_plan_is_written_if_the_replay_holds_more_with_it)
+{
+	char *trace = program_of("crowd");
+	char *plan = no_file("run.plan");
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "no plan helps");
+	EXPECT_STR_HAS(made.out, "with the plan");
+	EXPECT_NE(access(plan, F_OK), 0);
+	command_free(&made);
+	free(plan);
+	free(trace);
+}
+
+TEST(a_program_that_does_not_repeat_itself_has_no_plan)
+{
+	char *trace = program_of("vectors");
+	char *plan = no_file("run.plan");
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "do not repeat");
+	EXPECT_NE(access(plan, F_OK), 0);
+	command_free(&made);
+	free(plan);
+	free(trace);
+}
+
+/* Write a trace of rounds of three requests, of which round `strange` has
+ * another size. */
+static char *
+rounds_with(int strange)
+{
+	char text[16384] = "action,addr,size,stream,time_us\n";
+	size_t n = strlen(text);
+
+	for (int i = 0; i < 60; i++) {
+		int mib = 2 + i % 3 + (i / 3 == strange ? 20 : 0);
+
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+		    "a,7f0000000000,%d,0,%d\nf,7f0000000000,%d,0,%d\n",
+		    mib << 20, 10 * i + 1, mib << 20, 10 * i + 2);
+	}
+	return test_file("rounds.csv", text, n);
+}
+
+TEST(a_check_says_what_of_a_plan_still_fits)
+{
+	char *plan = no_file("run.plan");
+	char *trace = rounds_with(-1);
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 0);
+	command_free(&made);
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 0);
+	EXPECT_STR_HAS(made.out, "in 20 rounds as planned");
+	command_free(&made);
+	free(trace);
+	trace = rounds_with(10);
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out,
+	    "5 requests are served as without it; the "
+	    "first is request 31, of 22.00 MiB");
+	command_free(&made);
+	free(trace);
+	trace = program_of("vectors");
+	made = command_weir("plan", "--check", plan, trace, NULL);
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "no round begins with");
+	command_free(&made);
+	made = command_weir("plan", "--check", trace, trace, NULL);
+	EXPECT_EQ(made.status, 2);
+	EXPECT_STR_HAS(made.err, "this is no plan");
+	command_free(&made);
+	unlink(plan);
+	free(plan);
+	free(trace);
+}
+
+TEST(what_is_no_recording_is_trouble)
+{
+	static const char text[] = "no trace\n";
+	char *trace = test_file("text", text, sizeof(text) - 1);
+	char *plan = no_file("run.plan");
+
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+	EXPECT_EQ(made.status, 2);
+	command_free(&made);
+	made = command_weir("plan", trace, NULL);
+	EXPECT_EQ(made.status, 2);
+	EXPECT_STR_HAS(made.err, "--output");
+	command_free(&made);
+	made = command_weir("plan", "-", "-o", plan, NULL);
+	EXPECT_EQ(made.status, 2);
+	command_free(&made);
+	free(plan);
+	free(trace);
+}
+
+TEST(a_program_is_not_run_with_what_is_no_plan)
+{
+	static const char text[] = "no plan";
+	char *file = test_file("run.plan", text, sizeof(text) - 1);
+
+	struct command_result run =
+	    command_weir("run", "--sim", "--plan", file, "true", NULL);
+	EXPECT_EQ(run.status, 2);
+	EXPECT_STR_HAS(run.err, "this is no plan");
+	command_free(&run);
+	free(file);
+}

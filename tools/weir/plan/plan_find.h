@@ -1,0 +1,49 @@
+/*
+ * The best plan for a trace, with the figures of replays.
+ */
+#ifndef TOOLS_WEIR_PLAN_PLAN_FIND_H
+#define TOOLS_WEIR_PLAN_PLAN_FIND_H
+
+#include <stdbool.h>
+
+#include "snapshot/plan_file.h"
+
+enum { PLAN_WHY = 160 };
+
+/* The figures of a replay. */
+struct plan_figures {
+	uint64_t live;  /* the peak, in bytes */
+	uint64_t held;  /* likewise */
+	uint64_t waits; /* inside streams */
+	uint64_t host_waits;
+	uint64_t map_calls;
+	uint64_t ooms;
+	uint64_t duration_us;
+	uint64_t moved; /* requests with another address than a round before */
+};
+
+struct plan_found {
+	struct plan *plan; /* NULL: there are no rounds, and `why` says so */
+	char why[PLAN_WHY];
+	uint64_t rounds; /* that the recording ends with */
+	struct plan_figures without;
+	struct plan_figures with; /* of the plan */
+};
+
+struct plan_request_to_find {
+	const char *path; /* of the recording */
+	int device;       /* of a snapshot; -1: the first that has a trace */
+	const char *conf; /* options of weir, or NULL */
+};
+
+/* Find the plan with which a replay holds least. The replays run in children,
+ * on the simulated device. False, and a complaint, on failure. */
+bool plan_find(
+    const struct plan_request_to_find *request, struct plan_found *out);
+void plan_found_drop(struct plan_found *found);
+
+/* Does the plan help: does the replay hold no more with it, wait no more, and
+ * serve as many requests? */
+bool plan_helps(const struct plan_found *found);
+
+#endif

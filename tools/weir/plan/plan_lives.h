@@ -1,0 +1,38 @@
+/*
+ * How long the requests of a plan keep their memory from each stream, counted
+ * in requests: those before the first round, and those of a round.
+ */
+#ifndef TOOLS_WEIR_PLAN_PLAN_LIVES_H
+#define TOOLS_WEIR_PLAN_PLAN_LIVES_H
+
+#include "tools/weir/plan/plan_rounds.h"
+
+/* When a freed block may serve a stream. */
+enum plan_rule {
+	/* From its free on. Another stream may have to wait for its work. */
+	PLAN_BY_CALLS,
+	/* Its own stream from its free on, another one when that is ordered
+	 * after its work, or when the work is over. */
+	PLAN_BY_WORK,
+	PLAN_RULES
+};
+
+struct plan_lives {
+	uint32_t count; /* of requests */
+	uint32_t streams;
+	/* lives[i * streams + s]: from request i on, the number of requests,
+	 * itself included, until stream s may use its memory; of a round, the
+	 * longest of all rounds. PLAN_NO_REQUEST: never, as far as the trace
+	 * shows. */
+	uint32_t *lives;
+	uint32_t *live; /* for each request, until its free */
+};
+
+/* The trace must have a round, and PLAN_STREAMS streams at most. False, and a
+ * complaint, without memory. */
+bool plan_lives_make(const struct trace *trace,
+    const struct plan_requests *requests, enum plan_rule rule,
+    struct plan_lives *out);
+void plan_lives_drop(struct plan_lives *lives);
+
+#endif

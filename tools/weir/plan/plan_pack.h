@@ -1,0 +1,29 @@
+/*
+ * Packing: gives the requests of a round places in a range that is as small as
+ * possible, so that no two lie in the same bytes at the same time.
+ *
+ * That is the dynamic storage allocation problem on a circle, since each round
+ * follows another one. It is NP-hard. Requests are placed one after another
+ * where they fit; the order decides. The orders are those that the literature
+ * finds good: by size, by life, by size times life, and by start. Each is tried
+ * with the lowest place that fits, and with the tightest one, and the smallest
+ * range is kept. No packing is smaller than the most bytes that are live at
+ * once.
+ */
+#ifndef TOOLS_WEIR_PLAN_PLAN_PACK_H
+#define TOOLS_WEIR_PLAN_PLAN_PACK_H
+
+#include "snapshot/plan_file.h"
+#include "tools/weir/plan/plan_lives.h"
+
+/*
+ * Set the offsets of the plan, its bytes, and its peak of live bytes. A request
+ * of the round whose own stream may not use its memory again within a round
+ * gets no place, nor do those before the round without `from_start`. The other
+ * fields of the plan must be set, with all offsets PLAN_NO_PLACE. False, and a
+ * complaint, without memory.
+ */
+bool plan_pack(
+    struct plan *plan, const struct plan_lives *lives, bool from_start);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * The numbers of this folder that were chosen and can be chosen otherwise.
+ */
+#ifndef TOOLS_WEIR_PLAN_TUNING_H
+#define TOOLS_WEIR_PLAN_TUNING_H
+
+/* Bytes above which a request is large: weir has other segments for those up to
+ * it, which a plan leaves alone. */
+enum { PLANNED_ABOVE = 1 << 20 };
+
+/* Rounds that a recording must end with, so that two can be compared. */
+enum { PLANNED_ROUNDS = 2 };
+
+/* Two plans hold about as much if they differ by no more than one part in so
+ * many. */
+enum { PLANNED_SAME_SHARE = 100 };
+
+#endif
