@@ -292,8 +292,7 @@ help_request(struct help *help, struct arena *arena, size_t want)
 		return true;
 	now_ns = os_monotonic_ns();
 	if (now_ns < help->asks_until_ns && is_idle_memory(file, all)) {
-		wait_for_turn(
-		    file->ledger, turn, help->asks_until_ns - now_ns);
+		wait_for_turn(file->ledger, turn, help->asks_until_ns - now_ns);
 		return true;
 	}
 	if (now_ns >= help->ends_ns)

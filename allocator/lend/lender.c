@@ -116,7 +116,7 @@ count_requests(struct arena *main)
 	for (struct arena *a = main; a != NULL; a = arena_next(a)) {
 		lock_enter(&a->lock);
 		if (a == main)
-			tcache_report(main);
+			tcache_report(a);
 		if (arena_is_leased(a) && !a->memory.forgotten)
 			served += a->cache.served;
 		lock_leave(&a->lock);

@@ -122,7 +122,8 @@ is_away(const struct handle_key *key)
 
 /* A key of memory, which may have the name `likely`. */
 static struct handle_key *
-key_of(const struct handle_memory *memory, int table, uint64_t likely) HOLDS(handles_lock)
+key_of(const struct handle_memory *memory, int table, uint64_t likely)
+    HOLDS(handles_lock)
 {
 	struct handle_key *key = *key_place(table, likely);
 
@@ -253,7 +254,8 @@ is_taken(CUmemGenericAllocationHandle real) HOLDS(handles_lock)
 /* The number by which the program is to know a handle that the driver has given
  * it. The caller holds the lock. */
 static CUmemGenericAllocationHandle
-number_for(CUmemGenericAllocationHandle real, struct handle_memory *memory) HOLDS(handles_lock)
+number_for(CUmemGenericAllocationHandle real, struct handle_memory *memory)
+    HOLDS(handles_lock)
 {
 	static CUmemGenericAllocationHandle given;
 
@@ -455,7 +457,8 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 /* Release the driver's handle for one of the program's, if it is the last of
  * memory that has been away. The caller holds the lock. */
 static CUresult
-release_real(const struct handle_key *key, CUmemGenericAllocationHandle handle) HOLDS(handles_lock)
+release_real(const struct handle_key *key, CUmemGenericAllocationHandle handle)
+    HOLDS(handles_lock)
 {
 	if (is_away(key))
 		return CUDA_SUCCESS;

@@ -138,7 +138,7 @@ is_open_to_peer(CUdeviceptr ptr, int device)
 
 /* Does the memory leave? If not, its reason is counted. */
 static bool
-may_leave(struct handle_memory *memory)
+may_leave(struct handle_memory *memory) HOLDS(handles_lock)
 {
 	if (memory->shared || memory->kind != OUTSIDE_handles) {
 		stay(memory, WEIR_SLEEP_SHARED);
@@ -164,7 +164,7 @@ may_leave(struct handle_memory *memory)
 
 /* Make a batch of what leaves a device; *n is the number of its ranges. */
 static enum weir_status
-make_batch(int device, struct leaving_batch **out)
+make_batch(int device, struct leaving_batch **out) HOLDS(handles_lock)
 {
 	struct leaving_batch *batch = meta_zalloc(sizeof(*batch));
 
@@ -184,7 +184,7 @@ make_batch(int device, struct leaving_batch **out)
 }
 
 static enum weir_status
-copy_batch(struct leaving_batch *batch, const char *folder)
+copy_batch(struct leaving_batch *batch, const char *folder) HOLDS(handles_lock)
 {
 	struct copy_plan plan = { .range_count = batch->members,
 		.folder = folder };
@@ -240,8 +240,9 @@ drop_leaving(void)
 	}
 }
 
+/* On success the lock stays held, which clang cannot check. */
 static enum weir_status
-leaving_copy(const struct sleeping_plan *plan)
+leaving_copy(const struct sleeping_plan *plan) UNCHECKED
 {
 	enum weir_status status = WEIR_OK;
 	bool discards = (plan->flags & WEIR_SLEEP_DISCARD_ALL) != 0;
@@ -272,7 +273,7 @@ release_key(const struct handle_key *key)
 /* Release all handles that the driver counts of the memory. What it refuses
  * twice is lost, which changes nothing else. */
 static void
-release_handles(const struct handle_memory *memory)
+release_handles(const struct handle_memory *memory) HOLDS(handles_lock)
 {
 	if (memory->real != 0) {
 		release_surely(memory->real);
@@ -290,7 +291,7 @@ release_handles(const struct handle_memory *memory)
 }
 
 static void
-leave_one(struct handle_memory *memory)
+leave_one(struct handle_memory *memory) HOLDS(handles_lock)
 {
 	struct leaving_batch *batch = memory->batch;
 	const struct handle_key *mapping = handles_mapping_of(memory);
@@ -311,7 +312,7 @@ leave_one(struct handle_memory *memory)
 }
 
 static void
-leaving_leave(struct weir_sleep_result *result)
+leaving_leave(struct weir_sleep_result *result) LEAVES(handles_lock)
 {
 	struct memory_walk w = begin_walk();
 	struct handle_memory *memory;
@@ -355,7 +356,7 @@ comes_back(const struct handle_memory *memory, const struct sleeping_plan *plan)
 
 /* The address at which the memory is filled; 0: there is none. */
 static CUdeviceptr
-place_of(const struct handle_memory *memory)
+place_of(const struct handle_memory *memory) HOLDS(handles_lock)
 {
 	const struct handle_key *mapping = handles_mapping_of(memory);
 
@@ -390,7 +391,7 @@ set_access(const struct handle_memory *memory, CUdeviceptr ptr,
 }
 
 static enum weir_status
-map_one(struct handle_memory *memory)
+map_one(struct handle_memory *memory) HOLDS(handles_lock)
 {
 	enum weir_status status = reserve_spare(memory);
 	if (status != WEIR_OK)
@@ -418,7 +419,7 @@ map_one(struct handle_memory *memory)
 }
 
 static enum weir_status
-load_batches(const struct sleeping_plan *plan)
+load_batches(const struct sleeping_plan *plan) HOLDS(handles_lock)
 {
 	enum weir_status status = WEIR_OK;
 
@@ -436,8 +437,9 @@ load_batches(const struct sleeping_plan *plan)
 	return status;
 }
 
+/* On success the lock stays held, which clang cannot check. */
 static enum weir_status
-leaving_map(const struct sleeping_plan *plan)
+leaving_map(const struct sleeping_plan *plan) UNCHECKED
 {
 	enum weir_status status = WEIR_OK;
 	struct handle_memory *memory;
@@ -474,7 +476,7 @@ drop_spare(struct handle_memory *memory)
 
 /* Memory is back, and filled. */
 static void
-finish_one(struct handle_memory *memory)
+finish_one(struct handle_memory *memory) HOLDS(handles_lock)
 {
 	const struct handle_key *mapping = handles_mapping_of(memory);
 	struct leaving_batch *batch = memory->batch;
@@ -516,7 +518,7 @@ drop_empty_batches(void)
 }
 
 static void
-leaving_back(struct weir_wake_result *result)
+leaving_back(struct weir_wake_result *result) LEAVES(handles_lock)
 {
 	struct memory_walk w = begin_walk();
 	struct handle_memory *memory;

@@ -64,11 +64,13 @@ static int
 pattern(int compare)
 {
 	size_t size = held > 0 ? sizes[held - 1] : 0;
-	uint32_t *words = malloc(size);
 	int different = 0;
 	int code = 0;
 
-	if (size == 0 || words == NULL)
+	if (size == 0)
+		return -1;
+	uint32_t *words = malloc(size);
+	if (words == NULL)
 		return -1;
 	if (compare)
 		code = cuda.copy_out(words, blocks[held - 1], size);

@@ -114,8 +114,8 @@ launch_held(void)
 
 enum { PEER_BLOCKS = 16 };
 
-/* Keep the default stream busy for ever, a piece of work queued ahead. Each piece
- * uses the memory that is free, as steps of a training do. */
+/* Keep the default stream busy for ever, a piece of work queued ahead. Each
+ * piece uses the memory that is free, as steps of a training do. */
 static void *
 train(void *milliseconds)
 {
@@ -205,8 +205,8 @@ obey_word(const char *word, size_t n)
 	if (strcmp(word, "wake") == 0)
 		return weir_wake(0, 0, NULL) == WEIR_OK;
 	if (strcmp(word, "train") == 0)
-		return pthread_create(&thread, NULL, train,
-			   (void *)(uintptr_t)n) == 0;
+		return pthread_create(
+			   &thread, NULL, train, (void *)(uintptr_t)n) == 0;
 	if (stream == NULL)
 		stream = new_stream();
 	if (strcmp(word, "begin") == 0)
