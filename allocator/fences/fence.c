@@ -353,8 +353,8 @@ fences_upkeep_due(struct stream_heap *mine)
 		fence_if_due(other);
 }
 
-/* Poll how far a stream has come that has freed since, and fence it if it is not
- * done. */
+/* Poll how far a stream has come that has freed since, and fence it if it is
+ * not done. */
 static void
 follow(struct stream_heap *heap, struct questions *q)
 {

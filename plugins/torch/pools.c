@@ -155,9 +155,9 @@ drop_entries(struct entry *entry)
 	}
 }
 
-/* Does the memory of a private pool come from handles? PyTorch takes segments of
- * the driver for it, unless the user asks for expandable ones. Those of the driver
- * cannot leave the device when the program sleeps. */
+/* Does the memory of a private pool come from handles? PyTorch takes segments
+ * of the driver for it, unless the user asks for expandable ones. Those of the
+ * driver cannot leave the device when the program sleeps. */
 static bool
 pools_have_handles(void)
 {

@@ -49,9 +49,9 @@ struct handle_key {
 
 enum { BY_HANDLE, BY_ADDRESS, KEY_TABLES };
 
-extern struct lock handles_lock;    /* over all that follows */
-extern bool handles_away;            /* the memory of some is away */
-extern atomic_bool handles_left;     /* it has been away */
+extern struct lock handles_lock; /* over all that follows */
+extern bool handles_away;        /* the memory of some is away */
+extern atomic_bool handles_left; /* it has been away */
 extern struct handle_key *handles_keys[KEY_TABLES][OUTSIDE_BUCKETS];
 
 /* A mapping of memory, and a handle; NULL: it has none. The caller holds the

@@ -135,7 +135,8 @@ answer(const struct choices *choices, const struct plan_found *found)
 		return TOOL_FOUND;
 	}
 	if (!plan_helps(found))
-		printf("no plan helps: the replay holds more or waits more with one\n\n");
+		printf("no plan helps: the replay holds more or waits more "
+		       "with one\n\n");
 	else if (plan_write(found->plan, choices->output) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return TOOL_FAILED;

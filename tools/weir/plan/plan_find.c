@@ -140,7 +140,7 @@ try_lives(const struct plan_request_to_find *request,
     const struct plan_requests *requests, const struct plan_lives *lives,
     bool from_start, struct plan_found *found)
 {
-	struct plan_figures figures;
+	struct plan_figures figures = { 0 };
 	struct plan *plan = plan_of(requests);
 	bool good = plan != NULL && plan_pack(plan, lives, from_start);
 
