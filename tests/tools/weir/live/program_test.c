@@ -243,8 +243,8 @@ read_proc(pid_t pid, const char *part, char *text, size_t size)
 	close(fd);
 }
 
-/* Has a process the same part as another one? The witness takes it a moment after
- * it has begun. */
+/* Has a process the same part as another one? The witness takes it a moment
+ * after it has begun. */
 static bool
 looks_like(pid_t pid, pid_t other, const char *part)
 {
