@@ -253,13 +253,31 @@ device_bytes(void)
 	return sum;
 }
 
+/* What the members have been granted. A member that was killed may leave a
+ * claim behind that would have been refused; it stays until its slot is
+ * emptied, and makes others too careful meanwhile. */
+static uint64_t
+granted_bytes(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < LEDGER_MEMBERS; i++) {
+		const struct ledger_slot *slot = &file.ledger->slots[i];
+		uint64_t lease = atomic_load(&slot->lease);
+		uint64_t guarantee = atomic_load(&slot->guarantee);
+
+		sum += lease > guarantee ? lease : guarantee;
+	}
+	return sum;
+}
+
 static void
 check_sums(void)
 {
 	uint64_t limit = atomic_load(&file.ledger->limit);
 
 	EXPECT_LE(device_bytes(), limit);
-	EXPECT_LE(ledger_charged(file.ledger), limit);
+	EXPECT_LE(granted_bytes(), limit);
 }
 
 static void
