@@ -353,7 +353,7 @@ TEST(a_full_disk_refuses_the_sleep)
 	char text[128];
 
 	if (unshare(CLONE_NEWNS) != 0 ||
-	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0)
 		SKIP("no file system can be mounted here");
 	strcpy(folder, "/tmp/weir-sleep-test-XXXXXX");
 	EXPECT(mkdtemp(folder) != NULL);

@@ -28,7 +28,7 @@ TEST(unused_memory_of_a_member_serves_another_one)
 	share_device();
 	peer = new_peer("group_limit_mb:64");
 	hold_unused(&peer, 60);
-	join_with("");
+	join_with("lend_ms:10000");
 	take(50 * MIB, NULL);
 	EXPECT_LE(ledger_charged(ledger_here()->ledger), 64 * MIB);
 	/* It has given only what was needed. */
@@ -51,7 +51,7 @@ TEST(unused_memory_of_a_busy_member_serves_another_one)
 		EXPECT(tell_peer(&peer, "give", i, 0));
 	EXPECT(tell_peer(&peer, "train", 0, 40));
 	usleep(200 * 1000);
-	join_with("lend_ms:2000");
+	join_with("lend_ms:10000");
 	take(40 * MIB, NULL);
 	kill_peer(&peer);
 	drop_device();
@@ -65,7 +65,7 @@ TEST(used_memory_of_a_member_is_not_taken)
 	peer = new_peer("group_limit_mb:64");
 	EXPECT(tell_peer(&peer, "take", 1, 40));
 	hold_unused(&peer, 20);
-	join_with("");
+	join_with("lend_ms:1000");
 	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_ENOMEM);
 	take(20 * MIB, NULL);
 	kill_peer(&peer);
@@ -146,7 +146,7 @@ TEST(a_full_device_is_a_reason_to_ask_too)
 	share_device();
 	peer = new_peer("lend:True,group:none");
 	hold_unused(&peer, 200);
-	join_with("lend:True,group:none");
+	join_with("lend:True,group:none,lend_ms:10000");
 	take(150 * MIB, NULL);
 	kill_peer(&peer);
 	drop_device();
