@@ -45,7 +45,7 @@ run_program(const char *const *flags)
 		program_report, "--sim" };
 	int n = 5;
 
-	for (int i = 0; flags[i] != NULL && i < FLAGS_MOST; i++)
+	for (int i = 0; i < FLAGS_MOST && flags[i] != NULL; i++)
 		arguments[n++] = flags[i];
 	arguments[n++] = "--";
 	arguments[n++] = test_build("tests/programs/driver_steps");
