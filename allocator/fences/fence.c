@@ -280,6 +280,7 @@ fences_see_delay(struct arena *arena) HOLDS(arena->lock)
 	}
 }
 
+/* See whether the stream is done. */
 static bool
 ask(struct stream_heap *heap, struct questions *q)
 {
@@ -292,25 +293,6 @@ ask(struct stream_heap *heap, struct questions *q)
 	if (delay_is_known(&heap->stream->delay))
 		forget_late(heap);
 	return true;
-}
-
-void
-fences_ask_all(struct arena *arena)
-{
-	struct questions questions = { .context = NULL };
-
-	ASSERT(arena->memory.any_heap->completed_at == UINT64_MAX);
-	lock_assert_held(&arena->lock);
-	status_mute();
-	for (struct list *l = arena->memory.heaps.next;
-	     l != &arena->memory.heaps; l = l->next) {
-		struct stream_heap *heap =
-		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap->completed_at <= heap->freed_at)
-			ask(heap, &questions);
-	}
-	questions_end(&questions);
-	status_unmute();
 }
 
 static bool
@@ -355,14 +337,14 @@ fences_upkeep_due(struct stream_heap *mine)
 
 /* Poll how far a stream has come that has freed since, and fence it if it is
  * not done. */
-static void
+static bool
 follow(struct stream_heap *heap, struct questions *q)
 {
 	poll_fences(heap);
 	if (heap->completed_at > heap->freed_at ||
 	    (heap->fences.count == 0 && ask(heap, q)))
-		return;
-	record_fence(heap, heap->freed_at);
+		return true;
+	return record_fence(heap, heap->freed_at);
 }
 
 void
@@ -397,24 +379,39 @@ fences_poll(struct stream_heap *mine)
 		arena_promote(arena);
 }
 
-void
-fences_poll_all(struct arena *arena)
+/* Call `see` for each stream that may have work since what it has freed. */
+static void
+for_each_behind(struct arena *arena,
+    bool (*see)(struct stream_heap *heap, struct questions *q))
 {
 	struct questions questions = { .context = NULL };
 
 	lock_assert_held(&arena->lock);
-	ASSERT(!arena->memory.forgotten);
-	arena_begin_lending(arena);
 	status_mute();
 	for (struct list *l = arena->memory.heaps.next;
 	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
 		if (heap->completed_at <= heap->freed_at)
-			follow(heap, &questions);
+			see(heap, &questions);
 	}
 	questions_end(&questions);
 	status_unmute();
+}
+
+void
+fences_ask_all(struct arena *arena)
+{
+	ASSERT(arena->memory.any_heap->completed_at == UINT64_MAX);
+	for_each_behind(arena, ask);
+}
+
+void
+fences_poll_all(struct arena *arena)
+{
+	ASSERT(!arena->memory.forgotten);
+	arena_begin_lending(arena);
+	for_each_behind(arena, follow);
 }
 
 /* ---- Waits on the device ----------------------------------------------- */
