@@ -287,6 +287,8 @@ static enum weir_status
 end_work(struct sleeper *sleeper)
 {
 	uint64_t began_ns = os_monotonic_ns();
+	uint64_t most_ns =
+	    sleeper->dozes ? DOZE_SETTLE_MS * UINT64_C(1000000) : UINT64_MAX;
 	enum weir_status status = WEIR_OK;
 
 	sleeping_end_launches();
@@ -296,10 +298,7 @@ end_work(struct sleeper *sleeper)
 			continue;
 		status = close_caches(main);
 		if (status == WEIR_OK)
-			status = sleeper->dozes ?
-			    stream_await_end(
-				main->any, DOZE_SETTLE_MS * UINT64_C(1000000)) :
-			    stream_wait_host(main->any);
+			status = stream_await_end(main->any, most_ns);
 	}
 	sleeper->result.wait_ns = os_monotonic_ns() - began_ns;
 	return status;

@@ -655,19 +655,37 @@ stream_fence(struct stream *stream, CUevent *out)
 	return WEIR_OK;
 }
 
+/* Wait for the event for up to most_ns. UINT64_MAX: until it is met. */
+static enum weir_status
+await(const struct stream *stream, CUevent event, uint64_t most_ns)
+{
+	const struct timespec pause = { .tv_nsec = END_PAUSE_US * 1000 };
+	uint64_t until_ns = os_monotonic_ns() + most_ns;
+
+	if (most_ns == UINT64_MAX)
+		return driver_status(driver_peek()->cuEventSynchronize(event),
+		    "cuEventSynchronize(stream %p)", (void *)stream->handle);
+	while (!event_met(stream->context, event)) {
+		if (os_monotonic_ns() >= until_ns)
+			return status_set(WEIR_ENOTREADY,
+			    "device %d: work is in flight", stream->device);
+		nanosleep(&pause, NULL);
+	}
+	return WEIR_OK;
+}
+
 enum weir_status
-stream_wait_host(struct stream *stream)
+stream_await_end(struct stream *stream, uint64_t most_ns)
 {
 	struct driver_guard guard;
 	CUevent event;
 	enum weir_status status = driver_enter(stream->context, &guard);
+
 	if (status != WEIR_OK)
 		return status;
 	status = stream_fence(stream, &event);
 	if (status == WEIR_OK) {
-		CUresult code = driver_peek()->cuEventSynchronize(event);
-		status = driver_status(code, "cuEventSynchronize(stream %p)",
-		    (void *)stream->handle);
+		status = await(stream, event, most_ns);
 		event_release(stream->context, event);
 	}
 	driver_leave(&guard);
@@ -675,27 +693,7 @@ stream_wait_host(struct stream *stream)
 }
 
 enum weir_status
-stream_await_end(struct stream *stream, uint64_t most_ns)
+stream_wait_host(struct stream *stream)
 {
-	const struct timespec pause = { .tv_nsec = END_PAUSE_US * 1000 };
-	uint64_t until_ns = os_monotonic_ns() + most_ns;
-	struct driver_guard guard;
-	CUevent event;
-	enum weir_status status = driver_enter(stream->context, &guard);
-	if (status != WEIR_OK)
-		return status;
-	status = stream_fence(stream, &event);
-	if (status == WEIR_OK) {
-		bool met = event_met(stream->context, event);
-		while (!met && os_monotonic_ns() < until_ns) {
-			nanosleep(&pause, NULL);
-			met = event_met(stream->context, event);
-		}
-		if (!met)
-			status = status_set(WEIR_ENOTREADY,
-			    "device %d: work is in flight", stream->device);
-		event_release(stream->context, event);
-	}
-	driver_leave(&guard);
-	return status;
+	return stream_await_end(stream, UINT64_MAX);
 }

@@ -251,9 +251,9 @@ bool stream_orders_others(const struct stream *stream);
 /* Wait until all work queued on the stream so far is done. Holds no lock. */
 enum weir_status stream_wait_host(struct stream *stream);
 
-/* As stream_wait_host(), for at most `most_ns`. WEIR_ENOTREADY: work is in
- * flight still. A driver before 12.5 waits for work of a context all the same:
- * stream_record(). */
+/* As stream_wait_host(), for at most `most_ns`; UINT64_MAX: for as long as it
+ * takes. WEIR_ENOTREADY: work is in flight still. A driver before 12.5 waits
+ * for work of a context all the same: stream_record(). */
 enum weir_status stream_await_end(struct stream *stream, uint64_t most_ns);
 
 /* Resolve WEIR_DEVICE_CURRENT or a device's number, and check it. */
