@@ -430,27 +430,50 @@ insist_on_place(struct request *r) HOLDS(r->heap->arena->lock)
 	return status;
 }
 
-/* Serve the request from the best run that its stream may use at once: blocks
- * of its own, of streams that it is ordered after, and complete ones. */
-static enum weir_status
-search_runs(struct request *r) HOLDS(r->heap->arena->lock)
+/* Begin a search. False if the request is not served before the ladder: in a
+ * capture, a wait joins the streams. */
+static bool
+begin_early(struct request *r) HOLDS(r->heap->arena->lock)
 {
 	ASSERT(r->got == NULL);
 	search_begin(r);
 	served_begin();
 	lock_assert_held(&r->view.mine->arena->lock);
-	if (view_can_wait(&r->view) && r->view.capture != 0)
-		return WEIR_OK;
-	enum weir_status status = search_place(r);
-	if (status == WEIR_OK && r->got == NULL && r->place != 0) {
-		status = insist_on_place(r);
-		if (r->got != NULL)
-			return status;
-	}
-	if (status == WEIR_OK && r->got == NULL)
-		status = search_ready(r);
+	return !view_can_wait(&r->view) || r->view.capture == 0;
+}
+
+static void
+count_ready(struct request *r) HOLDS(r->heap->arena->lock)
+{
 	if (r->got != NULL && !r->got_own)
 		search_count_served(r, SERVED_ready);
+}
+
+/* Serve the request at its place, if it has one. */
+static enum weir_status
+serve_at_place(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	if (r->place == 0)
+		return WEIR_OK;
+	enum weir_status status = search_place(r);
+	if (status == WEIR_OK && r->got == NULL)
+		return insist_on_place(r);
+	count_ready(r);
+	return status;
+}
+
+/* Serve the request from the best run that its stream may use at once: blocks
+ * of its own, of streams that it is ordered after, and complete ones. */
+static enum weir_status
+search_runs(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	if (!begin_early(r))
+		return WEIR_OK;
+	enum weir_status status = serve_at_place(r);
+	if (status != WEIR_OK || r->got != NULL)
+		return status;
+	status = search_ready(r);
+	count_ready(r);
 	return status;
 }
 
@@ -458,20 +481,10 @@ search_runs(struct request *r) HOLDS(r->heap->arena->lock)
 static enum weir_status
 search_planned(struct request *r) HOLDS(r->heap->arena->lock)
 {
-	ASSERT(r->got == NULL);
-	search_begin(r);
-	served_begin();
-	lock_assert_held(&r->view.mine->arena->lock);
-	if (view_can_wait(&r->view) && r->view.capture != 0)
+	if (!begin_early(r))
 		return WEIR_OK;
 	plan_find_place(r);
-	if (r->place == 0)
-		return WEIR_OK;
-	enum weir_status status = search_place(r);
-	if (status == WEIR_OK && r->got != NULL && !r->got_own)
-		search_count_served(r, SERVED_ready);
-	if (status == WEIR_OK && r->got == NULL)
-		status = insist_on_place(r);
+	enum weir_status status = serve_at_place(r);
 	if (r->got != NULL)
 		counter_add_of(r->heap, COUNTER_num_planned, 1);
 	return status;
