@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What /proc/PID/stat says: proc(5). */
+/* Fields of /proc/PID/stat: proc(5). */
 struct process_stat {
 	char state;         /* 'R', 'T' (stopped), 'Z' (zombie), ... */
 	uint64_t threads;   /* that have not ended */

@@ -197,7 +197,7 @@ refuse(const char *name, const char *fault)
 	return status_set(WEIR_EINVAL, "%s: %s", name, fault);
 }
 
-/* What is wrong with the file as such; NULL: nothing. */
+/* Names what is wrong with the file as such. NULL: nothing. */
 static const char *
 fault_of_file(const uint8_t *bytes, size_t size)
 {

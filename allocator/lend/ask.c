@@ -161,7 +161,7 @@ ask_to_sleep(
 	uint64_t given = atomic_load(&slot->given);
 	uint64_t until = atomic_load(&slot->doze_until_ns);
 
-	/* Of two that ask, the later time holds. */
+	/* If two ask, the later time holds. */
 	while (until < until_ns &&
 	    !atomic_compare_exchange_weak(
 		&slot->doze_until_ns, &until, until_ns))

@@ -243,7 +243,7 @@ policy_forecast(uint64_t latency_ns, uint64_t oldest_ns, uint64_t age_ns)
 
 /* ---- Moves --------------------------------------------------------------- */
 
-/* What earlier moves cost beyond their share of the time, in us. */
+/* The cost of earlier moves beyond their share of the time, in us. */
 static double
 unpaid_of(const struct request_facts *facts)
 {

@@ -48,7 +48,7 @@ enum { ROUTE_KINDS = ROUTE_FILTER + 1 };
 static struct lock lock = LOCK_INITIALIZER(LOCK_RANK_ROUTES);
 /* Each is set up by the first route of its kind. */
 static struct tree trees[ROUTE_KINDS] GUARDED_BY(lock);
-/* Of the routes for unregistered captures. */
+/* Routes for unregistered captures. */
 static struct list captures GUARDED_BY(lock) = { &captures, &captures };
 static uint64_t last_id GUARDED_BY(lock);
 static atomic_uint count;         /* routes; changed under the lock */

@@ -98,7 +98,7 @@ release_surely(CUmemGenericAllocationHandle handle)
 
 /* ---- Leaving ------------------------------------------------------------- */
 
-/* What leaves in this call, by device. */
+/* Memory that leaves in this call, by device. */
 static struct leaving_batch *leaving[PRELOAD_DEVICES];
 static struct weir_sleep_result sums;
 static size_t back_bytes, back_copied;

@@ -132,7 +132,7 @@ register_victims(void)
 /* "yes" or "no", whatever this run itself was started with. */
 static const char *fork_mode = "yes";
 
-/* What the shell does before that. */
+/* The shell runs this before. */
 static const char *before = "";
 
 /* Run this program on `arguments`; its stdout, and its exit status. */

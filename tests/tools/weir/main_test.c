@@ -452,7 +452,7 @@ manual_page(void)
 	return text;
 }
 
-/* What the manual says of a command. The caller frees it. */
+/* The section of the manual about a command. The caller frees it. */
 static char *
 section_of(const char *page, const char *command)
 {

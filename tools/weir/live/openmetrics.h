@@ -53,7 +53,7 @@ struct metrics_group {
 	struct metrics_member members[LEDGER_MEMBERS];
 };
 
-/* What is written. NULL in place of an array: no metrics of this kind. */
+/* The metrics to write. NULL in place of an array: none of this kind. */
 struct metrics_sample {
 	const struct metrics_process *processes;
 	size_t process_count;

@@ -26,7 +26,7 @@
 #include "tools/weir/tool.h"
 #include "tools/weir/tuning.h"
 
-/* What a member has done, or is doing. */
+/* How far a member has come. */
 enum progress_of { NOT_ASKED, ASKED, CHANGED, ENDED, REFUSED };
 
 struct turn {

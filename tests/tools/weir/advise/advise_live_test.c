@@ -36,7 +36,7 @@ work(const struct program *program)
 	program_step(program, 'a', 0);
 }
 
-/* What `weir advise` says of device 0 of a process or a file. */
+/* The advice of `weir advise` for device 0 of a process or a file. */
 static json_t *
 advised(const char *subject)
 {
@@ -126,7 +126,7 @@ TEST(a_running_program_without_a_history_is_told_so)
 	EXPECT_EQ(program_finish(&program), 0);
 }
 
-/* What `weir run` reports of a program that makes these steps. */
+/* The report of `weir run` on a program that makes these steps. */
 static char *
 reported(const char *steps)
 {
