@@ -2,27 +2,31 @@
 
     torch_live.py [--steps=N] [MODE...]
                                    native, expandable, async, weir, prefer, run,
-                                   run-async
+                                   run-async, plan
 
 weir is weir.torch.install(), prefer the same with prefer:memory, run is
 `weir run --torch`, async PyTorch's backend cudaMallocAsync, and run-async that
-under `weir run`.
-Two programs, each in a process of its own for each mode: one that offloads
+under `weir run`. plan is run with what `weir plan` makes of a recording of
+such a run.
+Three programs, each in a process of its own for each mode: one that offloads
 activations to page-locked memory on a side stream, one that gathers sharded
-parameters on three streams. Prints the most live bytes, the most used of the
-device beyond the context, the time of the steps (12, the first two not timed),
-and how many of a step's blocks had another address than in the step before, in
-the second half of the steps.
+parameters on three streams, and one whose layers are compiled and replayed as
+graphs. Prints the most live bytes, the most used of the device beyond the
+context, the time of the steps (12; the first ones, which warm up, are not
+timed), and how many of a step's blocks had another address than in the step
+before: in the second half of the steps, and from the second step on.
 """
 
 import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 GB = 1e9
+COMPILE_SECONDS = 120
 
 
 # ---- The programs ------------------------------------------------------------
@@ -107,7 +111,31 @@ def sharded(torch, steps):
         yield
 
 
-PROGRAMS = {"offload": offload, "sharded": sharded}
+def compiled(torch, steps):
+    """Layers are replayed as graphs. What goes in, and the errors of what comes
+    out, are made by the program."""
+    layers = torch.nn.Sequential(*[
+        part for _ in range(8)
+        for part in (torch.nn.Linear(4096, 4096), torch.nn.GELU())])
+    layers = layers.cuda().bfloat16()
+    swift = torch.compile(layers, mode="reduce-overhead")
+    optimizer = torch.optim.SGD(layers.parameters(), lr=1e-4, foreach=False)
+    for _ in range(steps):
+        torch.compiler.cudagraph_mark_step_begin()
+        x = torch.randn(8192, 4096, device="cuda", dtype=torch.bfloat16)
+        target = torch.randn_like(x)
+        error = (swift(x) - target).float()
+        error.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        addresses.extend([x.data_ptr(), target.data_ptr(), error.data_ptr()])
+        del x, target, error
+        yield
+
+
+# Each with the steps that warm it up.
+PROGRAMS = {"offload": (offload, 2), "sharded": (sharded, 2),
+            "compiled": (compiled, 5)}
 
 
 def moved(rounds):
@@ -129,23 +157,21 @@ def child(mode, name, count):
     torch.cuda.synchronize()
     print("ready", flush=True)
     sys.stdin.readline()
-    steps = PROGRAMS[name](torch, count)
-    next(steps)
-    next(steps)
-    torch.cuda.synchronize()
-    addresses.clear()
+    program, warm = PROGRAMS[name]
     rounds = []
-    begin = time.perf_counter()
-    for _ in steps:
+    for _ in program(torch, count):
         rounds.append(addresses[:])
         addresses.clear()
+        if len(rounds) == warm:
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
     torch.cuda.synchronize()
-    took = (time.perf_counter() - begin) / len(rounds)
+    took = (time.perf_counter() - begin) / (count - warm)
     live = torch.cuda.max_memory_allocated()
     active = torch.cuda.memory_stats()["active_bytes.all.peak"]
     held = torch.cuda.max_memory_reserved()
     print(live, active, held, took, moved(rounds[len(rounds) // 2:]),
-          flush=True)
+          moved(rounds[1:]), flush=True)
 
 
 # ---- Looking from outside ----------------------------------------------------
@@ -170,6 +196,22 @@ def device():
     return used
 
 
+def weir_run(*flags):
+    return [os.environ.get("WEIR", "weir"), "run", "--quiet", *flags, "--"]
+
+
+def plan(command, folder):
+    """The plan that a run of the command leads to, or None if none helps."""
+    recording = os.path.join(folder, "recording.pickle")
+    plan = os.path.join(folder, "plan")
+    subprocess.run(weir_run("--torch", "--history", "--snapshot", recording)
+                   + command, input="go\n", text=True,
+                   stdout=subprocess.DEVNULL, timeout=COMPILE_SECONDS)
+    subprocess.run([os.environ.get("WEIR", "weir"), "plan", recording, "-o",
+                    plan], timeout=COMPILE_SECONDS)
+    return plan if os.path.exists(plan) else None
+
+
 def run(mode, name, steps, used):
     env = dict(os.environ)
     env.pop("PYTORCH_CUDA_ALLOC_CONF", None)
@@ -181,10 +223,20 @@ def run(mode, name, steps, used):
         env["WEIR_CONF"] = "prefer:memory"
     if mode.endswith("async"):
         env["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
-    if mode.startswith("run"):
-        how = ["--torch"] if mode == "run" else []
-        command = [os.environ.get("WEIR", "weir"), "run", "--quiet", *how,
-                   "--"] + command
+    with tempfile.TemporaryDirectory() as folder:
+        if mode.startswith("run"):
+            how = ["--torch"] if mode == "run" else []
+            command = weir_run(*how) + command
+        elif mode == "plan":
+            planned = plan(command, folder)
+            if planned is None:
+                print(f"{name:8} {mode:10} no plan", flush=True)
+                return
+            command = weir_run("--torch", "--plan", planned) + command
+        measure(mode, name, steps, used, command, env)
+
+
+def measure(mode, name, steps, used, command, env):
     process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     if process.stdout.readline().strip() != "ready":
@@ -206,21 +258,21 @@ def run(mode, name, steps, used):
     process.stdin.flush()
     try:
         words = process.stdout.readline().split()
-        process.wait(60 + steps)
+        process.wait(COMPILE_SECONDS + steps)
     except subprocess.TimeoutExpired:
         process.kill()
         words = []
     over.set()
     sampler.join()
-    if len(words) != 5:
+    if len(words) != 6:
         print(f"FAIL {name} {mode}: it ended early", flush=True)
         return
-    live, active, held, took, share = map(float, words)
+    live, active, held, took, late, early = map(float, words)
     print(f"{name:8} {mode:10} live {live / GB:6.2f} GB, active "
           f"{active / GB:6.2f}, held {held / GB:6.2f}, used "
           f"{(peak - base) / GB:6.2f} GB ({(peak - base) / live:.2f}x live), "
-          f"{took * 1e3:7.1f} ms a step, {100 * share:5.1f} % moved",
-          flush=True)
+          f"{took * 1e3:7.1f} ms a step, {100 * late:5.1f} % moved, "
+          f"{100 * early:5.1f} % from the second step on", flush=True)
 
 
 def main():

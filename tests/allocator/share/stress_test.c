@@ -333,6 +333,13 @@ run_events(unsigned members)
 	drop_device();
 }
 
+static void
+run_sleeping_events(unsigned members)
+{
+	may_sleep = true;
+	run_events(members);
+}
+
 TEST_TIMEOUT(two_processes_keep_to_the_limit, 3600)
 {
 	run_events(2);
@@ -356,9 +363,20 @@ TEST_TIMEOUT(eight_processes_keep_to_the_limit, 3600)
 	run_events(8);
 }
 
+TEST_TIMEOUT(two_processes_that_sleep_keep_to_the_limit, 3600)
+{
+	seed = 2;
+	run_sleeping_events(2);
+}
+
 TEST_TIMEOUT(three_processes_that_sleep_keep_to_the_limit, 3600)
 {
 	seed = 4;
-	may_sleep = true;
-	run_events(3);
+	run_sleeping_events(3);
+}
+
+TEST_TIMEOUT(eight_processes_that_sleep_keep_to_the_limit, 3600)
+{
+	seed = 9;
+	run_sleeping_events(8);
 }
