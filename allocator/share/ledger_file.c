@@ -36,6 +36,7 @@ ledger_is_name(const char *group)
 				      "0123456789-_.";
 	size_t length = strlen(group);
 
+	_Static_assert(LEDGER_GROUP == 48, "LEDGER_NAME_RULE says 47");
 	return length > 0 && length < LEDGER_GROUP && group[0] != '.' &&
 	    strspn(group, allowed) == length;
 }

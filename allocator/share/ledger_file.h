@@ -63,8 +63,12 @@ struct ledger_device {
 	uint64_t total_bytes;
 };
 
-/* Is this a name of a group: 1 to LEDGER_GROUP - 1 letters, digits, '-', '_'
- * and '.', the first one no '.'? */
+/* The rule for the name of a group, for messages. */
+#define LEDGER_NAME_RULE                                                       \
+	"a name has 1 to 47 letters, digits, '-', '_' and '.', and begins "    \
+	"with no '.'"
+
+/* Is this a name of a group, by the rule? */
 bool ledger_is_name(const char *group);
 
 /*

@@ -142,9 +142,8 @@ join_group(struct membership *m, int device, const struct options *options)
 
 	if (named && !ledger_is_name(options->group))
 		return status_set(WEIR_EINVAL,
-		    "'%s' is no name of a group: letters, digits, '-', '_' and "
-		    "'.' only, at most %d",
-		    options->group, LEDGER_GROUP - 1);
+		    "'%s' is no name of a group: " LEDGER_NAME_RULE,
+		    options->group);
 	strcpy(m->group, named ? options->group : lend_group);
 	enum weir_status status = ask_ledger_device(device, &known);
 	if (status == WEIR_OK)

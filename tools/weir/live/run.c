@@ -136,10 +136,8 @@ parse_group_flag(int key, char *value, struct argp_state *state)
 	case 'g':
 		choices->group = value;
 		if (!ledger_is_name(value))
-			argp_error(state,
-			    "--group=%s: a name has letters, digits, '-', '_' "
-			    "and '.' only",
-			    value);
+			argp_error(
+			    state, "--group=%s: " LEDGER_NAME_RULE, value);
 		return 0;
 	case RUN_LIMIT:
 		choices->limit = parse_run_size("limit", value, state);
@@ -172,6 +170,8 @@ check_run_flags(const struct choices *choices, struct argp_state *state)
 		choices->priority != NULL))
 		argp_error(state,
 		    "--limit, --guarantee and --priority are of a --group");
+	if (choices->limit != 0 && choices->guarantee > choices->limit)
+		argp_error(state, "--guarantee is above --limit");
 }
 
 /* The flags without a value but -q and -l. False: another key. */

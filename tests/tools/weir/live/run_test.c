@@ -289,6 +289,35 @@ TEST(wrong_flags_of_a_report_are_named)
 	command_free(&result);
 }
 
+TEST(wrong_flags_of_a_group_are_named)
+{
+	static const struct {
+		const char *flag, *second, *said;
+	} wrong[] = {
+		{ "--group=a/b", "--", "a name has 1 to 47 letters" },
+		{ "--group=", "--", "a name has 1 to 47 letters" },
+		{ "--group=..", "--", "begins with no '.'" },
+		{ "--limit=1G", "--", "of a --group" },
+		{ "--limit=0", "--", "--limit=0: not a size from 1M" },
+		{ "--priority=-5", "--", "--priority=-5: not a number" },
+		{ "--limit=1G", "--guarantee=2G",
+		    "--guarantee is above --limit" },
+	};
+	struct command_result result;
+
+	plain_environment();
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		const char *group = i == 3 ? "--sim" : "--group=g";
+
+		result = command_weir(
+		    "run", group, wrong[i].flag, wrong[i].second, show(), NULL);
+		EXPECT_EQ(result.status, 2);
+		EXPECT_STR_HAS(result.err, wrong[i].said);
+		EXPECT_STR_EQ(result.out, "");
+		command_free(&result);
+	}
+}
+
 TEST(a_cuda_program_is_reported_on_stderr)
 {
 	struct command_result result;
