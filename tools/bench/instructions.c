@@ -89,6 +89,8 @@ pinned_tiny_pairs(unsigned long n)
 	X(alloc_from, "cuMemAllocFromPoolAsync",                               \
 	    (CUdeviceptr *, size_t, CUmemoryPool, CUstream))                   \
 	X(free_async, "cuMemFreeAsync", (CUdeviceptr, CUstream))               \
+	X(fill, "cuMemsetD8Async",                                             \
+	    (CUdeviceptr, unsigned char, size_t, CUstream))                    \
 	X(pool_create, "cuMemPoolCreate",                                      \
 	    (CUmemoryPool *, const CUmemPoolProps *))
 
@@ -143,6 +145,18 @@ plain_pairs(unsigned long n)
 	for (unsigned long i = 0; i < n; i++)
 		refused |= driver.alloc(&ptr, SIZE) != CUDA_SUCCESS ||
 		    driver.free(ptr) != CUDA_SUCCESS;
+}
+
+/* Stands for all work that is queued: launches and copies are held alike. */
+static void
+fills(unsigned long n)
+{
+	static CUdeviceptr ptr;
+
+	if (ptr == 0)
+		refused |= driver.alloc(&ptr, SIZE) != CUDA_SUCCESS;
+	for (unsigned long i = 0; i < n; i++)
+		refused |= driver.fill(ptr, 0, 1, stream) != CUDA_SUCCESS;
 }
 
 static void
@@ -272,6 +286,19 @@ static const struct path paths[] = {
 	/* With WEIR_REPORT set. */
 	{ "reported-async-pair", NULL, async_pairs, OFF, true, 0, 0 },
 	{ "reported-plain-pair", NULL, plain_pairs, OFF, true, 0, 0 },
+	/* In programs that may sleep, with WEIR_MAY_SLEEP set too, and in the
+	 * member of a group. valgrind has no membarrier(2), so that a fill
+	 * takes the longer way there. */
+	{ "fill", NULL, fills, OFF, true, 0, 0 },
+	{ "may-sleep-fill", "may_sleep:True", fills, OFF, true, 0, 0 },
+	{ "may-sleep-async-pair", "may_sleep:True", async_pairs, OFF, true, 0,
+	    0 },
+	{ "may-sleep-plain-pair", "may_sleep:True", plain_pairs, OFF, true, 0,
+	    0 },
+	{ "may-sleep-pool-pair", "may_sleep:True,tcache:0", cached_pairs, OFF,
+	    false, 0, 0 },
+	{ "member-pool-pair", "group:bench,may_sleep:True,tcache:0",
+	    cached_pairs, OFF, false, 0, 0 },
 	/* An event with a growing number of blocks and of streams. */
 	{ "live-1k", NULL, live_pairs, OFF, false, 1000, 1 },
 	{ "live-30k", NULL, live_pairs, OFF, false, 30000, 1 },
