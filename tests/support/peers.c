@@ -198,6 +198,8 @@ obey_word(const char *word, size_t n)
 
 	if (strcmp(word, "trim") == 0)
 		return weir_trim(0, 0, NULL) == WEIR_OK;
+	if (strcmp(word, "explain") == 0)
+		return fprintf(stderr, "# %s\n", weir_last_error()) > 0;
 	if (strcmp(word, "slept") == 0)
 		return weir_is_asleep(0);
 	if (strcmp(word, "sleep") == 0)

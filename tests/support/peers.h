@@ -49,8 +49,9 @@ struct peer new_peer(const char *options);
  * --may-sleep`; to say whether it "slept"; to "sleep" or "wake" by its own
  * will; to "begin" or "end" a capture; to keep a stream "busy" for so many
  * milliseconds; to "train": then its default stream always has work, of so many
- * milliseconds each, between which the program takes and gives memory. False if
- * it could not. "quit" ends it, which has no answer. */
+ * milliseconds each, between which the program takes and gives memory; to
+ * "explain" its latest error on stderr. False if it could not. "quit" ends it,
+ * which has no answer. */
 bool tell_peer(struct peer *peer, const char *word, unsigned i, size_t mib);
 
 /* Tell it so, and wait for no answer; wait for it. */

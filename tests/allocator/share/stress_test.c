@@ -118,6 +118,19 @@ open_ledger_of_workers(void)
 
 /* ---- Events ------------------------------------------------------------- */
 
+/* A request or wake has failed, with so much more memory. */
+static void
+expect_beyond_guarantee(struct worker *worker, size_t more_mib)
+{
+	size_t mib = live_mib(worker) + more_mib;
+
+	if (!worker->guaranteed || !has_guarantee(worker))
+		return;
+	if (mib <= GUARANTEE_MIB)
+		tell_peer(&worker->peer, "explain", 0, 0);
+	EXPECT_GT(mib, GUARANTEE_MIB);
+}
+
 static void
 take_event(struct worker *worker)
 {
@@ -130,8 +143,8 @@ take_event(struct worker *worker)
 	done = tell_peer(&worker->peer, "take", i, mib);
 	if (done)
 		worker->mib[i] = mib;
-	else if (worker->guaranteed && has_guarantee(worker))
-		EXPECT_GT(live_mib(worker) + mib, GUARANTEE_MIB);
+	else
+		expect_beyond_guarantee(worker, mib);
 	worker->filled[i] = done && may_sleep && pick(4) == 0;
 	if (worker->filled[i])
 		EXPECT(tell_peer(&worker->peer, "fill", i, 0));
@@ -184,8 +197,7 @@ sleep_event(struct worker *worker)
 	EXPECT(tell_peer(&worker->peer, "sleep", 0, 0));
 	if (tell_peer(&worker->peer, "wake", 0, 0))
 		return;
-	if (worker->guaranteed && has_guarantee(worker))
-		EXPECT_GT(live_mib(worker), GUARANTEE_MIB);
+	expect_beyond_guarantee(worker, 0);
 	kill_event(worker);
 }
 
