@@ -680,6 +680,69 @@ bring_back(struct arena *arena)
 	return status;
 }
 
+/* Is all memory of a range away? */
+static bool
+is_away(const struct segment *segment, CUdeviceptr start, size_t size)
+{
+	struct handle *h = handle_floor(segment, start);
+
+	for (; h != NULL && h->addr < start + size;
+	     h = handle_at(tree_next(&h->node)))
+		if (h->mapped || h->id != 0)
+			return false;
+	return true;
+}
+
+/* Forget the memory of a FREE block of a suspended arena. Returns the block to
+ * go on from. */
+static struct block *
+forget_free(struct block *block, struct copies *copies)
+    HOLDS(block->arena->lock)
+{
+	struct segment *segment = block->segment;
+	struct handle *next;
+	struct cut cut;
+	CUdeviceptr start;
+	size_t size = handles_within(segment, block->addr, block->size, &start);
+
+	if (size == 0 || !is_away(segment, start, size) ||
+	    cut_prepare(block, block, start, size, &cut) != WEIR_OK)
+		return block;
+	if (copies != NULL && !copies_leave_out(copies, start, size)) {
+		cut_drop(&cut);
+		return block;
+	}
+	block = cut_make(block_join(block, block), start, size, &cut);
+	lock_assert_held(&segment->arena->lock);
+	struct handle *handles = handles_take(segment, start, size);
+	lock_assert_held(&block->arena->lock);
+	block = block_commit_absent(block);
+	for (struct handle *h = handles; h != NULL; h = next) {
+		next = h->next;
+		meta_free(h, sizeof(*h));
+	}
+	return block;
+}
+
+/* Forget what was freed while the device slept, so that it does not come back.
+ * Memory that a graph keeps does. */
+static void
+forget_freed(struct arena *arena) HOLDS(arena->lock)
+{
+	reclaim_poll(arena, RECLAIM_SKIPS);
+	if (arena->memory.kept > 1) /* not by the suspension alone */
+		return;
+	for (struct list *l = arena->memory.segments.next;
+	     l != &arena->memory.segments; l = l->next)
+		for (struct block *b = segment_of(l)->first;
+		     b != NULL && segment_of(l)->expandable; b = b->next)
+			if (block_state(b) == BLOCK_FREE) {
+				lock_assert_held(&b->arena->lock);
+				b = forget_free(
+				    b, arena->private.suspension.copies);
+			}
+}
+
 static enum weir_status
 begin_resume(struct resuming *r, bool sleeps, size_t *need)
 {
@@ -694,6 +757,9 @@ begin_resume(struct resuming *r, bool sleeps, size_t *need)
 	if (!arena->account.uncounted || arena->memory.jobs > 0)
 		return status_set(
 		    WEIR_EINVAL, "resuming: the pool is not suspended");
+	if (sleeps)
+		forget_freed(arena);
+	lock_assert_held(&arena->lock);
 	size_t bytes = missing_bytes(arena);
 	*need = bytes;
 	r->mapped_bytes = bytes;

@@ -49,8 +49,9 @@ enum { TEXT_SIZE = 512 };
 
 struct piece {
 	CUdeviceptr addr;
-	size_t size;
+	size_t size;  /* 0: dropped */
 	void *copy;   /* NULL: not copied yet, dropped, or in the file */
+	void *host;   /* the host memory that it owns; or NULL */
 	size_t range; /* of the plan */
 	uint64_t at;  /* in the file */
 };
@@ -61,10 +62,11 @@ struct copies {
 	CUcontext context;
 	CUstream stream;
 	struct suspend_file file;
-	size_t n;
 
+	struct piece *pieces; /* in the order of the plan */
+	size_t n;
+	size_t capacity;
 	size_t queued; /* pieces that are queued to be copied back */
-	struct piece pieces[];
 };
 
 /* ---- Pieces ------------------------------------------------------------ */
@@ -132,10 +134,35 @@ cut_pieces(const struct copy_plan *plan, struct piece *pieces)
 	return n;
 }
 
-static size_t
-bytes_for(size_t n)
+/* Make room for `more` pieces. */
+static bool
+grow_pieces(struct copies *copies, size_t more)
 {
-	return sizeof(struct copies) + n * sizeof(struct piece);
+	size_t capacity = copies->n + more;
+	struct piece *pieces;
+
+	if (capacity <= copies->capacity)
+		return true;
+	pieces = meta_zalloc(capacity * sizeof(*pieces));
+	if (pieces == NULL)
+		return false;
+	if (copies->pieces != NULL) {
+		memcpy(pieces, copies->pieces, copies->n * sizeof(*pieces));
+		meta_free(copies->pieces, copies->capacity * sizeof(*pieces));
+	}
+	copies->pieces = pieces;
+	copies->capacity = capacity;
+	return true;
+}
+
+/* Free the structures. */
+static void
+drop_pieces(struct copies *copies)
+{
+	if (copies->pieces != NULL)
+		meta_free(
+		    copies->pieces, copies->capacity * sizeof(*copies->pieces));
+	meta_free(copies, sizeof(*copies));
 }
 
 static void
@@ -144,7 +171,7 @@ free_pieces(struct copies *copies)
 	/* After a reset of the device these calls fail, which is no error. */
 	status_mute();
 	for (size_t i = 0; i < copies->n; i++)
-		weir_host_free(copies->pieces[i].copy);
+		weir_host_free(copies->pieces[i].host);
 	host_reap_freed();
 	status_unmute();
 }
@@ -270,6 +297,7 @@ save(const struct copies *copies, struct piece *piece)
 	if (status != WEIR_OK)
 		return status;
 	piece->copy = memory;
+	piece->host = memory;
 	return driver_status(driver_peek()->cuMemcpyDtoHAsync(memory,
 				 piece->addr, piece->size, copies->stream),
 	    "cuMemcpyDtoHAsync(%zu bytes)", piece->size);
@@ -440,14 +468,18 @@ copies_take(int device, CUcontext context, const struct copy_plan *plan,
     struct copies **out)
 {
 	size_t n = cut_pieces(plan, NULL);
-	struct copies *copies = meta_zalloc(bytes_for(n));
-	if (copies == NULL)
+	struct copies *copies = meta_zalloc(sizeof(*copies));
+	if (copies == NULL || !grow_pieces(copies, n)) {
+		if (copies != NULL)
+			meta_free(copies, sizeof(*copies));
 		return status_set(WEIR_EHOSTMEM,
 		    "suspending: no host memory for %zu copies", n);
+	}
 	copies->device = device;
 	copies->context = context;
 	copies->file.fd = -1;
-	copies->n = cut_pieces(plan, copies->pieces);
+	if (n > 0)
+		copies->n = cut_pieces(plan, copies->pieces);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;
@@ -463,7 +495,7 @@ drop_stream:
 	suspend_file_drop(&copies->file);
 	drop_stream(copies);
 drop_copies:
-	meta_free(copies, bytes_for(n));
+	drop_pieces(copies);
 	return status;
 }
 
@@ -492,6 +524,8 @@ copies_queue(struct copies *copies, const struct handle *handle)
 	for (; copies->queued < copies->n && code == CUDA_SUCCESS;
 	     copies->queued++) {
 		const struct piece *piece = &copies->pieces[copies->queued];
+		if (piece->size == 0)
+			continue;
 		if (!ends_in(piece, handle))
 			break;
 		code = driver_peek()->cuMemcpyHtoDAsync(
@@ -509,7 +543,7 @@ queue_all(const struct copies *copies)
 
 	for (size_t i = 0; i < copies->n && code == CUDA_SUCCESS; i++) {
 		const struct piece *piece = &copies->pieces[i];
-		if (piece->copy != NULL)
+		if (piece->copy != NULL && piece->size > 0)
 			code = driver_peek()->cuMemcpyHtoDAsync(piece->addr,
 			    piece->copy, piece->size, copies->stream);
 	}
@@ -539,9 +573,51 @@ copies_move(struct copies *copies, size_t range, CUdeviceptr to)
 			continue;
 		to = 0;
 		piece->size = 0;
-		weir_host_free(piece->copy);
+		weir_host_free(piece->host);
 		piece->copy = NULL;
+		piece->host = NULL;
 	}
+}
+
+/* Cut the piece that has this address inside in two. There is room for it. The
+ * first part owns the host memory of both. */
+static void
+split_at(struct copies *copies, CUdeviceptr addr)
+{
+	for (size_t i = 0; i < copies->n; i++) {
+		struct piece *piece = &copies->pieces[i];
+		size_t first = addr - piece->addr;
+
+		if (addr <= piece->addr || first >= piece->size)
+			continue;
+		ASSERT(copies->n < copies->capacity);
+		memmove(
+		    piece + 2, piece + 1, (copies->n - i - 1) * sizeof(*piece));
+		copies->n++;
+		piece[1] = (struct piece){ .addr = addr,
+			.size = piece->size - first,
+			.copy = piece->copy != NULL ?
+			    (char *)piece->copy + first :
+			    NULL,
+			.range = piece->range,
+			.at = piece->at + first };
+		piece->size = first;
+		return;
+	}
+}
+
+bool
+copies_leave_out(struct copies *copies, CUdeviceptr addr, size_t size)
+{
+	ASSERT(size > 0);
+	if (!grow_pieces(copies, 2))
+		return false;
+	split_at(copies, addr);
+	split_at(copies, addr + size);
+	for (size_t i = 0; i < copies->n; i++)
+		if (copies->pieces[i].addr - addr < size)
+			copies->pieces[i].size = 0;
+	return true;
 }
 
 enum weir_status
@@ -573,7 +649,7 @@ void
 copies_forget(struct copies *copies)
 {
 	suspend_file_drop(&copies->file);
-	meta_free(copies, bytes_for(copies->n));
+	drop_pieces(copies);
 }
 
 size_t

@@ -62,6 +62,11 @@ enum weir_status copies_load(struct copies *copies);
  * its contents. */
 void copies_move(struct copies *copies, size_t range, CUdeviceptr to);
 
+/* Copy nothing back to a range from now on, which lies in memory without a
+ * mapping. The host memory is kept. False: no host memory, and nothing has
+ * changed. */
+bool copies_leave_out(struct copies *copies, CUdeviceptr addr, size_t size);
+
 /* Free the host memory, which is then cached: Note [Copies]; and the file. NULL
  * does nothing. The caller holds no lock. */
 void copies_drop(struct copies *copies);

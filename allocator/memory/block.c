@@ -662,26 +662,33 @@ block_move_to(struct block *block, struct pool *pool)
 	block_set_pool(block, pool);
 }
 
+/* Its stream may have ended meanwhile. First move the block to the pool that it
+ * belongs to by now; memory that it got or lost is counted there. */
+static struct block *
+put_home(struct block *block, enum block_state state, struct pool **home)
+    HOLDS(block->arena->lock)
+{
+	ASSERT(state == BLOCK_FREE || state == BLOCK_UNMAPPED);
+	ASSERT(block_state(block) == BLOCK_MAPPING ||
+	    block_state(block) == BLOCK_UNMAPPING ||
+	    block_state(block) == BLOCK_VACATED);
+	block_move(block,
+	    state == BLOCK_FREE ? block_home(block) : unmapped_pool(block));
+	*home = block->pool;
+	return block_put(block, state);
+}
+
 void
 block_commit(struct block *block, enum block_state state)
 {
 	struct stream_heap *owner = block->pool->owner;
+	struct pool *pool;
 	CUdeviceptr addr = block->addr;
 	bool was_held = block_is_held(block);
 	int64_t size = (int64_t)block->size;
 
 	lock_assert_held(&block->arena->lock);
-	ASSERT(state == BLOCK_FREE || state == BLOCK_UNMAPPED);
-	ASSERT(block_state(block) == BLOCK_MAPPING ||
-	    block_state(block) == BLOCK_UNMAPPING ||
-	    block_state(block) == BLOCK_VACATED);
-	/* Its stream may have ended meanwhile. First move the block to the pool
-	 * that it belongs to by now, then count there the memory that it got or
-	 * lost. */
-	block_move(block,
-	    state == BLOCK_FREE ? block_home(block) : unmapped_pool(block));
-	struct pool *pool = block->pool;
-	block = block_put(block, state);
+	block = put_home(block, state, &pool);
 	if (block_is_held(block) != was_held) {
 		lock_assert_held(&pool->owner->arena->lock);
 		stats_change(
@@ -690,6 +697,20 @@ block_commit(struct block *block, enum block_state state)
 	}
 	lock_assert_held(&owner->arena->lock);
 	heap_drop_if_done(owner);
+}
+
+struct block *
+block_commit_absent(struct block *block)
+{
+	struct stream_heap *owner = block->pool->owner;
+	struct pool *pool;
+
+	lock_assert_held(&block->arena->lock);
+	ASSERT(block_state(block) == BLOCK_UNMAPPING);
+	block = put_home(block, BLOCK_UNMAPPED, &pool);
+	lock_assert_held(&owner->arena->lock);
+	heap_drop_if_done(owner);
+	return block;
 }
 
 void

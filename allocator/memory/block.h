@@ -98,6 +98,12 @@ void block_count_front(const struct block *front, const struct block *rest)
 void block_commit(struct block *block, enum block_state state)
     HOLDS(block->arena->lock);
 
+/* Put a block that is UNMAPPING, whose memory had left before, likewise as
+ * UNMAPPED: it is counted and in the history as gone already. Returns the block
+ * that it is part of then. */
+struct block *block_commit_absent(struct block *block)
+    HOLDS(block->arena->lock);
+
 /* Make an UNMAPPING block VACATED: its memory is mapped elsewhere. */
 void block_set_vacated(struct block *block) HOLDS(block->arena->lock);
 

@@ -16,8 +16,9 @@
  * - requests for its memory wait until it is awake. Those of the thread that
  *   called weir_sleep() fail with WEIR_ENOTREADY, because a thread that waits
  *   cannot wake the device; with WEIR_SLEEP_FAIL those of all threads do;
- * - blocks can be freed, and snapshots, statistics and weir_check() work. They
- *   show memory that has left as not held.
+ * - blocks can be freed, and their memory does not come back, but for pools
+ *   that graphs keep. Snapshots, statistics and weir_check() work; they show
+ *   memory that has left as not held.
  *
  * Under `weir run` the memory that the program has from cuMemCreate() leaves
  * and comes back likewise, if it is mapped as a whole in one place and neither

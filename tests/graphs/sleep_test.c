@@ -751,6 +751,85 @@ TEST_TIMEOUT(after_many_cycles_memory_is_as_after_the_first, 60)
 	weir_graph_destroy(w.graph);
 }
 
+/* ---- Memory that is freed meanwhile ------------------------------------- */
+
+enum { FREED_PARTS = 8, FREED_PART = 6 * MIB };
+
+/* Free some of adjacent blocks, a bit each, while the device sleeps. */
+static void
+free_some_asleep(unsigned freed, weir_stream stream)
+{
+	unsigned char *whole[FREED_PARTS];
+	size_t kept = FREED_PARTS;
+
+	for (unsigned i = 0; i < FREED_PARTS; i++) {
+		whole[i] = take(FREED_PART, stream);
+		fill(whole[i], FREED_PART, (unsigned char)(i + 1), stream);
+	}
+	put_to_sleep(NULL);
+	for (unsigned i = 0; i < FREED_PARTS; i++)
+		if ((freed & 1u << i) != 0) {
+			give(whole[i]);
+			kept--;
+			expect_healthy();
+		}
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, kept * FREED_PART);
+	EXPECT_EQ(woken.copied_bytes, kept * FREED_PART);
+	EXPECT_EQ(reserved(), kept * FREED_PART);
+	EXPECT_EQ(host_live(), 0);
+	for (unsigned i = 0; i < FREED_PARTS; i++)
+		if ((freed & 1u << i) == 0) {
+			expect_filled(whole[i], FREED_PART,
+			    (unsigned char)(i + 1), stream);
+			give(whole[i]);
+		}
+	finish(stream);
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+}
+
+TEST(memory_that_is_freed_meanwhile_does_not_come_back)
+{
+	static const unsigned freed[] = { 0x01, 0x80, 0x10, 0x3c, 0x55, 0xaa,
+		0xe7, 0x7f, 0xff };
+	weir_stream stream = new_stream();
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	for (size_t i = 0; i < sizeof(freed) / sizeof(*freed); i++)
+		free_some_asleep(freed[i], stream);
+}
+
+TEST(contents_in_a_file_come_back_around_memory_that_was_freed)
+{
+	weir_stream stream = new_stream();
+
+	conf("may_sleep:True,handle_mb:2,tcache:0,sleep_folder:build");
+	free_some_asleep(0x34, stream);
+	free_some_asleep(0xfe, stream);
+}
+
+TEST(a_wake_that_fails_is_repeated_without_what_was_freed_since)
+{
+	device_need_sim("it makes calls of the driver fail");
+	weir_stream stream = new_stream();
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	unsigned char *a = take(20 * MIB, stream);
+	unsigned char *b = take(4 * MIB, stream);
+	fill(b, 4 * MIB, 3, stream);
+	put_to_sleep(NULL);
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 5, 1000, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	EXPECT_STATUS(weir_wake(0, 0, NULL), WEIR_ENOMEM);
+	sim()->reset();
+	give(a);
+	expect_healthy();
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, 4 * MIB);
+	expect_filled(b, 4 * MIB, 3, stream);
+}
+
 TEST(guarded_blocks_are_freed_while_the_device_sleeps)
 {
 	conf("guard:512");
