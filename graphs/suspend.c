@@ -712,7 +712,9 @@ forget_free(struct block *block, struct copies *copies)
 		cut_drop(&cut);
 		return block;
 	}
-	block = cut_make(block_join(block, block), start, size, &cut);
+	block = block_join(block, block);
+	lock_assert_held(&block->arena->lock);
+	block = cut_make(block, start, size, &cut);
 	lock_assert_held(&segment->arena->lock);
 	struct handle *handles = handles_take(segment, start, size);
 	lock_assert_held(&block->arena->lock);
