@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include <weir/graph.h>
+#include <weir/sleep.h>
 
 #include "driver/driver.h"
 #include "tests/model/model.h"
@@ -442,6 +443,44 @@ step_suspend(struct model *m)
 	m->suspends += pool->suspended;
 }
 
+/* Only a fault makes a wake fail. It is repeated then. */
+static void
+wake(struct model *m)
+{
+	if (ok(m, weir_wake(0, 0, NULL), "weir_wake"))
+		return;
+	model_calm(m);
+	model_ok(m, weir_wake(0, 0, NULL), "weir_wake");
+}
+
+void
+step_sleep(struct model *m)
+{
+	const struct weir_sleep_options options = {
+		.struct_size = sizeof(options),
+		.flags = model_chance(m, 30) ? WEIR_SLEEP_LIVE_ONLY : 0,
+	};
+	uint64_t frees = model_below(m, 8);
+
+	if (m->crew != NULL || m->captured != SLOT_NONE)
+		return;
+	rest(m);
+	model_say(m, "the device sleeps");
+	if (m->simulated)
+		sim()->guard_graphs(0);
+	arm_some(m);
+	if (ok(m, weir_sleep(0, &options, NULL), "weir_sleep")) {
+		m->sleeps++;
+		for (uint64_t i = 0; i < frees; i++)
+			model_release_any(m);
+		model_check_health(m);
+		wake(m);
+	}
+	model_calm(m);
+	if (m->simulated)
+		sim()->guard_graphs(1);
+}
+
 /* Eager work in a pool, which is done before the next graph step. */
 static void
 work_in(struct model *m, struct model_pool *pool)
@@ -595,12 +634,15 @@ model_clear_graphs(struct model *m)
 
 	if (m->mix->weight[STEP_graph] > 0)
 		fprintf(stderr,
-		    "# %u captures, %u replays, %u suspends, %u restores\n",
-		    m->captures, m->replays, m->suspends, m->restores);
+		    "# %u captures, %u replays, %u suspends, %u restores, "
+		    "%u sleeps\n",
+		    m->captures, m->replays, m->suspends, m->restores,
+		    m->sleeps);
 	model_expect(m,
 	    m->mix->weight[STEP_graph] == 0 ||
 		(m->captures >= least && m->replays >= least &&
-		    m->suspends >= least && m->restores >= least),
+		    m->suspends >= least && m->restores >= least &&
+		    (m->mix->weight[STEP_sleep] == 0 || m->sleeps >= least)),
 	    "too little has been done");
 	for (int p = 0; p < MODEL_POOLS; p++)
 		if (m->pools[p].pool != NULL)

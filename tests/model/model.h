@@ -77,6 +77,7 @@
 	X(reset)     /* a graph is destroyed */                                \
 	X(suspend)   /* a graph's pool is suspended, or resumed */             \
 	X(pool)      /* a pool is restored, used, trimmed, released */         \
+	X(sleep)     /* the device sleeps, blocks are freed, and it wakes */   \
 	X(host) /* page-locked memory: allocate, read, write, free, trim */    \
 	X(swap) /* pass a block to another thread, get one from it */
 
@@ -238,6 +239,7 @@ struct model {
 	unsigned replays;
 	unsigned suspends;
 	unsigned restores;
+	unsigned sleeps;
 
 	/* The statistics that are expected. */
 	size_t peak_bytes;

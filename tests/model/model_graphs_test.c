@@ -94,6 +94,44 @@ TEST_TIMEOUT(replaying_the_history_of_graphs_gives_the_snapshot, 300)
 	model_run(&mix, test_effort(device_is_simulated() ? 6000 : 300));
 }
 
+TEST_TIMEOUT(devices_that_sleep_beside_graphs_keep_every_promise, 300)
+{
+	static const struct mix mix = {
+		.name = "devices that sleep",
+		.conf = "may_sleep:True,handle_mb:2",
+		.slots = 9,
+		.live = 30,
+		.small = 85,
+		.any = 6,
+		.late_ns = 200000,
+		.history = true,
+		.confs = prefers,
+		.weight = { ORDINARY, GRAPHS, [STEP_configure] = 1,
+		    [STEP_snapshot] = 8, [STEP_sleep] = 30 },
+	};
+
+	model_run(&mix, test_effort(device_is_simulated() ? 6000 : 300));
+}
+
+TEST_TIMEOUT(devices_that_sleep_keep_every_promise_if_calls_fail, 300)
+{
+	static const struct mix mix = {
+		.name = "sleep and failures",
+		.conf = "handle_mb:2",
+		.slots = 9,
+		.live = 30,
+		.small = 85,
+		.any = 6,
+		.late_ns = 200000,
+		.confs = prefers,
+		.weight = { ORDINARY, GRAPHS, [STEP_fault] = 20,
+		    [STEP_refusal] = 8, [STEP_starve] = 8, [STEP_sleep] = 60 },
+	};
+
+	device_need_sim("calls fail");
+	model_run(&mix, test_effort(6000));
+}
+
 /* weir fills and reads zones on a stream of its own. While a stream is captured
  * it cannot wait for the device, which must not make it write too early. */
 TEST_TIMEOUT(guarded_blocks_beside_captures_keep_every_promise, 300)
