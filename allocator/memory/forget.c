@@ -17,24 +17,24 @@
  * Free the handles and addresses of a segment. Memory that the driver allocated
  * is gone with the context, but physical memory that was created and mapped,
  * and reserved addresses, belong to the process and stay. If the driver has
- * freed them too, these calls fail, which is no error.
+ * freed them too, these calls fail, which is no error. Each is tried twice,
+ * because nobody tries later.
  */
 static void
 forget_handles(struct segment *segment)
 {
-	const struct driver *driver = driver_peek();
 	struct tree_node *node;
 
 	while ((node = tree_first(&segment->handles)) != NULL) {
 		struct handle *handle = CONTAINER_OF(node, struct handle, node);
 
-		driver->cuMemUnmap(handle->addr, handle->size);
+		addresses_drop_mapping(handle->addr, handle->size);
 		if (handle->id != 0)
-			driver->cuMemRelease(handle->id);
+			handle_drop_hold(handle->id);
 		tree_remove(&segment->handles, node);
 		meta_free(handle, sizeof(*handle));
 	}
-	driver->cuMemAddressFree(segment->addr, segment->size);
+	addresses_drop(segment->addr, segment->size);
 }
 
 static void
@@ -48,7 +48,7 @@ forget_segment(struct segment *segment)
 		if (block_is_held(b))
 			lookup_set(b->addr, NULL);
 		if (block_state(b) == BLOCK_VACATED)
-			driver_peek()->cuMemUnmap(b->addr, b->size);
+			addresses_drop_mapping(b->addr, b->size);
 		if (b->pending.uses != NULL)
 			use_clear(&segment->arena->waiting, &b->pending);
 		list_init(&b->pending.link); /* its list is forgotten too */

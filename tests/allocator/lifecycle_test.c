@@ -431,3 +431,38 @@ TEST(nobody_waits_for_streams_of_a_device_that_was_reset)
 	EXPECT_OK(weir_limit_set(0, SIZE_MAX));
 	expect_healthy();
 }
+
+/* The driver's part of a device's memory, which a reset does not end. */
+static long
+live_parts(void)
+{
+	return sim()->live("handle") + sim()->live("mapping") +
+	    sim()->live("reservation");
+}
+
+static void
+reset_with_refusal(const char *entry)
+{
+	device_need_sim("a call of the driver fails");
+	give(take(40 * MIB, NULL));
+	EXPECT_GT(live_parts(), 0);
+	EXPECT_EQ(sim()->fail(entry, 1, 1, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	reset_device(0);
+	EXPECT_EQ(live_parts(), 0);
+	expect_healthy();
+}
+
+TEST(a_reset_device_leaves_no_memory_though_the_driver_refuses_once)
+{
+	reset_with_refusal("cuMemRelease");
+}
+
+TEST(a_reset_device_leaves_no_mapping_though_the_driver_refuses_once)
+{
+	reset_with_refusal("cuMemUnmap");
+}
+
+TEST(a_reset_device_leaves_no_addresses_though_the_driver_refuses_once)
+{
+	reset_with_refusal("cuMemAddressFree");
+}
