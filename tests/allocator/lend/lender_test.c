@@ -43,6 +43,13 @@ expect_no_leases_when_all_are_dead(struct peer *peer)
 	EXPECT_NULL(ledger_fault(ledger_here()->ledger));
 }
 
+/* Does the ledger say so of the peer, which joined first? */
+static void
+expect_state(enum ledger_state state)
+{
+	EXPECT_EQ(atomic_load(&ledger_here()->ledger->slots[0].state), state);
+}
+
 TEST(an_idle_member_sleeps_for_another_one_and_wakes_with_its_contents)
 {
 	struct peer peer;
@@ -52,11 +59,13 @@ TEST(an_idle_member_sleeps_for_another_one_and_wakes_with_its_contents)
 	join_with(PATIENT);
 	void *block = take(50 * MIB, NULL);
 	EXPECT(tell_peer(&peer, "slept", 0, 0));
+	expect_state(LEDGER_DOZES);
 	EXPECT_LE(ledger_charged(ledger_here()->ledger), 64 * MIB);
 	give(block);
 	/* It asks this process for unused memory, by the launch's own will. */
 	EXPECT(tell_peer(&peer, "test", 1, 0));
 	EXPECT(!tell_peer(&peer, "slept", 0, 0));
+	expect_state(LEDGER_AWAKE);
 	expect_healthy();
 	expect_no_leases_when_all_are_dead(&peer);
 	drop_device();
@@ -243,6 +252,7 @@ TEST(a_member_that_the_user_put_to_sleep_does_not_wake_by_itself)
 	give(take(50 * MIB, NULL));
 	EXPECT(tell_peer(&peer, "slept", 0, 0));
 	EXPECT(tell_peer(&peer, "sleep", 0, 0));
+	expect_state(LEDGER_ASLEEP);
 	/* The thread that puts it to sleep has an error in place of a wait. */
 	EXPECT(!tell_peer(&peer, "take", 2, 2));
 	EXPECT(tell_peer(&peer, "slept", 0, 0));
