@@ -4,7 +4,7 @@
  */
 import { after, test } from "node:test";
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import { mkdtempSync } from "node:fs";
 import { axe, close, open, text } from "./support.mjs";
@@ -123,8 +123,8 @@ served("the processes of a group are shown over time, until they end",
 		    await step("a");
 	    await legend(["group g: 1 process, 6.00 MiB held of 16.0 MiB",
 		    `${own}6.00 MiB held`]);
-	    const other = spawn(weir, ["run", "-q", "--sim", "--", steps],
-	        { env });
+	    const other = spawn(weir, ["run", "-q", "--sim", "--may-sleep",
+	        "--", steps], { env });
 	    for (let i = 0; i < 6; i++) {
 		    other.stdin.write("a\n");
 		    await new Promise((done) => other.stdout.once("data", done));
@@ -144,6 +144,9 @@ served("the processes of a group are shown over time, until they end",
 	    assert.notEqual(both[1], nothing);
 	    assert.equal(both[2], nothing);
 	    assert.deepEqual(await axe(tab), []);
+	    execFileSync(weir, ["sleep", String(other.pid)], { env });
+	    await legend([`${other.pid} driver_steps: 0 B held, ` +
+	        "1.00 MiB guaranteed, asleep"]);
 	    other.kill("SIGKILL");
 	    await legend(["group g: 1 process, 6.00 MiB held"]);
     }, { conf: "group:g,group_limit_mb:16,group_guarantee_mb:1",

@@ -183,6 +183,7 @@ odd_group(void)
 		member->guarantee_bytes = UINT64_MAX - 1;
 		member->wait_ns = 5;
 		member->asleep = i == 0 ? 1 : METRICS_NONE;
+		member->dozes = member->asleep;
 	}
 	return group;
 }
