@@ -603,6 +603,18 @@ try_to_wake(struct waker *waker)
 	return WEIR_OK;
 }
 
+/* The bytes that try_to_wake() takes on a device. */
+static size_t
+wanted_bytes(const struct waker *waker, int device)
+{
+	size_t want = sleeping_get_guests()->away(device);
+
+	for (size_t k = 0; k < waker->n; k++)
+		if (waker->all[k].arena->device == device)
+			want += waker->all[k].mapped_bytes;
+	return want;
+}
+
 /* Ask the groups of the devices for what try_to_wake() has not got. False: they
  * have nothing to give, or nothing more. */
 static bool
@@ -613,11 +625,8 @@ ask_groups(struct waker *waker)
 	for (int i = 0; i < waker->devices.n; i++) {
 		int device = waker->devices.device[i];
 		struct arena *main = arena_peek(device);
-		size_t want = 0;
+		size_t want = wanted_bytes(waker, device);
 
-		for (size_t k = 0; k < waker->n; k++)
-			if (waker->all[k].arena->device == device)
-				want += waker->all[k].mapped_bytes;
 		if (main != NULL && want > 0)
 			helped |= help_request(&waker->help[i], main, want);
 	}

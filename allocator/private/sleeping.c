@@ -207,8 +207,15 @@ no_guests_back(struct weir_wake_result *result)
 	(void)result;
 }
 
+static size_t
+no_guests_away(int device)
+{
+	(void)device;
+	return 0;
+}
+
 static const struct sleeping_guests nobody = { no_guests, no_guests_leave,
-	no_guests, no_guests_back };
+	no_guests, no_guests_back, no_guests_away };
 static _Atomic(const struct sleeping_guests *) present_guests = &nobody;
 
 void

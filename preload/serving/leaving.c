@@ -465,6 +465,21 @@ leaving_map(const struct sleeping_plan *plan) UNCHECKED
 	return status;
 }
 
+static size_t
+leaving_away(int device)
+{
+	struct handle_memory *memory;
+	size_t bytes = 0;
+
+	preload_lock(&handles_lock);
+	struct memory_walk w = begin_walk();
+	while (batches != NULL && (memory = next_memory(&w)) != NULL)
+		if (memory->batch != NULL && memory->device == device)
+			bytes += memory->bytes;
+	preload_unlock(&handles_lock);
+	return bytes;
+}
+
 static void
 drop_spare(struct handle_memory *memory)
 {
@@ -577,7 +592,7 @@ static __attribute__((constructor)) void
 follow_sleep(void)
 {
 	static const struct sleeping_guests guests = { leaving_copy,
-		leaving_leave, leaving_map, leaving_back };
+		leaving_leave, leaving_map, leaving_back, leaving_away };
 
 	handles_drop_away = drop_away;
 	sleeping_set_guests(&guests);

@@ -155,6 +155,7 @@ expect_change(const char *verb, const char *flag, int status, const char *err)
 }
 
 static const char *member_priority = "100";
+static const char *member_more = "";
 
 /* Start a program as a member of group g. */
 static struct program
@@ -164,8 +165,8 @@ start_member(const char *flag)
 	struct program program;
 
 	snprintf(conf, sizeof(conf),
-	    "group:g,group_folder:%s,group_priority:%s", peers_folder,
-	    member_priority);
+	    "group:g,group_folder:%s,group_priority:%s%s", peers_folder,
+	    member_priority, member_more);
 	setenv("WEIR_CONF", conf, 1);
 	program = program_start(flag);
 	program_step(&program, 'a', 0);
@@ -218,6 +219,34 @@ TEST_TIMEOUT(all_members_of_a_group_sleep_and_wake, 60)
 		program_step(&programs[i], 'r', 42);
 		EXPECT_EQ(program_finish(&programs[i]), 0);
 	}
+	drop_device();
+}
+
+/* A device of 256 MiB. One program sleeps with 120 MiB of its own, while
+ * another one holds 200 MiB that it does not use. */
+TEST_TIMEOUT(a_wake_of_the_programs_own_memory_asks_the_group, 60)
+{
+	struct program sleeper;
+	struct program idle;
+
+	share_device();
+	runtime_folder();
+	member_more = ",lend_ms:20000";
+	sleeper = start_member("--may-sleep");
+	program_step(&sleeper, 'f', 0);
+	program_step(&sleeper, 'm', 0);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)sleeper.pid);
+	expect_verb("sleep", NULL, "given back                      120.0 MiB");
+	idle = start_member("--watch");
+	for (int i = 0; i < 5; i++)
+		program_step(&idle, 'l', 0);
+	for (int i = 0; i < 5; i++)
+		program_step(&idle, 'f', 0);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)sleeper.pid);
+	expect_verb("wake", NULL, "mapped                          120.0 MiB");
+	program_step(&sleeper, 'n', 0);
+	EXPECT_EQ(program_finish(&sleeper), 0);
+	EXPECT_EQ(program_finish(&idle), 0);
 	drop_device();
 }
 
