@@ -385,6 +385,22 @@ copy_guests(struct sleeper *sleeper)
 	return status;
 }
 
+/* Lower the leases of the devices to what is held, also by the program itself.
+ */
+static void
+settle_leases(const struct devices *devices)
+{
+	for (int i = 0; i < devices->n; i++) {
+		struct arena *main = arena_peek(devices->device[i]);
+
+		if (main == NULL)
+			continue;
+		lock_enter(&main->lock);
+		arena_settle_lease(main);
+		lock_leave(&main->lock);
+	}
+}
+
 static void
 finish_arenas(struct sleeper *sleeper)
 {
@@ -403,6 +419,7 @@ finish_arenas(struct sleeper *sleeper)
 		}
 	}
 	sleeping_get_guests()->leave(result);
+	settle_leases(&sleeper->devices);
 	result->unmap_ns = os_monotonic_ns() - began_ns;
 }
 
@@ -592,6 +609,7 @@ try_to_wake(struct waker *waker)
 	if (status != WEIR_OK) {
 		while (begun > 0)
 			resuming_cancel(&waker->all[--begun]);
+		settle_leases(&waker->devices);
 		return status;
 	}
 	for (size_t i = 0; i < waker->n; i++) {

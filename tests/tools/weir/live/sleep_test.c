@@ -250,6 +250,34 @@ TEST_TIMEOUT(a_wake_of_the_programs_own_memory_asks_the_group, 60)
 	drop_device();
 }
 
+/* With limit_counts:all the group's limit covers it. */
+TEST_TIMEOUT(the_programs_own_memory_wakes_within_the_limit_that_counts_it, 60)
+{
+	struct program sleeper;
+	struct program other;
+
+	share_device();
+	runtime_folder();
+	member_more = ",group_limit_mb:200,lend_ms:2000,limit_counts:all";
+	sleeper = start_member("--may-sleep");
+	program_step(&sleeper, 'm', 0);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)sleeper.pid);
+	expect_verb("sleep", NULL, "given back                      122.0 MiB");
+	member_more = ",lend_ms:20000";
+	other = start_member("--watch");
+	for (int i = 0; i < 3; i++)
+		program_step(&other, 'l', 0);
+	snprintf(program_pid, sizeof(program_pid), "%ld", (long)sleeper.pid);
+	expect_refused("wake", NULL, "not free in the group");
+	for (int i = 0; i < 3; i++)
+		program_step(&other, 'f', 0);
+	expect_verb("wake", NULL, "mapped                          122.0 MiB");
+	program_step(&sleeper, 'n', 0);
+	EXPECT_EQ(program_finish(&sleeper), 0);
+	EXPECT_EQ(program_finish(&other), 0);
+	drop_device();
+}
+
 /* The metric of the first program's membership says whether it sleeps. */
 static double
 asleep_metric(const struct program *program)
