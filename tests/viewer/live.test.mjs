@@ -32,8 +32,9 @@ function line(stream) {
 	});
 }
 
-/* Run `f` on the live page of a program that makes steps. */
-function served(name, f, { refused, options, conf } = {}) {
+/* Run `f` on the live page of a program that makes steps, and is stopped for a
+ * while when the server begins. */
+function served(name, f, { refused, options, conf, stopMs } = {}) {
 	test(name, async () => {
 		const env = { ...process.env, XDG_RUNTIME_DIR: mkdtempSync(
 		    join(process.env.VIEWER_WORK, "run-")),
@@ -48,8 +49,12 @@ function served(name, f, { refused, options, conf } = {}) {
 				program.stdout.once("data", done));
 		};
 		await step("a");
+		if (stopMs)
+			program.kill("SIGSTOP");
 		const server = spawn(weir, ["view", "--live", String(program.pid)],
 		    { env });
+		if (stopMs)
+			setTimeout(() => program.kill("SIGCONT"), stopMs);
 		const ended = new Promise((done) => server.on("exit", done));
 		try {
 			const address = await line(server.stdout);
@@ -152,6 +157,11 @@ served("the processes of a group are shown over time, until they end",
     }, { conf: "group:g,group_limit_mb:16,group_guarantee_mb:1",
 	    refused: /404 \(Not Found\)|Failed to load|ERR_/,
 	    options: { bypassCSP: true } });
+
+served("the group of a program that answers late is shown", async (tab) => {
+	await tab.waitForFunction(() => document.querySelector(".group")
+	    .innerText.includes("group g: 1 process"));
+}, { conf: "group:g", stopMs: 2500 });
 
 served("a page stays when an answer is lost, and ends when all are",
     async (tab) => {
