@@ -225,6 +225,57 @@ def test_a_hook_on_a_thread_of_its_own_is_called(calls):
     assert calls == ["a", "A"] and threads[0] == threads[1]
 
 
+HOOKED = """
+import sys, weir
+refuses = True
+def before():
+    if refuses:
+        raise KeyError("not now")
+    print("before", flush=True)
+weir.on_sleep(before, lambda: print("after", flush=True))
+block = weir.malloc(4 << 20)
+print("ready", flush=True)
+sys.stdin.readline()
+refuses = False
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_command_calls_hooks_on_a_thread_of_weirs(tmp_path):
+    command = os.path.join(support.BUILD, "bin", "weir")
+    env = dict(os.environ, PYTHONPATH=support.PACKAGE,
+               XDG_RUNTIME_DIR=str(tmp_path))
+    program = subprocess.Popen(
+        [command, "run", "-q", "--may-sleep",
+         *(["--sim"] if support.SIMULATED else []), "--",
+         sys.executable, "-c", HOOKED], env=env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE)
+
+    def run(verb):
+        return subprocess.run([command, verb, str(program.pid)], env=env,
+                              text=True, capture_output=True)
+
+    def line():
+        return program.stdout.readline().strip()
+
+    assert line() == "ready"
+    refused = run("sleep")
+    assert refused.returncode == 2
+    assert "a hook of the program refuses it" in refused.stderr
+    program.stdin.write("\n")
+    program.stdin.flush()
+    assert line() == "ready"
+    for verb, word in (("sleep", "before"), ("wake", "after")):
+        done = run(verb)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert line() == word
+    rest, printed = program.communicate("\n")
+    assert program.returncode == 0 and rest == ""
+    assert "KeyError: 'not now'" in printed
+
+
 def test_a_hook_is_two_functions():
     with pytest.raises(TypeError, match="before is callable or None"):
         weir.on_sleep(3)
