@@ -384,6 +384,22 @@ copy_guests(struct sleeper *sleeper)
 	return status;
 }
 
+/* Lower the leases of the devices to what is held, also by the program itself.
+ */
+static void
+settle_leases(const struct devices *devices)
+{
+	for (int i = 0; i < devices->n; i++) {
+		struct arena *main = arena_peek(devices->device[i]);
+
+		if (main == NULL)
+			continue;
+		lock_enter(&main->lock);
+		arena_settle_lease(main);
+		lock_leave(&main->lock);
+	}
+}
+
 static void
 finish_arenas(struct sleeper *sleeper)
 {
@@ -402,6 +418,7 @@ finish_arenas(struct sleeper *sleeper)
 		}
 	}
 	sleeping_get_guests()->leave(result);
+	settle_leases(&sleeper->devices);
 	result->unmap_ns = os_monotonic_ns() - began_ns;
 }
 
@@ -591,6 +608,7 @@ try_to_wake(struct waker *waker)
 	if (status != WEIR_OK) {
 		while (begun > 0)
 			resuming_cancel(&waker->all[--begun]);
+		settle_leases(&waker->devices);
 		return status;
 	}
 	for (size_t i = 0; i < waker->n; i++) {
@@ -600,6 +618,18 @@ try_to_wake(struct waker *waker)
 	}
 	sleeping_get_guests()->back(&waker->result);
 	return WEIR_OK;
+}
+
+/* The bytes that try_to_wake() takes on a device. */
+static size_t
+wanted_bytes(const struct waker *waker, int device)
+{
+	size_t want = sleeping_get_guests()->away(device);
+
+	for (size_t k = 0; k < waker->n; k++)
+		if (waker->all[k].arena->device == device)
+			want += waker->all[k].mapped_bytes;
+	return want;
 }
 
 /* Ask the groups of the devices for what try_to_wake() has not got. False: they
@@ -612,11 +642,8 @@ ask_groups(struct waker *waker)
 	for (int i = 0; i < waker->devices.n; i++) {
 		int device = waker->devices.device[i];
 		struct arena *main = arena_peek(device);
-		size_t want = 0;
+		size_t want = wanted_bytes(waker, device);
 
-		for (size_t k = 0; k < waker->n; k++)
-			if (waker->all[k].arena->device == device)
-				want += waker->all[k].mapped_bytes;
 		if (main != NULL && want > 0)
 			helped |= help_request(&waker->help[i], main, want);
 	}

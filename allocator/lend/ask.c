@@ -198,13 +198,12 @@ ask_sleepers(const struct ledger_file *file, uint64_t want, uint64_t time_ns)
 static bool
 is_idle_memory(const struct ledger_file *file, bool all)
 {
-	for (unsigned i = 0; i < LEDGER_MEMBERS; i++) {
-		const struct ledger_slot *slot = &file->ledger->slots[i];
+	struct ledger_slot *lenders[LEDGER_MEMBERS];
+	unsigned n = list_lenders(file, all, false, lenders);
 
-		if ((int)i != file->slot && atomic_load(&slot->pid) != 0 &&
-		    atomic_load(&slot->idle) > 0 && may_ask(slot, all) > 0)
+	for (unsigned i = 0; i < n; i++)
+		if (atomic_load(&lenders[i]->idle) > 0)
 			return true;
-	}
 	return false;
 }
 

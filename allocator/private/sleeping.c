@@ -8,6 +8,7 @@
  */
 #include "allocator/private/sleeping.h"
 
+#include "allocator/share/member.h"
 #include "base/futex.h"
 #include "base/os.h"
 #include "base/status.h"
@@ -55,6 +56,16 @@ sleeping_claim(int device, enum sleeping_phase *was)
 	return true;
 }
 
+/* Say to the group whether a device sleeps. */
+static void
+publish_phase(int device, enum sleeping_phase phase)
+{
+	member_set_state(device,
+	    phase == SLEEPING_AWAKE                  ? LEDGER_AWAKE :
+		atomic_load(&sleeping[device].dozes) ? LEDGER_DOZES :
+						       LEDGER_ASLEEP);
+}
+
 void
 sleeping_settle(int device, enum sleeping_phase phase)
 {
@@ -62,9 +73,13 @@ sleeping_settle(int device, enum sleeping_phase phase)
 	enum sleeping_phase claimed = SLEEPING_CHANGING;
 
 	ASSERT(phase != SLEEPING_CHANGING);
+	/* Under the claim: nobody else publishes another phase meanwhile. */
+	publish_phase(device, phase);
 	/* After sleeping_forget() the device is awake already. */
-	if (!atomic_compare_exchange_strong(&s->phase, &claimed, phase))
+	if (!atomic_compare_exchange_strong(&s->phase, &claimed, phase)) {
+		publish_phase(device, SLEEPING_AWAKE);
 		return;
+	}
 	if (phase == SLEEPING_AWAKE)
 		atomic_fetch_sub(&sleeping_devices, 1);
 	/* One of those that wait wakes a device that dozes. */
@@ -134,6 +149,7 @@ sleeping_forget(int device)
 
 	if (atomic_exchange(&s->phase, SLEEPING_AWAKE) == SLEEPING_AWAKE)
 		return;
+	publish_phase(device, SLEEPING_AWAKE);
 	atomic_fetch_sub(&sleeping_devices, 1);
 	atomic_fetch_add(&changes, 1);
 	futex_wake_all(&changes);
@@ -191,8 +207,15 @@ no_guests_back(struct weir_wake_result *result)
 	(void)result;
 }
 
+static size_t
+no_guests_away(int device)
+{
+	(void)device;
+	return 0;
+}
+
 static const struct sleeping_guests nobody = { no_guests, no_guests_leave,
-	no_guests, no_guests_back };
+	no_guests, no_guests_back, no_guests_away };
 static _Atomic(const struct sleeping_guests *) present_guests = &nobody;
 
 void

@@ -90,7 +90,8 @@ const struct sleeping_calls *sleeping_get_calls(void);
  * `copy` finds and copies the memory, and on success keeps the program from
  * changing it until `leave`, which gives it back and counts it. `map` maps it
  * again with its contents, and on success keeps the program from changing it
- * until `back`. After a failure nothing has changed.
+ * until `back`. After a failure nothing has changed. `away` is how many bytes
+ * `map` would map on a device, for the help of others.
  */
 struct sleeping_plan {
 	bool devices[DEVICES_MAX];
@@ -102,6 +103,7 @@ struct sleeping_guests {
 	void (*leave)(struct weir_sleep_result *result);
 	enum weir_status (*map)(const struct sleeping_plan *plan);
 	void (*back)(struct weir_wake_result *result);
+	size_t (*away)(int device);
 };
 void sleeping_set_guests(const struct sleeping_guests *guests);
 /* Never NULL. */

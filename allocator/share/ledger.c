@@ -351,6 +351,8 @@ ledger_fault(const struct ledger *ledger)
 			return "a wish for a guarantee was left behind";
 		if (atomic_load(&slot->pid) == 0 && firm_charge(slot) != 0)
 			return "a slot without a member has a charge";
+		if (atomic_load(&slot->state) >= LEDGER_STATES)
+			return "a member is in a state that there is not";
 		sum += firm_charge(slot);
 	}
 	if (atomic_load(&ledger->limit_wish) != 0)

@@ -52,6 +52,14 @@ enum { LEDGER_GROUP = 48, LEDGER_PROGRAM = 16, LEDGER_UUID = 16 };
 /* No value of a ledger is larger, in bytes; others come from a fault. */
 #define LEDGER_BYTES_MAX (UINT64_C(1) << 56)
 
+/* Does a member's device sleep? */
+enum ledger_state {
+	LEDGER_AWAKE,
+	LEDGER_DOZES,  /* for others; it wakes by itself */
+	LEDGER_ASLEEP, /* until the user wakes it */
+	LEDGER_STATES
+};
+
 struct ledger_slot {
 	/* Bytes: see above. */
 	_Atomic(uint64_t) lease;
@@ -73,6 +81,7 @@ struct ledger_slot {
 	_Atomic(uint64_t) used_ns; /* when its use was last seen; 0: it never
 				      dozes */
 	_Atomic(uint32_t) dozing;  /* it is falling asleep for others */
+	_Atomic(uint32_t) state;   /* enum ledger_state */
 	/* The member. 0 in `pid`: nobody has used the slot since it was
 	 * emptied. */
 	_Atomic(uint64_t) pid;

@@ -21,7 +21,7 @@
 #include "base/status.h"
 
 static const char ledger_magic[8] = "weirLED\1";
-enum { LEDGER_VERSION = 2 };
+enum { LEDGER_VERSION = 3 };
 
 /* Bytes of the file that are locked: the setter's, and that of slot i. */
 enum { LOCK_SETTER, LOCK_SLOTS };
@@ -527,6 +527,7 @@ enter_slot(struct ledger_slot *slot)
 	atomic_store(&slot->doze_until_ns, 0);
 	atomic_store(&slot->used_ns, 0);
 	atomic_store(&slot->dozing, 0);
+	atomic_store(&slot->state, LEDGER_AWAKE);
 	atomic_store(&slot->priority, 0);
 	atomic_store(&slot->died_ns, 0);
 	snprintf(program, sizeof(program), "%s", program_invocation_short_name);

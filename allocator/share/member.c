@@ -25,6 +25,7 @@ struct membership {
 	atomic_bool begun;
 	atomic_int holds;
 	atomic_size_t missing;
+	_Atomic(enum ledger_state) state; /* also before joining */
 	char group[LEDGER_GROUP];
 };
 
@@ -165,6 +166,13 @@ join_group(struct membership *m, int device, const struct options *options)
 	return status;
 }
 
+static void
+publish_state(const struct membership *m)
+{
+	atomic_store(&ledger_own_slot(&m->file)->state,
+	    (uint32_t)atomic_load(&m->state));
+}
+
 void
 member_begin(int device, const struct options *options)
 {
@@ -176,9 +184,11 @@ member_begin(int device, const struct options *options)
 		return;
 	lock_init(&m->lock, LOCK_RANK_MEMBER);
 	status_mute();
-	if (join_group(m, device, options) == WEIR_OK)
-		atomic_store_explicit(&m->joined, true, memory_order_release);
-	else
+	if (join_group(m, device, options) == WEIR_OK) {
+		/* Dekker's handshake with member_set_state(). */
+		atomic_store(&m->joined, true);
+		publish_state(m);
+	} else
 		say_no_group(m->group[0] != '\0' ? m->group : options->group,
 		    device, status_latest_text());
 	status_unmute();
@@ -288,6 +298,17 @@ member_let(int device)
 }
 
 /* ---- For others --------------------------------------------------------- */
+
+void
+member_set_state(int device, enum ledger_state state)
+{
+	ASSERT(device >= 0 && device < DEVICES_MAX);
+	struct membership *m = &memberships[device];
+
+	atomic_store(&m->state, state);
+	if (member_file(device) != NULL)
+		publish_state(m);
+}
 
 struct ledger_file *
 member_file(int device)

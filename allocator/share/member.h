@@ -35,6 +35,9 @@ void member_settle(int device, size_t held);
 void member_hold(int device);
 void member_let(int device);
 
+/* Say to the group whether the device sleeps. For one thread at a time. */
+void member_set_state(int device, enum ledger_state state);
+
 /* The ledger of a device; NULL if this process has no group there. */
 struct ledger_file *member_file(int device);
 

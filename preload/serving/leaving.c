@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "allocator/allocator.h"
 #include "allocator/private/sleeping.h"
 #include "base/meta.h"
 #include "base/status.h"
@@ -390,27 +391,47 @@ set_access(const struct handle_memory *memory, CUdeviceptr ptr,
 	return REAL(cuMemSetAccess)(ptr, memory->bytes, &access, 1);
 }
 
+/* Claim memory below the limit, and make it. */
 static enum weir_status
-map_one(struct handle_memory *memory) HOLDS(handles_lock)
+create_back(struct handle_memory *memory)
 {
-	enum weir_status status = reserve_spare(memory);
+	enum weir_status status = allocator_claim_outside(
+	    memory->device, memory->kind, memory->bytes);
 	if (status != WEIR_OK)
 		return status;
-	CUdeviceptr ptr = place_of(memory);
 	status = driver_status(
 	    REAL(cuMemCreate)(&memory->back, memory->bytes, &memory->prop, 0),
 	    "resuming: cuMemCreate(%zu bytes, device %d)", memory->bytes,
 	    memory->device);
 	if (status != WEIR_OK) {
+		outside_drop(memory->device, memory->kind, memory->bytes);
 		memory->back = 0;
-		return status;
 	}
+	return status;
+}
+
+static void
+release_back(struct handle_memory *memory)
+{
+	release_surely(memory->back);
+	outside_drop(memory->device, memory->kind, memory->bytes);
+	memory->back = 0;
+}
+
+static enum weir_status
+map_one(struct handle_memory *memory) HOLDS(handles_lock)
+{
+	enum weir_status status = reserve_spare(memory);
+	if (status == WEIR_OK)
+		status = create_back(memory);
+	if (status != WEIR_OK)
+		return status;
+	CUdeviceptr ptr = place_of(memory);
 	status = driver_status(
 	    REAL(cuMemMap)(ptr, memory->bytes, 0, memory->back, 0),
 	    "resuming: cuMemMap(%#llx, %zu bytes)", ptr, memory->bytes);
 	if (status != WEIR_OK) {
-		REAL(cuMemRelease)(memory->back);
-		memory->back = 0;
+		release_back(memory);
 		return status;
 	}
 	return driver_status(
@@ -458,11 +479,25 @@ leaving_map(const struct sleeping_plan *plan) UNCHECKED
 		if (memory->back == 0)
 			continue;
 		unmap_surely(memory, place_of(memory));
-		release_surely(memory->back);
-		memory->back = 0;
+		release_back(memory);
 	}
 	preload_unlock(&handles_lock);
 	return status;
+}
+
+static size_t
+leaving_away(int device)
+{
+	struct handle_memory *memory;
+	size_t bytes = 0;
+
+	preload_lock(&handles_lock);
+	struct memory_walk w = begin_walk();
+	while (batches != NULL && (memory = next_memory(&w)) != NULL)
+		if (memory->batch != NULL && memory->device == device)
+			bytes += memory->bytes;
+	preload_unlock(&handles_lock);
+	return bytes;
 }
 
 static void
@@ -491,7 +526,7 @@ finish_one(struct handle_memory *memory) HOLDS(handles_lock)
 		memory->real = memory->back;
 	else
 		release_surely(memory->back);
-	outside_add(memory->device, memory->kind, memory->bytes);
+	outside_keep(memory->device, memory->kind, memory->bytes);
 	back_bytes += memory->bytes;
 	memory->back = 0;
 	memory->batch = NULL;
@@ -577,7 +612,7 @@ static __attribute__((constructor)) void
 follow_sleep(void)
 {
 	static const struct sleeping_guests guests = { leaving_copy,
-		leaving_leave, leaving_map, leaving_back };
+		leaving_leave, leaving_map, leaving_back, leaving_away };
 
 	handles_drop_away = drop_away;
 	sleeping_set_guests(&guests);

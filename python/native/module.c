@@ -18,7 +18,8 @@ add_functions(PyObject *module)
 {
 	PyMethodDef *const tables[] = { memory_methods, copy_methods,
 		stream_methods, device_methods, stats_methods, option_methods,
-		history_methods, plug_methods, sleep_methods };
+		history_methods, plug_methods, sleep_methods,
+		sleep_hook_methods };
 
 	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
 		if (PyModule_AddFunctions(module, tables[i]) != 0)

@@ -265,9 +265,16 @@ bool graph_setup(PyObject *module);
 extern PyMethodDef device_methods[];
 extern PyMethodDef stats_methods[];
 
-/* ---- Sleep (sleep.c) --------------------------------------------------- */
+/* ---- Sleep (sleep.c, sleep_hooks.c) ------------------------------------- */
 
 extern PyMethodDef sleep_methods[];
+extern PyMethodDef sleep_hook_methods[];
+
+/* Between these calls an exception by which a hook refuses a sleep on this
+ * thread is kept for the caller, and is not printed. hooks_raised() raises the
+ * exception and returns true, if there is one. The GIL is held. */
+void hooks_catch(void);
+bool hooks_raised(void);
 extern PyMethodDef option_methods[];
 extern PyMethodDef plug_methods[]; /* plug.c */
 
@@ -284,6 +291,19 @@ PyObject *stats_result(enum weir_status status, const struct weir_stats *stats);
 
 extern PyMethodDef history_methods[];
 bool observe_setup(PyObject *module);
+
+/* A call of Python by weir. It preserves the exception of the thread that
+ * called weir. */
+struct called {
+	PyGILState_STATE gil;
+	PyObject *type;
+	PyObject *value;
+	PyObject *traceback;
+};
+
+/* Get the GIL. False: the interpreter ends, and nothing is to be called. */
+bool call_begin(struct called *c);
+void call_end(struct called *c);
 
 /* ---- Helpers (native.c) ------------------------------------------------ */
 

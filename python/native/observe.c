@@ -100,22 +100,17 @@ call(void *user, PyObject *object)
 	Py_XDECREF(object);
 }
 
-/* Preserves the exception of the thread that called weir. */
-struct called {
-	PyGILState_STATE gil;
-	PyObject *type;
-	PyObject *value;
-	PyObject *traceback;
-};
-
-static void
+bool
 call_begin(struct called *c)
 {
+	if (atomic_load(&ended) || !Py_IsInitialized())
+		return false;
 	c->gil = PyGILState_Ensure();
 	PyErr_Fetch(&c->type, &c->value, &c->traceback);
+	return true;
 }
 
-static void
+void
 call_end(struct called *c)
 {
 	PyErr_Restore(c->type, c->value, c->traceback);
@@ -127,9 +122,8 @@ on_trace(const struct weir_trace *trace, void *user)
 {
 	struct called c;
 
-	if (atomic_load(&ended) || !Py_IsInitialized())
+	if (!call_begin(&c))
 		return;
-	call_begin(&c);
 	call(user, trace_object(trace));
 	call_end(&c);
 }
@@ -139,9 +133,8 @@ on_oom(const struct weir_oom *oom, void *user)
 {
 	struct called c;
 
-	if (atomic_load(&ended) || !Py_IsInitialized())
+	if (!call_begin(&c))
 		return;
-	call_begin(&c);
 	call(user, oom_object(oom));
 	call_end(&c);
 }

@@ -167,9 +167,12 @@ module_sleep(PyObject *module, PyObject *args, PyObject *kwargs)
 	if (ranges != NULL && (pairs = read_numbers(ranges, 2, &n)) == NULL)
 		goto drop;
 	options.discard_range_count = (size_t)n;
+	hooks_catch();
 	enum weir_status status =
 	    sleep_without_gil(device, &options, pairs, &result);
-	out = status == WEIR_OK ? sleep_result(&result) : error_raise(status);
+	if (!hooks_raised())
+		out = status == WEIR_OK ? sleep_result(&result) :
+					  error_raise(status);
 drop:
 	PyMem_Free(ids);
 	PyMem_Free(pairs);

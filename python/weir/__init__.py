@@ -111,6 +111,7 @@ from . import _errors, ipc
 from ._manage import annotate, capture, device, history, metadata, options
 from ._report import memory_summary, snapshot
 from ._files import load, save
+from ._sleep import on_sleep
 from ._tensor import asarray
 from ._where import include_dir, library_path
 

@@ -142,8 +142,7 @@ take_live(weir_stream stream)
 {
 	unsigned char *live = take(LIVE, stream);
 
-	for (size_t i = 0; i < LIVE / MIB; i++)
-		fill(live + i * MIB, MIB, (unsigned char)(i + 1), stream);
+	fill_parts(live, LIVE, LIVE / MIB, stream);
 	finish(stream);
 	return live;
 }
@@ -151,21 +150,31 @@ take_live(weir_stream stream)
 static void
 expect_live(const unsigned char *live, weir_stream stream)
 {
-	for (size_t i = 0; i < LIVE / MIB; i++)
-		expect_filled(
-		    live + i * MIB, MIB, (unsigned char)(i + 1), stream);
+	expect_parts(live, LIVE, LIVE / MIB, stream);
 }
 
-/* Sleep in a new folder from now on. */
 static void
-test_folder(void)
+make_folder(void)
+{
+	strcpy(folder, "/tmp/weir-sleep-test-XXXXXX");
+	EXPECT(mkdtemp(folder) != NULL);
+}
+
+/* Sleep in the folder from now on. */
+static void
+use_folder(void)
 {
 	char text[128];
 
-	strcpy(folder, "/tmp/weir-sleep-test-XXXXXX");
-	EXPECT(mkdtemp(folder) != NULL);
 	snprintf(text, sizeof(text), "may_sleep:True,sleep_folder:%s", folder);
 	conf(text);
+}
+
+static void
+test_folder(void)
+{
+	make_folder();
+	use_folder();
 }
 
 /* The entries of the folder. */
@@ -195,15 +204,6 @@ find_descriptor(struct stat *about)
 		    about->st_size == LIVE)
 			return fd;
 	return -1;
-}
-
-static struct weir_stats
-host_stats(void)
-{
-	struct weir_stats stats = { .struct_size = sizeof(stats) };
-
-	EXPECT_OK(weir_host_stats(0, &stats));
-	return stats;
 }
 
 /* A sleep fails because of a file, and nothing has changed. */
@@ -298,7 +298,6 @@ TEST(only_the_user_reads_the_file)
 TEST(the_option_is_heeded_by_the_next_sleep)
 {
 	weir_stream stream = new_stream();
-	char text[128];
 
 	test_folder();
 	unsigned char *live = take_live(stream);
@@ -308,8 +307,7 @@ TEST(the_option_is_heeded_by_the_next_sleep)
 	expect_live(live, stream);
 	EXPECT_OK(weir_sleep(0, NULL, NULL));
 	EXPECT_EQ(host_stats().allocated_bytes.all.current, LIVE);
-	snprintf(text, sizeof(text), "sleep_folder:%s", folder);
-	conf(text);
+	use_folder();
 	EXPECT_OK(weir_wake(0, 0, NULL));
 	expect_live(live, stream);
 	expect_sleep(live, stream);
@@ -350,16 +348,12 @@ TEST(a_limit_on_files_refuses_the_sleep_and_sends_no_signal)
 
 TEST(a_full_disk_refuses_the_sleep)
 {
-	char text[128];
-
 	if (unshare(CLONE_NEWNS) != 0 ||
 	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0)
 		SKIP("no file system can be mounted here");
-	strcpy(folder, "/tmp/weir-sleep-test-XXXXXX");
-	EXPECT(mkdtemp(folder) != NULL);
+	make_folder();
 	EXPECT_EQ(mount("none", folder, "tmpfs", 0, "size=40m"), 0);
-	snprintf(text, sizeof(text), "may_sleep:True,sleep_folder:%s", folder);
-	conf(text);
+	use_folder();
 	weir_stream stream = new_stream();
 	unsigned char *live = take_live(stream);
 	expect_refused(live, stream, "No space left on device");

@@ -25,15 +25,6 @@ suspend(struct weir_pool *pool, bool copy)
 	return freed;
 }
 
-static struct weir_stats
-host_stats(void)
-{
-	struct weir_stats stats = { .struct_size = sizeof(stats) };
-
-	EXPECT_OK(weir_host_stats(0, &stats));
-	return stats;
-}
-
 /* All host memory of copies is free, and is given back. */
 static void
 expect_no_copies(void)
@@ -119,18 +110,24 @@ take_large(struct weir_pool *pool, weir_stream stream)
 {
 	unsigned char *large = take_from(pool, LARGE, stream);
 
-	for (int i = 0; i < 10; i++)
-		fill(large + i * (LARGE / 10), LARGE / 10,
-		    (unsigned char)(i + 1), stream);
+	fill_parts(large, LARGE, 10, stream);
 	return large;
 }
 
 static void
 expect_large(unsigned char *large, weir_stream stream)
 {
-	for (int i = 0; i < 10; i++)
-		expect_filled(large + i * (LARGE / 10), LARGE / 10,
-		    (unsigned char)(i + 1), stream);
+	expect_parts(large, LARGE, 10, stream);
+}
+
+/* The pool ends, and nothing of it stays. */
+static void
+end_large(struct weir_pool *pool, unsigned char *large)
+{
+	give(large);
+	weir_pool_release(pool);
+	expect_no_copies();
+	expect_healthy();
 }
 
 TEST(memory_copied_in_pieces_comes_back_whole)
@@ -150,11 +147,8 @@ TEST(memory_copied_in_pieces_comes_back_whole)
 		expect_large(large, stream);
 		expect_filled(small, 1000, 99, other);
 	}
-	give(large);
 	give(small);
-	weir_pool_release(pool);
-	expect_no_copies();
-	expect_healthy();
+	end_large(pool, large);
 }
 
 TEST(copies_use_memory_that_is_cached)
@@ -177,10 +171,7 @@ TEST(copies_use_memory_that_is_cached)
 	EXPECT_EQ(calls("cuMemHostUnregister"), 0);
 	EXPECT_OK(weir_pool_resume(pool));
 	expect_large(large, stream);
-	give(large);
-	weir_pool_release(pool);
-	expect_no_copies();
-	expect_healthy();
+	end_large(pool, large);
 }
 
 TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
@@ -214,10 +205,7 @@ TEST(a_piece_is_copied_while_memory_for_the_next_is_got)
 	expect_healthy();
 	EXPECT_OK(weir_pool_resume(pool));
 	expect_large(large, stream);
-	give(large);
-	weir_pool_release(pool);
-	expect_no_copies();
-	expect_healthy();
+	end_large(pool, large);
 }
 
 /* Beside the time that the driver needs to pin memory. */
@@ -261,10 +249,7 @@ TEST(copies_keep_to_the_limit_of_page_locked_memory)
 	suspend(pool, true);
 	EXPECT_OK(weir_pool_resume(pool));
 	expect_large(large, stream);
-	give(large);
-	weir_pool_release(pool);
-	expect_no_copies();
-	expect_healthy();
+	end_large(pool, large);
 }
 
 /* Much time passes. True if no page-locked memory is held. */

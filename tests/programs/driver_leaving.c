@@ -20,49 +20,18 @@
 
 #include <weir/sleep.h>
 
-#include "common/cuda.h"
+#include "common/handles.h"
 #include "driver/entries.h"
 
 enum { MIB = 1 << 20, BYTES = 4 * MIB, NOT_READY = 600, READ = 1, WRITE = 3 };
 
-typedef unsigned long long handle;
-
-struct location {
-	int type, id;
-};
-
-struct handle_wish {
-	int type, handle_types;
-	struct location location;
-	void *security;
-	unsigned char rest[8];
-};
-
-struct access {
-	struct location location;
-	int flags;
-};
-
 /* X(name, params) */
 #define FETCHED(X)                                                             \
-	X(cuMemCreate,                                                         \
-	    (handle *, size_t, const struct handle_wish *,                     \
-		unsigned long long))                                           \
-	X(cuMemRelease, (handle))                                              \
-	X(cuMemRetainAllocationHandle, (handle *, void *))                     \
+	HANDLE_FUNCTIONS(X)                                                    \
 	X(cuMemGetAllocationPropertiesFromHandle,                              \
 	    (struct handle_wish *, handle))                                    \
-	X(cuMemAddressReserve,                                                 \
-	    (address *, size_t, size_t, address, unsigned long long))          \
-	X(cuMemAddressFree, (address, size_t))                                 \
-	X(cuMemMap, (address, size_t, size_t, handle, unsigned long long))     \
-	X(cuMemUnmap, (address, size_t))                                       \
-	X(cuMemSetAccess, (address, size_t, const struct access *, size_t))    \
 	X(cuMemGetAccess,                                                      \
-	    (unsigned long long *, const struct location *, address))          \
-	X(cuMemExportToShareableHandle,                                        \
-	    (void *, handle, int, unsigned long long))                         \
-	X(cuMemImportFromShareableHandle, (handle *, void *, int))
+	    (unsigned long long *, const struct location *, address))
 
 static struct {
 #define FETCHED_FIELD(name, params) result(*name) params;

@@ -17,27 +17,9 @@
 
 #include <weir/weir.h>
 
-#include "common/cuda.h"
+#include "common/handles.h"
 
 enum { MIB = 1 << 20, BYTES = 4 * MIB };
-
-typedef unsigned long long handle;
-
-struct location {
-	int type, id;
-};
-
-struct handle_wish {
-	int type, handle_types;
-	struct location location;
-	void *security;
-	unsigned char rest[8];
-};
-
-struct access {
-	struct location location;
-	int flags;
-};
 
 struct pool_wish {
 	int type, handle_types;
@@ -74,19 +56,7 @@ static struct cuda cuda;
 
 /* X(name, params) */
 #define FETCHED(X)                                                             \
-	X(cuMemCreate,                                                         \
-	    (handle *, size_t, const struct handle_wish *,                     \
-		unsigned long long))                                           \
-	X(cuMemRelease, (handle))                                              \
-	X(cuMemRetainAllocationHandle, (handle *, void *))                     \
-	X(cuMemAddressReserve,                                                 \
-	    (address *, size_t, size_t, address, unsigned long long))          \
-	X(cuMemAddressFree, (address, size_t))                                 \
-	X(cuMemMap, (address, size_t, size_t, handle, unsigned long long))     \
-	X(cuMemUnmap, (address, size_t))                                       \
-	X(cuMemExportToShareableHandle,                                        \
-	    (void *, handle, int, unsigned long long))                         \
-	X(cuMemImportFromShareableHandle, (handle *, void *, int))             \
+	HANDLE_FUNCTIONS(X)                                                    \
 	X(cuMemAllocManaged, (address *, size_t, unsigned))                    \
 	X(cuArrayCreate_v2, (void **, const struct plane_wish *))              \
 	X(cuArray3DCreate_v2, (void **, const struct solid_wish *))            \

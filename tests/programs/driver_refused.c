@@ -10,20 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cuda.h"
+#include "common/handles.h"
 
 enum { MIB = 1 << 20, LIMIT = 256 };
-
-typedef unsigned long long handle;
-
-struct handle_wish {
-	int type, handle_types;
-	struct {
-		int type, id;
-	} location;
-	void *security;
-	unsigned char rest[8];
-};
 
 static const struct handle_wish on_device = { .type = 1, .location = { 1, 0 } };
 

@@ -8,6 +8,8 @@
  *	d  change to another folder	w  fill the latest block
  *	r  read a byte of it		l  allocate 40 MiB
  *	p  write different words to the latest block; c  compare them
+ *	m  map 120 MiB of its own by cuMemCreate(), and write words to it
+ *	n  compare them
  *
  * It ends at the end of its stdin.
  */
@@ -17,14 +19,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cuda.h"
+#include "common/handles.h"
 
-enum { BLOCKS = 64, BYTES = 1 << 20, LARGE = 40 << 20 };
+enum { BLOCKS = 64, BYTES = 1 << 20, LARGE = 40 << 20, OWN = 120 << 20 };
 
 static struct cuda cuda;
 static address blocks[BLOCKS];
 static size_t sizes[BLOCKS];
 static unsigned held;
+static address own; /* 0: none */
 
 static int
 child_status(void)
@@ -58,12 +61,11 @@ allocate(size_t size)
 	return code;
 }
 
-/* Write a word that depends on its place to all of the latest block or, to
- * compare, read it: the number of the words that differ, or the code. */
+/* Write a word that depends on its place to all of a block or, to compare, read
+ * it: the number of the words that differ, or the code. */
 static int
-pattern(int compare)
+pattern(address at, size_t size, int compare)
 {
-	size_t size = held > 0 ? sizes[held - 1] : 0;
 	int different = 0;
 	int code = 0;
 
@@ -73,7 +75,7 @@ pattern(int compare)
 	if (words == NULL)
 		return -1;
 	if (compare)
-		code = cuda.copy_out(words, blocks[held - 1], size);
+		code = cuda.copy_out(words, at, size);
 	for (size_t i = 0; i < size / sizeof(*words); i++) {
 		uint32_t word = (uint32_t)i * 2654435761u;
 		if (compare)
@@ -82,11 +84,44 @@ pattern(int compare)
 			words[i] = word;
 	}
 	if (!compare)
-		code = cuda.copy_in_async(blocks[held - 1], words, size, NULL);
+		code = cuda.copy_in_async(at, words, size, NULL);
 	if (!compare && code == 0)
 		code = cuda.synchronize();
 	free(words);
 	return code != 0 ? -code : different;
+}
+
+static int
+pattern_latest(int compare)
+{
+	return held == 0 ? -1 :
+			   pattern(blocks[held - 1], sizes[held - 1], compare);
+}
+
+static int
+map_own(void)
+{
+	const struct handle_wish on_device = { .type = 1,
+		.location = { 1, 0 } };
+	const struct access access = { { 1, 0 }, 3 };
+	handle made;
+	int code;
+
+#define OWN_CALL(name, params) result(*name) params;
+	struct {
+		HANDLE_FUNCTIONS(OWN_CALL)
+	} driver;
+#undef OWN_CALL
+#define OWN_FETCH(name, params) cuda_fetch(#name, &driver.name);
+	HANDLE_FUNCTIONS(OWN_FETCH)
+#undef OWN_FETCH
+	code = driver.cuMemCreate(&made, OWN, &on_device, 0);
+	if (code != 0)
+		return code;
+	MUST(driver.cuMemAddressReserve(&own, OWN, 0, 0, 0));
+	MUST(driver.cuMemMap(own, OWN, 0, made, 0));
+	MUST(driver.cuMemSetAccess(own, OWN, &access, 1));
+	return pattern(own, OWN, 0);
 }
 
 static int
@@ -101,9 +136,13 @@ step(int letter)
 	case 'l':
 		return allocate(LARGE);
 	case 'p':
-		return pattern(0);
+		return pattern_latest(0);
 	case 'c':
-		return pattern(1);
+		return pattern_latest(1);
+	case 'm':
+		return map_own();
+	case 'n':
+		return own != 0 ? pattern(own, OWN, 1) : -1;
 	case 'f':
 		return held > 0 ? cuda.mem_free(blocks[--held]) : -1;
 	case 'h':

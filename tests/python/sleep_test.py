@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import os
+import subprocess
 import sys
 import threading
 import types
@@ -98,6 +100,204 @@ def test_other_threads_wait():
     weir.wake()
     thread.join(20)
     assert len(got) == 1
+
+
+# ---- Hooks -------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls():
+    """The calls of the hooks that note() makes, which are removed."""
+    calls = []
+    yield calls
+    for hook in list(weir._sleep._hooks):
+        hook.remove()
+
+
+def note(calls, name, before=None, after=None):
+    """A hook that notes its calls, and raises what is given."""
+
+    def call(word, error):
+        assert not weir.is_asleep("all")
+        calls.append(word)
+        if error is not None:
+            raise error
+
+    return weir.on_sleep(before=lambda: call(name, before),
+                         after=lambda: call(name.upper(), after))
+
+
+def test_hooks_are_called_before_a_sleep_and_after_the_wake(calls):
+    weir.malloc(4 * MIB).free()
+    a = note(calls, "a")
+    with note(calls, "b") as b:
+        weir.on_sleep(after=lambda: calls.append("-"))
+        weir.sleep()
+        weir.sleep()
+        assert "".join(calls) == "ab"
+        weir.wake()
+        weir.wake()
+        assert "".join(calls) == "ab-BA"
+        a.remove()
+        a.remove()
+        weir.sleep()
+        weir.wake()
+        assert "".join(calls) == "ab-BAb-B"
+    b.remove()
+    weir.sleep()
+    weir.wake()
+    assert "".join(calls) == "ab-BAb-B-"
+
+
+def test_after_belongs_to_a_before(calls):
+    weir.malloc(4 * MIB).free()
+    a = note(calls, "a")
+    weir.sleep()
+    note(calls, "b")
+    a.remove()
+    weir.wake()
+    assert calls == ["a"]
+
+
+def test_sleep_raises_what_a_hook_raises(calls, monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    weir.malloc(4 * MIB).free()
+    note(calls, "a", after=KeyError("late"))
+    note(calls, "b", before=ZeroDivisionError("early"))
+    note(calls, "c")
+    for _ in range(2):
+        calls.clear()
+        with pytest.raises(ZeroDivisionError, match="early"):
+            weir.sleep()
+        assert calls == ["a", "b", "A"] and not weir.is_asleep()
+    assert [report.exc_type for report in printed] == [KeyError, KeyError]
+    # A sleep that fails for another reason has an error of its own.
+    with pytest.raises(weir.InvalidArgumentError):
+        weir.sleep(discard_pools=[10 ** 6])
+
+
+def test_an_exception_in_after_keeps_no_hook_from_its_call(calls, monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    weir.malloc(4 * MIB).free()
+    note(calls, "a")
+    hook = note(calls, "b", after=SystemExit(3))
+    weir.sleep()
+    assert weir.wake()["mapped_bytes"] == 0
+    assert calls == ["a", "b", "B", "A"]
+    assert printed[0].exc_type is SystemExit
+    assert printed[0].object is hook.after
+
+
+@pytest.mark.parametrize("error, status", [
+    (ZeroDivisionError("early"), "WEIR_ENOTREADY"),
+    (weir.NotSupportedError("no"), "WEIR_ENOTSUP"),
+])
+def test_callers_in_c_get_a_status(calls, monkeypatch, error, status):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    weir.malloc(4 * MIB).free()
+    if isinstance(error, weir.Error):
+        error.status = status
+    note(calls, "a", before=error)
+    library = ctypes.CDLL(weir.library_path())
+    library.weir_status_name.restype = ctypes.c_char_p
+    assert library.weir_status_name(
+        library.weir_sleep(0, None, None)).decode() == status
+    assert calls == ["a"] and printed[0].exc_value is error
+
+
+def test_a_hook_on_a_thread_of_its_own_is_called(calls):
+    weir.malloc(4 * MIB).free()
+    note(calls, "a")
+    threads = []
+
+    def act():
+        threads.append(threading.get_ident())
+        weir.sleep(0)
+        weir.wake(0)
+
+    weir.on_sleep(before=lambda: threads.append(threading.get_ident()))
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join(20)
+    assert calls == ["a", "A"] and threads[0] == threads[1]
+
+
+HOOKED = """
+import sys, weir
+refuses = True
+def before():
+    if refuses:
+        raise KeyError("not now")
+    print("before", flush=True)
+weir.on_sleep(before, lambda: print("after", flush=True))
+block = weir.malloc(4 << 20)
+print("ready", flush=True)
+sys.stdin.readline()
+refuses = False
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_command_calls_hooks_on_a_thread_of_weirs(tmp_path):
+    command = os.path.join(support.BUILD, "bin", "weir")
+    env = dict(os.environ, PYTHONPATH=support.PACKAGE,
+               XDG_RUNTIME_DIR=str(tmp_path))
+    program = subprocess.Popen(
+        [command, "run", "-q", "--may-sleep",
+         *(["--sim"] if support.SIMULATED else []), "--",
+         sys.executable, "-c", HOOKED], env=env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE)
+
+    def run(verb):
+        return subprocess.run([command, verb, str(program.pid)], env=env,
+                              text=True, capture_output=True)
+
+    def line():
+        return program.stdout.readline().strip()
+
+    assert line() == "ready"
+    refused = run("sleep")
+    assert refused.returncode == 2
+    assert "a hook of the program refuses it" in refused.stderr
+    program.stdin.write("\n")
+    program.stdin.flush()
+    assert line() == "ready"
+    for verb, word in (("sleep", "before"), ("wake", "after")):
+        done = run(verb)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert line() == word
+    rest, printed = program.communicate("\n")
+    assert program.returncode == 0 and rest == ""
+    assert "KeyError: 'not now'" in printed
+
+
+def test_a_hook_is_two_functions():
+    with pytest.raises(TypeError, match="before is callable or None"):
+        weir.on_sleep(3)
+    with pytest.raises(TypeError, match="after is callable or None"):
+        weir.on_sleep(after="x")
+
+
+def test_hooks_end_with_the_interpreter():
+    done = subprocess.run(
+        [sys.executable, "-c", """
+import atexit, ctypes, weir
+library = ctypes.CDLL(weir.library_path())
+weir.malloc(512).free()
+atexit.register(lambda: print(library.weir_sleep(0, None, None)))
+import weir._weir
+weir.on_sleep(before=lambda: print("asleep"), after=lambda: print("awake"))
+weir.sleep()
+weir.wake()
+weir._weir._end()
+"""], env=dict(os.environ, PYTHONPATH=support.PACKAGE), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (done.stdout, done.stderr) == ("asleep\nawake\n0\n", "")
 
 
 # ---- torch_memory_saver ------------------------------------------------------

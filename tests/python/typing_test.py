@@ -50,6 +50,8 @@ loaded: Dict[str, weir.Tensor] = weir.load("x", map={"cuda:1": "cuda:0"})
 def observe(failure: weir.OutOfMemory) -> None:
     print(failure.report)
 weir.add_oom_observer(observe)
+with weir.on_sleep(before=lambda: None) as hook:
+    h: weir.on_sleep = hook
 """
 
 # A line, and what is wrong with it.
@@ -60,6 +62,7 @@ WRONG = [
     ('weir.nothing()', "attr-defined"),
     ('weir.history_start("everything")', "arg-type"),
     ('weir.add_oom_observer(lambda: None)', "arg-type"),
+    ('weir.on_sleep(after=3)', "arg-type"),
     ('print(weir.OutOfMemoryError("").status + 1)', "operator"),
 ]
 

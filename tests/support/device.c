@@ -5,6 +5,7 @@
 #include "tests/support/device.h"
 
 #include <weir/graph.h>
+#include <weir/host.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -293,6 +294,26 @@ expect_filled(
 }
 
 void
+fill_parts(void *ptr, size_t size, size_t parts, weir_stream stream)
+{
+	size_t part = size / parts;
+
+	for (size_t i = 0; i < parts; i++)
+		fill((char *)ptr + i * part, part, (unsigned char)(i + 1),
+		    stream);
+}
+
+void
+expect_parts(const void *ptr, size_t size, size_t parts, weir_stream stream)
+{
+	size_t part = size / parts;
+
+	for (size_t i = 0; i < parts; i++)
+		expect_filled((const char *)ptr + i * part, part,
+		    (unsigned char)(i + 1), stream);
+}
+
+void
 finish(weir_stream stream)
 {
 	CUcontext before = enter(device_of(stream));
@@ -464,6 +485,15 @@ stats_of_stream(weir_stream stream)
 	struct weir_stats out = { .struct_size = sizeof(out) };
 
 	EXPECT_OK(weir_stats_stream(WEIR_DEVICE_CURRENT, stream, &out));
+	return out;
+}
+
+struct weir_stats
+host_stats(void)
+{
+	struct weir_stats out = { .struct_size = sizeof(out) };
+
+	EXPECT_OK(weir_host_stats(0, &out));
 	return out;
 }
 

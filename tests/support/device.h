@@ -76,6 +76,12 @@ void read_back(void *to, const void *from, size_t size, weir_stream stream);
 void expect_filled(
     const void *ptr, size_t size, unsigned char value, weir_stream stream);
 
+/* Queue a write of i + 1 to each byte of part i, of so many equal parts; wait
+ * for the stream, and expect these contents. */
+void fill_parts(void *ptr, size_t size, size_t parts, weir_stream stream);
+void expect_parts(
+    const void *ptr, size_t size, size_t parts, weir_stream stream);
+
 /* Wait until the work of a stream is done. */
 void finish(weir_stream stream);
 
@@ -123,6 +129,9 @@ void conf(const char *text);
 struct weir_stats stats(void);
 struct weir_stats stats_of(int device);
 struct weir_stats stats_of_stream(weir_stream stream);
+
+/* Those of page-locked memory, by weir_host_stats(). */
+struct weir_stats host_stats(void);
 
 /* The physical bytes that weir holds of device 0, by its statistics. */
 uint64_t reserved(void);

@@ -4,7 +4,7 @@
  */
 import { after, test } from "node:test";
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import { mkdtempSync } from "node:fs";
 import { axe, close, open, text } from "./support.mjs";
@@ -32,8 +32,9 @@ function line(stream) {
 	});
 }
 
-/* Run `f` on the live page of a program that makes steps. */
-function served(name, f, { refused, options, conf } = {}) {
+/* Run `f` on the live page of a program that makes steps, and is stopped for a
+ * while when the server begins. */
+function served(name, f, { refused, options, conf, stopMs } = {}) {
 	test(name, async () => {
 		const env = { ...process.env, XDG_RUNTIME_DIR: mkdtempSync(
 		    join(process.env.VIEWER_WORK, "run-")),
@@ -48,8 +49,12 @@ function served(name, f, { refused, options, conf } = {}) {
 				program.stdout.once("data", done));
 		};
 		await step("a");
+		if (stopMs)
+			program.kill("SIGSTOP");
 		const server = spawn(weir, ["view", "--live", String(program.pid)],
 		    { env });
+		if (stopMs)
+			setTimeout(() => program.kill("SIGCONT"), stopMs);
 		const ended = new Promise((done) => server.on("exit", done));
 		try {
 			const address = await line(server.stdout);
@@ -123,8 +128,8 @@ served("the processes of a group are shown over time, until they end",
 		    await step("a");
 	    await legend(["group g: 1 process, 6.00 MiB held of 16.0 MiB",
 		    `${own}6.00 MiB held`]);
-	    const other = spawn(weir, ["run", "-q", "--sim", "--", steps],
-	        { env });
+	    const other = spawn(weir, ["run", "-q", "--sim", "--may-sleep",
+	        "--", steps], { env });
 	    for (let i = 0; i < 6; i++) {
 		    other.stdin.write("a\n");
 		    await new Promise((done) => other.stdout.once("data", done));
@@ -144,11 +149,19 @@ served("the processes of a group are shown over time, until they end",
 	    assert.notEqual(both[1], nothing);
 	    assert.equal(both[2], nothing);
 	    assert.deepEqual(await axe(tab), []);
+	    execFileSync(weir, ["sleep", String(other.pid)], { env });
+	    await legend([`${other.pid} driver_steps: 0 B held, ` +
+	        "1.00 MiB guaranteed, asleep"]);
 	    other.kill("SIGKILL");
 	    await legend(["group g: 1 process, 6.00 MiB held"]);
     }, { conf: "group:g,group_limit_mb:16,group_guarantee_mb:1",
 	    refused: /404 \(Not Found\)|Failed to load|ERR_/,
 	    options: { bypassCSP: true } });
+
+served("the group of a program that answers late is shown", async (tab) => {
+	await tab.waitForFunction(() => document.querySelector(".group")
+	    .innerText.includes("group g: 1 process"));
+}, { conf: "group:g", stopMs: 2500 });
 
 served("a page stays when an answer is lost, and ends when all are",
     async (tab) => {

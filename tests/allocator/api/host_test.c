@@ -47,15 +47,6 @@ host_give(void *ptr)
 	EXPECT_OK(weir_host_free(ptr));
 }
 
-static struct weir_stats
-host_stats(void)
-{
-	struct weir_stats out = { .struct_size = sizeof(out) };
-
-	EXPECT_OK(weir_host_stats(0, &out));
-	return out;
-}
-
 static size_t
 held(void)
 {

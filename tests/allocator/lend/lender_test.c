@@ -34,6 +34,34 @@ new_dozer(const char *options)
 	return peer;
 }
 
+/* A request that needs more than is free has the member sleep for it. Returns
+ * its block. */
+static void *
+send_to_sleep(struct peer *peer)
+{
+	join_with(PATIENT);
+	void *block = take(50 * MIB, NULL);
+
+	EXPECT(tell_peer(peer, "slept", 0, 0));
+	return block;
+}
+
+static void
+end_with(struct peer *peer)
+{
+	kill_peer(peer);
+	drop_device();
+}
+
+/* Such a request fails, and the member stays awake. */
+static void
+expect_not_enough(struct peer *peer)
+{
+	join_with("lend_ms:2000,handle_mb:2");
+	EXPECT_NO_MEMORY(weir_malloc(50 * MIB, NULL), WEIR_ENOMEM);
+	EXPECT(!tell_peer(peer, "slept", 0, 0));
+}
+
 static void
 expect_no_leases_when_all_are_dead(struct peer *peer)
 {
@@ -43,20 +71,27 @@ expect_no_leases_when_all_are_dead(struct peer *peer)
 	EXPECT_NULL(ledger_fault(ledger_here()->ledger));
 }
 
+/* Does the ledger say so of the peer, which joined first? */
+static void
+expect_state(enum ledger_state state)
+{
+	EXPECT_EQ(atomic_load(&ledger_here()->ledger->slots[0].state), state);
+}
+
 TEST(an_idle_member_sleeps_for_another_one_and_wakes_with_its_contents)
 {
 	struct peer peer;
 
 	share_device();
 	peer = new_dozer("group_limit_mb:64," DOZES);
-	join_with(PATIENT);
-	void *block = take(50 * MIB, NULL);
-	EXPECT(tell_peer(&peer, "slept", 0, 0));
+	void *block = send_to_sleep(&peer);
+	expect_state(LEDGER_DOZES);
 	EXPECT_LE(ledger_charged(ledger_here()->ledger), 64 * MIB);
 	give(block);
 	/* It asks this process for unused memory, by the launch's own will. */
 	EXPECT(tell_peer(&peer, "test", 1, 0));
 	EXPECT(!tell_peer(&peer, "slept", 0, 0));
+	expect_state(LEDGER_AWAKE);
 	expect_healthy();
 	expect_no_leases_when_all_are_dead(&peer);
 	drop_device();
@@ -68,26 +103,20 @@ TEST(a_request_wakes_a_member_that_dozes)
 
 	share_device();
 	peer = new_dozer("group_limit_mb:64," DOZES);
-	join_with(PATIENT);
-	give(take(50 * MIB, NULL));
-	EXPECT(tell_peer(&peer, "slept", 0, 0));
+	give(send_to_sleep(&peer));
 	EXPECT(tell_peer(&peer, "take", 2, 10));
 	EXPECT(!tell_peer(&peer, "slept", 0, 0));
 	EXPECT(tell_peer(&peer, "test", 1, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
-/* Does a request of 50 MiB fail, and leave the member awake? */
+/* It fails, and the member has its contents. */
 static void
 expect_left_alone(struct peer *peer)
 {
-	join_with("lend_ms:2000,handle_mb:2");
-	EXPECT_NO_MEMORY(weir_malloc(50 * MIB, NULL), WEIR_ENOMEM);
-	EXPECT(!tell_peer(peer, "slept", 0, 0));
+	expect_not_enough(peer);
 	EXPECT(tell_peer(peer, "test", 1, 0));
-	kill_peer(peer);
-	drop_device();
+	end_with(peer);
 }
 
 TEST(an_idle_member_without_may_sleep_is_left_alone)
@@ -130,11 +159,8 @@ TEST(a_member_with_work_in_flight_refuses)
 	peer = new_dozer("group_limit_mb:64," DOZES);
 	EXPECT(tell_peer(&peer, "busy", 0, 3600 * 1000));
 	usleep(IDLE_US);
-	join_with("lend_ms:2000,handle_mb:2");
-	EXPECT_NO_MEMORY(weir_malloc(50 * MIB, NULL), WEIR_ENOMEM);
-	EXPECT(!tell_peer(&peer, "slept", 0, 0));
-	kill_peer(&peer);
-	drop_device();
+	expect_not_enough(&peer);
+	end_with(&peer);
 }
 
 TEST(a_member_in_a_capture_refuses)
@@ -145,13 +171,10 @@ TEST(a_member_in_a_capture_refuses)
 	peer = new_dozer("group_limit_mb:64," DOZES);
 	EXPECT(tell_peer(&peer, "begin", 0, 0));
 	usleep(IDLE_US);
-	join_with("lend_ms:2000,handle_mb:2");
-	EXPECT_NO_MEMORY(weir_malloc(50 * MIB, NULL), WEIR_ENOMEM);
-	EXPECT(!tell_peer(&peer, "slept", 0, 0));
+	expect_not_enough(&peer);
 	EXPECT(tell_peer(&peer, "end", 0, 0));
 	EXPECT(tell_peer(&peer, "test", 1, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_member_within_its_guarantee_does_not_sleep_for_others)
@@ -186,51 +209,53 @@ TEST(a_member_wakes_within_its_guarantee_and_keeps_it_asleep)
 	EXPECT_NO_MEMORY(weir_malloc(10 * MIB, NULL), WEIR_ENOMEM);
 	give(block);
 	EXPECT(tell_peer(&peer, "test", 1, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
+}
+
+/* Two members hold 30 MiB each, and have been idle. The second was used last.
+ */
+static void
+new_idle_pair(struct peer pair[2], const char *first, const char *second)
+{
+	pair[0] = new_peer(first);
+	pair[1] = new_peer(second);
+	for (int i = 0; i < 2; i++) {
+		EXPECT(tell_peer(&pair[i], "take", 1, 30));
+		EXPECT(tell_peer(&pair[i], "fill", 1, 0));
+		usleep(IDLE_US);
+	}
+	usleep(IDLE_US);
+}
+
+/* A request that one of them can serve has this one sleep. */
+static void
+expect_sleeps_alone(struct peer pair[2], int sleeper)
+{
+	join_with(PATIENT);
+	take(20 * MIB, NULL);
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(tell_peer(&pair[i], "slept", 0, 0), i == sleeper);
+	kill_peer(&pair[0]);
+	end_with(&pair[1]);
 }
 
 TEST(the_longest_unused_member_sleeps_first)
 {
-	struct peer first;
-	struct peer second;
+	struct peer pair[2];
 
 	share_device();
-	first = new_peer("group_limit_mb:64," DOZES);
-	second = new_peer(DOZES);
-	EXPECT(tell_peer(&first, "take", 1, 30));
-	EXPECT(tell_peer(&second, "take", 1, 30));
-	EXPECT(tell_peer(&first, "fill", 1, 0));
-	usleep(IDLE_US);
-	EXPECT(tell_peer(&second, "fill", 1, 0));
-	usleep(2 * IDLE_US);
-	join_with(PATIENT);
-	take(20 * MIB, NULL);
-	EXPECT(tell_peer(&first, "slept", 0, 0));
-	EXPECT(!tell_peer(&second, "slept", 0, 0));
-	kill_peer(&first);
-	kill_peer(&second);
-	drop_device();
+	new_idle_pair(pair, "group_limit_mb:64," DOZES, DOZES);
+	expect_sleeps_alone(pair, 0);
 }
 
 TEST(the_member_of_the_lowest_priority_sleeps_first)
 {
-	struct peer first;
-	struct peer second;
+	struct peer pair[2];
 
 	share_device();
-	first = new_peer("group_limit_mb:64,group_priority:5," DOZES);
-	second = new_peer("group_priority:1," DOZES);
-	EXPECT(tell_peer(&first, "take", 1, 30));
-	EXPECT(tell_peer(&second, "take", 1, 30));
-	usleep(2 * IDLE_US);
-	join_with(PATIENT);
-	take(20 * MIB, NULL);
-	EXPECT(!tell_peer(&first, "slept", 0, 0));
-	EXPECT(tell_peer(&second, "slept", 0, 0));
-	kill_peer(&first);
-	kill_peer(&second);
-	drop_device();
+	new_idle_pair(pair, "group_limit_mb:64,group_priority:5," DOZES,
+	    "group_priority:1," DOZES);
+	expect_sleeps_alone(pair, 1);
 }
 
 TEST(a_member_that_the_user_put_to_sleep_does_not_wake_by_itself)
@@ -239,17 +264,15 @@ TEST(a_member_that_the_user_put_to_sleep_does_not_wake_by_itself)
 
 	share_device();
 	peer = new_dozer("group_limit_mb:64," DOZES);
-	join_with(PATIENT);
-	give(take(50 * MIB, NULL));
-	EXPECT(tell_peer(&peer, "slept", 0, 0));
+	give(send_to_sleep(&peer));
 	EXPECT(tell_peer(&peer, "sleep", 0, 0));
+	expect_state(LEDGER_ASLEEP);
 	/* The thread that puts it to sleep has an error in place of a wait. */
 	EXPECT(!tell_peer(&peer, "take", 2, 2));
 	EXPECT(tell_peer(&peer, "slept", 0, 0));
 	EXPECT(tell_peer(&peer, "wake", 0, 0));
 	EXPECT(tell_peer(&peer, "test", 1, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_request_that_cannot_wake_its_member_fails_and_can_be_repeated)
@@ -258,15 +281,13 @@ TEST(a_request_that_cannot_wake_its_member_fails_and_can_be_repeated)
 
 	share_device();
 	peer = new_dozer("group_limit_mb:64,wait_ms:50," DOZES);
-	join_with(PATIENT);
-	void *block = take(50 * MIB, NULL);
+	void *block = send_to_sleep(&peer);
 	EXPECT(!tell_peer(&peer, "take", 2, 2));
 	EXPECT(tell_peer(&peer, "slept", 0, 0));
 	give(block);
 	EXPECT(tell_peer(&peer, "take", 2, 2));
 	EXPECT(tell_peer(&peer, "test", 1, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_launch_waits_for_memory_and_for_longer_than_a_request)
@@ -275,15 +296,13 @@ TEST(a_launch_waits_for_memory_and_for_longer_than_a_request)
 
 	share_device();
 	peer = new_dozer("group_limit_mb:64," DOZES);
-	join_with(PATIENT);
-	void *block = take(50 * MIB, NULL);
+	void *block = send_to_sleep(&peer);
 	tell_peer_only(&peer, "test", 1, 0);
 	usleep(300 * 1000);
 	give(block);
 	EXPECT_OK(weir_trim(0, 0, NULL));
 	EXPECT(await_peer(&peer));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(two_members_that_ask_at_once_are_both_served)
@@ -390,8 +409,7 @@ TEST(a_stopped_member_that_may_sleep_delays_a_request_by_lend_ms)
 	kill(peer.pid, SIGCONT);
 	/* What was asked for is over. */
 	EXPECT(!tell_peer(&peer, "slept", 0, 0));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 /* ---- The end of a process ----------------------------------------------- */

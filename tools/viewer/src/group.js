@@ -132,10 +132,11 @@ class Device {
 
 function memberText(member, own) {
 	const { lease_bytes, idle_bytes, guarantee_bytes,
-		waits_for_bytes } = member;
+		waits_for_bytes, state } = member;
 	return `${member.pid} ${member.program}` +
 		(own ? " (this program)" : "") + `: ${bytes(lease_bytes)} held` +
 		(idle_bytes ? `, ${bytes(idle_bytes)} idle` : "") +
 		(guarantee_bytes ? `, ${bytes(guarantee_bytes)} guaranteed` : "") +
+		(state && state !== "awake" ? `, ${state}` : "") +
 		(waits_for_bytes ? `, waits for ${bytes(waits_for_bytes)}` : "");
 }

@@ -141,8 +141,8 @@ parse_group_word(int key, char *value, struct argp_state *state)
 const struct argp argp_group = { flags, parse_group_word, "[NAME]",
 	"Print the groups of programs that share devices by a limit, with "
 	"their "
-	"members: what each holds, is guaranteed, has idle and waits for. With "
-	"flags, set limits of the group NAME.\v"
+	"members: what each holds, is guaranteed, has idle and waits for, and "
+	"whether it sleeps. With flags, set limits of the group NAME.\v"
 	"Examples: weir group\n"
 	"          weir group serving --limit 24G\n"
 	"          weir group serving --guarantee 4711=8G\n\n"
@@ -256,6 +256,7 @@ add_member(struct table *table, const struct ledger_slot *slot)
 	    table, "%s", bytes_format(atomic_load(&slot->idle), sizes[2], 32));
 	table_add(
 	    table, "%llu", (unsigned long long)atomic_load(&slot->priority));
+	table_add(table, "%s", ledgers_state(slot));
 	if (waits)
 		table_add(table, "%s, %llu ms",
 		    bytes_format(atomic_load(&slot->want), sizes[3], 32),
@@ -269,8 +270,8 @@ print_group(const struct found_ledger *found)
 {
 	const struct ledger *ledger = found->file.ledger;
 	static const char *const heading[] = { "PID", "program", "holds",
-		"guaranteed", "idle", "priority", "waits for" };
-	struct table *table = table_new("rlrrrrr");
+		"guaranteed", "idle", "priority", "state", "waits for" };
+	struct table *table = table_new("rlrrrrlr");
 	uint64_t limit = atomic_load(&ledger->limit);
 	char a[32];
 	char b[32];

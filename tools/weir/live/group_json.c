@@ -14,9 +14,9 @@ member_json(const struct ledger_slot *slot)
 	char program[LEDGER_PROGRAM];
 
 	ledgers_program(slot, program);
-	return json_pack("{sI so sI sI sI sI sI sI}", "pid",
+	return json_pack("{sI so ss sI sI sI sI sI sI}", "pid",
 	    (json_int_t)atomic_load(&slot->pid), "program",
-	    json_of_text(program), "priority",
+	    json_of_text(program), "state", ledgers_state(slot), "priority",
 	    (json_int_t)atomic_load(&slot->priority), "lease_bytes",
 	    (json_int_t)atomic_load(&slot->lease), "guarantee_bytes",
 	    (json_int_t)atomic_load(&slot->guarantee), "idle_bytes",

@@ -1,5 +1,5 @@
 /*
- * The metrics of groups, from their ledgers and their members.
+ * The metrics of groups, from their ledgers.
  */
 #ifndef TOOLS_WEIR_LIVE_GROUP_METRICS_H
 #define TOOLS_WEIR_LIVE_GROUP_METRICS_H
@@ -8,8 +8,7 @@
 
 /*
  * Take the metrics of all ledgers of a list, one group each. Members are rung
- * for their idle memory, and asked whether they sleep, for METRICS_ANSWER_MS at
- * most.
+ * for their idle memory.
  *
  * @param count  of the groups
  * @return the groups, which the caller frees; NULL without memory

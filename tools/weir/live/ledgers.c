@@ -168,6 +168,18 @@ ledgers_wait_ns(const struct ledger_slot *slot)
 	return since_ns == 0 ? 0 : now_ns > since_ns ? now_ns - since_ns : 1;
 }
 
+const char *
+ledgers_state(const struct ledger_slot *slot)
+{
+	static const char *const states[LEDGER_STATES] = { [LEDGER_AWAKE] =
+							       "awake",
+		[LEDGER_DOZES] = "dozing",
+		[LEDGER_ASLEEP] = "asleep" };
+	uint32_t state = atomic_load(&slot->state);
+
+	return state < LEDGER_STATES ? states[state] : "unknown";
+}
+
 /* Add a slot to the member whose it is, or as a new one. A number that no
  * process can have is left out. */
 static void

@@ -327,15 +327,40 @@ make_token(struct live *live)
 }
 
 /* Read an option of the process whose text is "none" if it is not set. */
-static void
+static enum watch_answer
 read_option(int fd, const char *path, char text[WEIR_CTL_TEXT])
 {
 	struct ctl_rows rows = { 0 };
+	enum watch_answer answer = ctl_list(fd, path, &rows);
 
-	if (ctl_list(fd, path, &rows) == WATCH_ANSWERED && rows.count == 1 &&
+	if (answer == WATCH_ANSWERED && rows.count == 1 &&
 	    strcmp(rows.row[0].text, "none") != 0)
 		memcpy(text, rows.row[0].text, WEIR_CTL_TEXT);
 	free(rows.row);
+	return answer;
+}
+
+/* Read which group the process is in. It changes its group no more once it has
+ * asked for memory. A process that is busy has some seconds to answer: one that
+ * is taken to have no group has no picture of it. */
+static bool
+read_group(struct live *live)
+{
+	enum watch_answer answer;
+	int fd;
+
+	if (!watch_reach(live->pid, WATCH_ANSWER_MS, &fd))
+		return false;
+	answer = read_option(fd, "option.group", live->group);
+	if (answer == WATCH_ANSWERED)
+		answer = read_option(fd, "option.group_folder", live->folder);
+	close(fd);
+	if (answer == WATCH_ENDED)
+		complain("process %ld has ended", (long)live->pid);
+	else if (answer != WATCH_ANSWERED)
+		complain(
+		    "process %ld: %s", (long)live->pid, watch_values_fault());
+	return answer == WATCH_ANSWERED;
 }
 
 int
@@ -348,17 +373,12 @@ live_page_serve(pid_t pid, void (*opened)(const char *address))
 	char program[32];
 	uint16_t port = 0;
 	int listener;
-	int fd;
 
 	/* A process that cannot be watched is named before anything is
 	 * served. */
 	live.pid = watch_program_of(pid);
-	if (!watch_reach(pid, METRICS_ANSWER_MS, &fd))
+	if (!read_group(&live))
 		return TOOL_FAILED;
-	/* A process that has asked for memory changes its group no more. */
-	read_option(fd, "option.group", live.group);
-	read_option(fd, "option.group_folder", live.folder);
-	close(fd);
 	watch_program((uint32_t)live.pid, program);
 	snprintf(live.title, sizeof(live.title), "%s, process %ld", program,
 	    (long)live.pid);

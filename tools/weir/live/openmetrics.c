@@ -120,8 +120,11 @@ static const struct metric metrics[] = {
 	    "How long a member has been waiting for memory.",
 	    OF_MEMBER(wait_ns), false },
 	{ "member_asleep", GAUGE, MEMBER, "",
-	    "1 if the member sleeps. Members that do not answer have none.",
-	    OF_MEMBER(asleep), false },
+	    "1 if the member sleeps, also for others.", OF_MEMBER(asleep),
+	    false },
+	{ "member_dozing", GAUGE, MEMBER, "",
+	    "1 if the member sleeps for others and wakes by itself.",
+	    OF_MEMBER(dozes), false },
 };
 
 struct writer {

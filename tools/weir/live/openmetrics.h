@@ -38,7 +38,9 @@ struct metrics_member {
 	uint64_t priority;
 	uint64_t waits_for_bytes; /* 0: it does not wait */
 	uint64_t wait_ns;
-	uint64_t asleep; /* 0, 1 or METRICS_NONE */
+	/* 0, 1 or METRICS_NONE. */
+	uint64_t asleep;
+	uint64_t dozes; /* for others; it wakes by itself */
 };
 
 /* A group on a device. Names may be any bytes. */

@@ -2,6 +2,7 @@
  * weir group: members, limits and guarantees of running programs.
  */
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +145,8 @@ TEST(a_group_has_metrics)
 	EXPECT_EQ(metric_now("weir_member_priority"), 7);
 	EXPECT_EQ(metric_now("weir_member_waits_for_bytes"), 0);
 	EXPECT_EQ(metric_now("weir_member_wait_nanoseconds"), 0);
-	/* It cannot be watched. */
-	EXPECT_EQ(metric_now("weir_member_asleep"), -1);
+	EXPECT_EQ(metric_now("weir_member_asleep"), 0);
+	EXPECT_EQ(metric_now("weir_member_dozing"), 0);
 	result = command_weir(
 	    "group", "none", "--metrics", "--folder", peers_folder, NULL);
 	EXPECT_EQ(result.status, 2);
@@ -153,6 +154,91 @@ TEST(a_group_has_metrics)
 	EXPECT_STR_HAS(result.err, "no group none");
 	command_free(&result);
 	expect_fault("--metrics", "--json", "one of --json, --metrics");
+	kill_peer(&peer);
+	drop_device();
+}
+
+/* Do the table, the object and the metrics show the only member's state? */
+static void
+expect_member_state(const char *state)
+{
+	struct command_result result =
+	    command_weir("group", "g", "--folder", peers_folder, NULL);
+	json_t *member = member_now();
+
+	EXPECT_STR_HAS(result.out, state);
+	EXPECT_STR_EQ(
+	    json_string_value(json_object_get(member, "state")), state);
+	EXPECT_EQ(
+	    metric_now("weir_member_asleep"), strcmp(state, "awake") != 0);
+	EXPECT_EQ(
+	    metric_now("weir_member_dozing"), strcmp(state, "dozing") == 0);
+	json_decref(member);
+	command_free(&result);
+}
+
+TEST(a_member_is_awake_or_asleep)
+{
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	expect_member_state("awake");
+	EXPECT(tell_peer(&peer, "sleep", 0, 0));
+	expect_member_state("asleep");
+	kill(peer.pid, SIGSTOP);
+	expect_member_state("asleep");
+	kill(peer.pid, SIGCONT);
+	EXPECT(tell_peer(&peer, "wake", 0, 0));
+	expect_member_state("awake");
+	EXPECT(tell_peer(&peer, "sleep", 0, 0));
+	kill_peer(&peer);
+	/* The next member of its slot is awake. */
+	peer = new_peer("");
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	expect_member_state("awake");
+	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(a_state_that_there_is_not_is_unknown_and_a_fault)
+{
+	struct command_result result;
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("");
+	join_with("group_limit_mb:64");
+	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
+	atomic_store(&ledger_own_slot(ledger_here())->state, 77);
+	EXPECT_EQ(metric_now("weir_member_asleep"), -1);
+	result = command_weir("group", "g", "--folder", peers_folder, NULL);
+	EXPECT_STR_HAS(result.out, "unknown");
+	command_free(&result);
+	result =
+	    command_weir("group", "--folder", peers_folder, "--check", NULL);
+	EXPECT_EQ(result.status, 1);
+	EXPECT_STR_HAS(result.out, "in a state that there is not");
+	command_free(&result);
+	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(a_ledger_of_another_version_is_refused)
+{
+	struct command_result result;
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("");
+	join_with("group_limit_mb:64");
+	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
+	ledger_here()->ledger->version--;
+	result = command_weir("group", "--folder", peers_folder, NULL);
+	EXPECT_STR_HAS(result.err, "not a ledger of this version of weir");
+	EXPECT_STR_EQ(result.out, "no groups\n");
+	command_free(&result);
 	kill_peer(&peer);
 	drop_device();
 }
