@@ -333,11 +333,11 @@ print_list(const struct choices *choices, const struct found_ledger *list)
 }
 
 /* Print the faults of ledgers. A change under way may look like one, so a fault
- * counts if it stays. */
+ * counts if it stays. A ledger that was left out has one. */
 static enum tool_exit
-print_check(const struct found_ledger *list)
+print_check(const struct found_ledger *list, bool left_out)
 {
-	enum tool_exit result = TOOL_DONE;
+	enum tool_exit result = left_out ? TOOL_FOUND : TOOL_DONE;
 
 	for (const struct found_ledger *f = list; f != NULL; f = f->next) {
 		const struct ledger *ledger = f->file.ledger;
@@ -360,14 +360,16 @@ cmd_group(int argc, char **argv)
 {
 	struct choices choices = { 0 };
 	struct found_ledger *list = NULL;
+	bool left_out;
 	enum tool_exit result = TOOL_FAILED;
 
 	argp_parse(&argp_group, argc, argv, 0, NULL, &choices);
-	if (!ledgers_open(choices.folder, choices.name, &list) ||
-	    !set_ledgers(&choices, list))
+	if (!ledgers_open(choices.folder, choices.name, &list, &left_out))
+		return TOOL_FAILED;
+	if ((!choices.check || !left_out) && !set_ledgers(&choices, list))
 		goto drop;
 	if (choices.check)
-		result = print_check(list);
+		result = print_check(list, left_out);
 	else if (print_list(&choices, list))
 		result = TOOL_DONE;
 	else

@@ -54,37 +54,53 @@ name_found(struct found_ledger *found, const char *name)
 	}
 }
 
-/* Open a ledger, if it is one of the group. */
-static void
+/* Is the name of a ledger's file that of one of the group? */
+static bool
+may_be_of(const char *name, const char *group)
+{
+	size_t length = group != NULL ? strlen(group) : 0;
+
+	return group == NULL ||
+	    (strncmp(name, group, length) == 0 && name[length] == '.');
+}
+
+/* Open a ledger, if it is one of the group. False, with a complaint: it cannot
+ * be used. */
+static bool
 open_found(const struct ledger_folder *folder, const char *name,
     const char *group, struct found_ledger **list)
 {
 	struct found_ledger *found = calloc(1, sizeof(*found));
 	enum weir_status status;
 
-	if (found == NULL)
-		return;
+	if (found == NULL || !may_be_of(name, group)) {
+		free(found);
+		return true;
+	}
 	status = ledger_file_named(folder, name, &found->file);
 	if (status == WEIR_EINVAL)
 		complain("%s", weir_last_error());
 	if (status != WEIR_OK) {
 		free(found);
-		return;
+		return status != WEIR_EINVAL;
 	}
 	name_found(found, name);
 	if (group != NULL && strcmp(group, found->group) != 0) {
 		ledger_file_close(&found->file);
 		free(found);
-		return;
+		return true;
 	}
 	found->several = folder->several;
 	ledger_empty_dead(&found->file);
 	insert_found(list, found);
+	return true;
 }
 
 bool
-ledgers_open(const char *given, const char *group, struct found_ledger **list)
+ledgers_open(const char *given, const char *group, struct found_ledger **list,
+    bool *left_out)
 {
+	bool ignored;
 	struct ledger_folder folder;
 	struct dirent *entry;
 	DIR *dir;
@@ -92,6 +108,8 @@ ledgers_open(const char *given, const char *group, struct found_ledger **list)
 	    ledger_folder_open(given != NULL ? given : "", false, &folder);
 
 	*list = NULL;
+	left_out = left_out != NULL ? left_out : &ignored;
+	*left_out = false;
 	if (status == WEIR_ENOTSUP)
 		return true;
 	if (status != WEIR_OK) {
@@ -105,7 +123,7 @@ ledgers_open(const char *given, const char *group, struct found_ledger **list)
 		return false;
 	}
 	while ((entry = readdir(dir)) != NULL)
-		open_found(&folder, entry->d_name, group, list);
+		*left_out |= !open_found(&folder, entry->d_name, group, list);
 	closedir(dir);
 	return true;
 }

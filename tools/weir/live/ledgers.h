@@ -35,10 +35,11 @@ struct found_ledger {
  *
  * @param folder  of the ledgers; NULL: the default one
  * @param group   NULL: all groups
+ * @param left_out  receives whether a ledger was left out; NULL: not wanted
  * @return false, with a complaint, if the folder cannot be read
  */
-bool ledgers_open(
-    const char *folder, const char *group, struct found_ledger **list);
+bool ledgers_open(const char *folder, const char *group,
+    struct found_ledger **list, bool *left_out);
 void ledgers_close(struct found_ledger *list);
 
 /* Ring the members, so that they count their idle memory, and wait a moment for

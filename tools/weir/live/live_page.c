@@ -128,7 +128,7 @@ group_page(const struct live *live)
 
 	if (live->group[0] != '\0' &&
 	    ledgers_open(live->folder[0] != '\0' ? live->folder : NULL,
-		live->group, &list))
+		live->group, &list, NULL))
 		for (struct found_ledger *f = list; f != NULL; f = f->next)
 			json_array_append_new(ledgers, group_json(f));
 	ledgers_close(list);

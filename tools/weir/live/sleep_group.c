@@ -307,7 +307,7 @@ sleep_group(const struct group_change *change)
 	size_t count;
 	int result = TOOL_FAILED;
 
-	if (!ledgers_open(change->folder, change->group, &list))
+	if (!ledgers_open(change->folder, change->group, &list, NULL))
 		return TOOL_FAILED;
 	if (list == NULL)
 		complain("no group %s", change->group);

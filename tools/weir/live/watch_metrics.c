@@ -65,7 +65,7 @@ ask_groups(struct sample *sample)
 
 	free(sample->groups);
 	sample->groups = NULL;
-	if (ledgers_open(NULL, NULL, &list))
+	if (ledgers_open(NULL, NULL, &list, NULL))
 		sample->groups = group_metrics(list, &sample->group_count);
 	ledgers_close(list);
 }

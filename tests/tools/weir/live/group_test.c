@@ -314,11 +314,39 @@ TEST(a_ledger_under_another_name_is_left_out)
 	EXPECT_EQ(system(command), 0);
 	struct command_result result =
 	    command_weir("group", "--folder", peers_folder, "--check", NULL);
-	EXPECT_EQ(result.status, 0);
+	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_EQ(result.out, "group g: consistent\n");
 	EXPECT_STR_HAS(result.err, "the ledger of another group or device");
 	command_free(&result);
+	result = command_weir(
+	    "group", "--folder", peers_folder, "--check", "g", NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.err, "");
+	command_free(&result);
 	kill_peer(&peer);
+	drop_device();
+}
+
+TEST(a_ledger_that_was_overwritten_is_a_fault)
+{
+	char command[256];
+
+	share_device();
+	join_with("group_limit_mb:64");
+	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
+	snprintf(command, sizeof(command),
+	    "cd %s && for i in g.*; do head -c 4096 /dev/zero | "
+	    "dd of=\"$i\" conv=notrunc status=none; done",
+	    peers_folder);
+	EXPECT_EQ(system(command), 0);
+	for (int i = 0; i < 2; i++) {
+		struct command_result result = command_weir("group", "--folder",
+		    peers_folder, "--check", i == 0 ? "g" : NULL, NULL);
+
+		EXPECT_EQ(result.status, 1);
+		EXPECT_STR_HAS(result.err, "it is not a ledger");
+		command_free(&result);
+	}
 	drop_device();
 }
 
