@@ -79,9 +79,20 @@ const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
 	"trouble.",
 	NULL, NULL, NULL };
 
+/* Add a share of requests; of none it is not known. */
 static void
-add_row(
-    struct table *table, const char *name, const struct plan_figures *figures)
+add_share(struct table *table, uint64_t part, uint64_t of)
+{
+	if (of == 0)
+		table_add(table, "-");
+	else
+		table_add(table, "%.2f %%", 100.0 * (double)part / (double)of);
+}
+
+/* `placed`: the requests that have a place. */
+static void
+add_row(struct table *table, const char *name,
+    const struct plan_figures *figures, uint64_t placed)
 {
 	char text[32];
 
@@ -94,12 +105,14 @@ add_row(
 	table_add(table, "%" PRIu64, figures->map_calls);
 	table_add(table, "%" PRIu64, figures->waits);
 	table_add(table, "%" PRIu64, figures->host_waits);
+	add_share(table, figures->planned, placed);
+	add_share(table, figures->moved, figures->repeated);
 }
 
 static bool
 print_plan_figures(const struct plan_found *found)
 {
-	struct table *table = table_new("lrrrrr");
+	struct table *table = table_new("lrrrrrrr");
 	bool printed;
 
 	table_add(table, "replay");
@@ -108,8 +121,10 @@ print_plan_figures(const struct plan_found *found)
 	table_add(table, "map calls");
 	table_add(table, "GPU waits");
 	table_add(table, "host waits");
-	add_row(table, "with the plan", &found->with);
-	add_row(table, "without", &found->without);
+	table_add(table, "placed");
+	table_add(table, "moved");
+	add_row(table, "with the plan", &found->with, found->placed);
+	add_row(table, "without", &found->without, 0);
 	printed = table_print(table, true);
 	table_free(table);
 	return printed;

@@ -13,6 +13,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/plan/plan_check.h"
 #include "tools/weir/plan/plan_pack.h"
 #include "tools/weir/plan/tuning.h"
 #include "tools/weir/replay/trial.h"
@@ -47,7 +48,9 @@ replay_by(const struct plan_request_to_find *request, const char *conf,
 			.map_calls = number_in(figures, "map_calls"),
 			.ooms = number_in(figures, "ooms"),
 			.duration_us = number_in(figures, "duration_us"),
-			.moved = number_in(figures, "moved_allocs"),
+			.planned = number_in(figures, "planned_allocs"),
+			.repeated = number_in(figures, "repeated_large_allocs"),
+			.moved = number_in(figures, "moved_large_allocs"),
 		};
 	json_decref(figures);
 	return good;
@@ -272,6 +275,17 @@ has_plan(const struct plan_requests *requests, struct plan_found *found)
 	return false;
 }
 
+/* How many requests of the recording have a place? */
+static uint64_t
+placed_requests(
+    const struct plan *plan, const struct plan_requests *requests)
+{
+	struct plan_checked checked = { 0 };
+
+	plan_check_requests(plan, requests, &checked);
+	return checked.planned;
+}
+
 static bool
 find_plan(const struct plan_request_to_find *request, const struct trace *trace,
     const struct plan_requests *requests, struct plan_found *out)
@@ -284,7 +298,9 @@ find_plan(const struct plan_request_to_find *request, const struct trace *trace,
 		return false;
 	if (!try_shapes(request, trace, requests, out))
 		return false;
-	if (out->plan == NULL)
+	if (out->plan != NULL)
+		out->placed = placed_requests(out->plan, requests);
+	else
 		snprintf(out->why, sizeof(out->why),
 		    "no large request of a round is freed within a round");
 	return true;

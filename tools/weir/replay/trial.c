@@ -49,6 +49,7 @@ add_counters(json_t *object, const struct figures *figures)
 		{ "remapped_bytes", figures->remapped_bytes },
 		{ "host_waits", figures->host_waits },
 		{ "gpu_waits", figures->gpu_waits },
+		{ "planned_allocs", figures->planned_allocs },
 		{ "measured_wait_us", figures->measured_wait_us },
 		{ "measured_delay_us", figures->measured_delay_us },
 	};
@@ -126,6 +127,10 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 		add_trial_number(
 		    object, "repeated_allocs", figures->repeated_allocs);
 		add_trial_number(object, "moved_allocs", figures->moved_allocs);
+		add_trial_number(object, "repeated_large_allocs",
+		    figures->repeated_large_allocs);
+		add_trial_number(object, "moved_large_allocs",
+		    figures->moved_large_allocs);
 	}
 	if (figures->ways != NULL) {
 		json_object_set(object, "served", figures->ways);
