@@ -23,8 +23,8 @@ check_request(struct plan_follow *follow, const struct plan_request *request,
 }
 
 void
-plan_check_requests(const struct plan *plan, const struct plan_requests *requests,
-    struct plan_checked *out)
+plan_check_requests(const struct plan *plan,
+    const struct plan_requests *requests, struct plan_checked *out)
 {
 	struct plan_follow follow;
 
