@@ -217,6 +217,34 @@ TEST(two_streams_get_the_places_of_their_plan)
 	expect_held_range();
 }
 
+/* New memory is complete, and with several streams it is in no stream's pool.
+ */
+TEST(the_range_is_mapped_once_beside_other_streams)
+{
+	follow_plan(2, "");
+	struct program p = program_on(2);
+	weir_stream others[3];
+
+	for (int i = 0; i < 3; i++) {
+		others[i] = new_stream();
+		take(512, others[i]);
+	}
+	uint64_t small = reserved();
+	start(&p);
+	EXPECT_EQ(stats().num_planned, START - PLANNED_START);
+	uint64_t calls = stats().num_map_calls;
+	for (int n = 0; n < 4; n++) {
+		play_round(&p);
+		expect_planned(&p);
+		settle();
+	}
+	EXPECT_EQ(stats().num_map_calls, calls);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	EXPECT_LE(reserved(),
+	    offset_of(ROUND - 2) + mib[ROUND - 2] * (uint64_t)MIB +
+		STARTED * (uint64_t)MIB + small);
+}
+
 /* The last request, of the second stream, has the place of the first one, whose
  * stream still works there. */
 TEST(a_place_that_work_still_uses_is_given_to_nobody)
