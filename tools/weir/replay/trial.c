@@ -129,8 +129,8 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 		add_trial_number(object, "moved_allocs", figures->moved_allocs);
 		add_trial_number(object, "repeated_large_allocs",
 		    figures->repeated_large_allocs);
-		add_trial_number(object, "moved_large_allocs",
-		    figures->moved_large_allocs);
+		add_trial_number(
+		    object, "moved_large_allocs", figures->moved_large_allocs);
 	}
 	if (figures->ways != NULL) {
 		json_object_set(object, "served", figures->ways);
