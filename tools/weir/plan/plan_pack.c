@@ -35,6 +35,8 @@ struct packing {
 	uint32_t unit;   /* requests that have one place in each unit */
 	uint32_t count;  /* of the items: requests that are to get a place */
 	uint64_t most;   /* bytes up to which longer lives count */
+	bool *apart;     /* requests of the first unit that have other places in
+			  * each unit, although they live within a unit */
 	struct pack_item *items;
 	uint32_t *lives; /* of the items: for each, those for all streams */
 	/* The first `fixed` ones, of the round, have their places already. */
@@ -344,7 +346,8 @@ static void
 add_items(struct packing *packing, const struct plan *plan, uint32_t i)
 {
 	const struct plan_lives *lives = packing->how->lives;
-	bool joined = is_of_units(packing, plan, i);
+	bool joined =
+	    !packing->apart[i - plan->round] && is_of_units(packing, plan, i);
 	struct pack_item *item = NULL;
 
 	for (; i < plan->count; i += packing->unit)
@@ -367,20 +370,77 @@ pack_units(struct packing *packing, struct plan *plan, uint32_t unit)
 	return pack_best(packing, plan);
 }
 
+/* Has an item one place in all units? */
+static bool
+is_joined(const struct packing *packing, const struct pack_item *item)
+{
+	return item->period < packing->length;
+}
+
+/* The largest item with one place in all units that is in the way of another
+ * one; NULL: none is. */
+static struct pack_item *
+largest_in_the_way(const struct packing *packing, const struct pack_item *of)
+{
+	struct pack_item *largest = NULL;
+
+	for (uint32_t i = 0; i < packing->count; i++) {
+		struct pack_item *item = &packing->items[i];
+
+		if (item != of && is_joined(packing, item) &&
+		    (largest == NULL || item->size > largest->size) &&
+		    is_in_conflict_round(item, of, false))
+			largest = item;
+	}
+	return largest;
+}
+
+/* Take apart what lies above `most` bytes, or, if that is apart, the largest
+ * that is in its way. False if there is nothing. */
+static bool
+take_apart(struct packing *packing, const struct plan *plan, uint64_t most)
+{
+	bool taken = false;
+
+	for (uint32_t i = 0; i < packing->count; i++) {
+		const struct pack_item *item = &packing->items[i];
+
+		if (plan->entries[item->index].offset + item->size <= most)
+			continue;
+		if (!is_joined(packing, item))
+			item = largest_in_the_way(packing, item);
+		if (item == NULL)
+			continue;
+		packing->apart[item->index - packing->round] = true;
+		taken = true;
+	}
+	return taken;
+}
+
+/* Pack the round, with one place in all units for as many requests as fit
+ * `most` bytes; returns the bytes. */
+static uint64_t
+pack_alike(struct packing *packing, struct plan *plan, uint64_t most)
+{
+	for (int n = 0; n < PLANNED_APART; n++) {
+		uint64_t bytes = pack_units(packing, plan, packing->how->unit);
+
+		if (bytes <= most)
+			return bytes;
+		if (!take_apart(packing, plan, most))
+			break;
+	}
+	return pack_units(packing, plan, packing->length);
+}
+
 static void
 pack_round(struct packing *packing, struct plan *plan, int64_t *changes)
 {
-	uint32_t unit = packing->how->unit;
 	uint64_t bytes = pack_units(packing, plan, packing->length);
 
-	if (unit < packing->length) {
-		uint64_t most = bytes + bytes / PLANNED_SAME_SHARE;
-		uint64_t units = pack_units(packing, plan, unit);
-
-		bytes = units <= most ?
-		    units :
-		    pack_units(packing, plan, packing->length);
-	}
+	if (packing->how->unit < packing->length)
+		bytes = pack_alike(
+		    packing, plan, bytes + bytes / PLANNED_SAME_SHARE);
 	plan->live_bytes = live_peak(plan, packing->how->lives, changes);
 	plan->round_bytes = bytes;
 	plan->bytes = bytes;
@@ -417,10 +477,11 @@ plan_pack(struct plan *plan, const struct plan_packing *how)
 		.lives =
 		    calloc(count * how->lives->streams, sizeof(*packing.lives)),
 		.placed = calloc(count, sizeof(struct pack_item *)),
+		.apart = calloc(count, sizeof(bool)),
 	};
 	int64_t *changes = calloc(packing.length, sizeof(*changes));
 	bool done = packing.items != NULL && packing.lives != NULL &&
-	    packing.placed != NULL && changes != NULL;
+	    packing.placed != NULL && packing.apart != NULL && changes != NULL;
 
 	if (done) {
 		pack_round(&packing, plan, changes);
@@ -431,6 +492,7 @@ plan_pack(struct plan *plan, const struct plan_packing *how)
 	free(packing.items);
 	free(packing.lives);
 	free(packing.placed);
+	free(packing.apart);
 	free(changes);
 	return done;
 }

@@ -19,6 +19,10 @@ enum { PLANNED_AS_ONE = 32 };
  * for some places. Each halves what is left, or better. */
 enum { PLANNED_HALVINGS = 6 };
 
+/* How often a round is packed with one place in each part for most requests,
+ * and those apart that did not fit the time before. */
+enum { PLANNED_APART = 8 };
+
 /* Two plans hold about as much if they differ by no more than one part in so
  * many. */
 enum { PLANNED_SAME_SHARE = 100 };

@@ -243,10 +243,12 @@ plan_of_units(uint32_t most, struct plan_lives *lives)
 }
 
 static void
-pack_units_of(struct plan *plan, const struct plan_lives *lives)
+pack_units_of(struct plan *plan, const struct plan_lives *lives, uint32_t unit)
 {
-	const struct plan_packing how = { .lives = lives, .unit = UNIT };
+	const struct plan_packing how = { .lives = lives, .unit = unit };
 
+	for (uint32_t i = 0; i < COUNT; i++)
+		plan->entries[i].offset = PLAN_NO_PLACE;
 	EXPECT_EQ(plan_pack(plan, &how), true);
 	EXPECT_EQ(plan_verify(plan), WEIR_OK);
 	expect_all_apart(plan, lives);
@@ -258,7 +260,7 @@ TEST(requests_that_live_within_a_unit_have_one_place_in_all_units)
 		struct plan_lives lives;
 		struct plan *plan = plan_of_units(UNIT / 3, &lives);
 
-		pack_units_of(plan, &lives);
+		pack_units_of(plan, &lives, UNIT);
 		for (uint32_t i = START + UNIT; i < COUNT; i++)
 			EXPECT_EQ(plan->entries[i].offset,
 			    plan->entries[i - UNIT].offset);
@@ -278,11 +280,42 @@ TEST(requests_that_live_longer_than_a_unit_lie_apart_from_themselves)
 		lives.live[i] = UNIT + 4;
 		lives.lives[i] = UNIT + 4;
 	}
-	pack_units_of(plan, &lives);
+	pack_units_of(plan, &lives, UNIT);
 	EXPECT_NE(
 	    plan->entries[START].offset, plan->entries[START + UNIT].offset);
 	EXPECT_EQ(plan->entries[START + 1].offset,
 	    plan->entries[START + 1 + UNIT].offset);
 	plan_free(plan);
 	plan_lives_drop(&lives);
+}
+
+/* A large request that lives longer than a unit leaves, in each unit, another
+ * hole for what is not live with it. Some requests lie in these holes, and have
+ * other places in each unit; the range is not larger for the rest. */
+TEST(only_what_would_need_more_memory_has_other_places_in_each_unit)
+{
+	unsigned alike = 0;
+
+	for (uint32_t n = 0; n < 20; n++) {
+		struct plan_lives lives;
+		struct plan *plan = plan_of_units(UNIT / 3, &lives);
+
+		for (uint32_t i = START; i < COUNT; i += UNIT) {
+			plan->entries[i].size = 30 * (uint64_t)PLAN_GRANULE;
+			lives.live[i] = UNIT + 2;
+			lives.lives[i] = UNIT + 2;
+		}
+		pack_units_of(plan, &lives, ROUND);
+		uint64_t least = plan->round_bytes;
+		pack_units_of(plan, &lives, UNIT);
+		EXPECT_LE(plan->round_bytes, least + least / 100);
+		for (uint32_t i = START; i < START + UNIT; i++)
+			alike += plan->entries[i].offset ==
+				plan->entries[i + UNIT].offset &&
+			    plan->entries[i].offset ==
+				plan->entries[i + 2 * UNIT].offset;
+		plan_free(plan);
+		plan_lives_drop(&lives);
+	}
+	EXPECT_GT(alike, 20 * UNIT / 3);
 }
