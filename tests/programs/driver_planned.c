@@ -23,6 +23,7 @@ enum {
 	SMALL = 6,
 	STREAMS = 2,
 	ROUNDS = 12,
+	USED = 512,       /* bytes of each block */
 	EQUAL_ROUNDS = 6, /* before it leaves, and between resets */
 };
 
@@ -48,7 +49,7 @@ take(size_t bytes, stream on)
 	address ptr;
 
 	MUST(cuda.mem_alloc_async(&ptr, bytes, on));
-	MUST(cuda.fill(ptr, state, bytes / 4, on));
+	MUST(cuda.fill(ptr, state, USED / 4, on));
 	return ptr;
 }
 
