@@ -12,6 +12,7 @@
 
 #include <weir/weir.h>
 
+#include "base/out.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
@@ -217,6 +218,7 @@ start_child(const char *path, const struct trial_choices *choices, pid_t *child,
 		FILE *out = fdopen(ends[1], "w");
 		int status = TOOL_FAILED;
 
+		tool_short_status = TOOL_SHORT;
 		close(ends[0]);
 		if (out != NULL)
 			status = play_file(path, choices, out);
@@ -240,6 +242,15 @@ failed:
 	return false;
 }
 
+/* End as a process does that is short of host memory: the child was, and has
+ * complained. */
+static _Noreturn void
+end_as_child(void)
+{
+	out_unlink_open();
+	_exit(TOOL_FAILED);
+}
+
 int
 trial_run(
     const char *path, const struct trial_choices *choices, json_t **figures)
@@ -258,6 +269,8 @@ trial_run(
 			complain("%s: %s", path, strerror(errno));
 			return TOOL_FAILED;
 		}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_SHORT)
+		end_as_child();
 	if (WIFSIGNALED(status))
 		complain("%s: the replay was killed by signal %d (%s)", path,
 		    WTERMSIG(status), strsignal(WTERMSIG(status)));
