@@ -10,6 +10,7 @@
 #include "allocator/memory/grow.h"
 #include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
+#include "allocator/request/search.h"
 #include "allocator/request/tuning.h"
 #include "base/log.h"
 #include "base/meta.h"
@@ -100,19 +101,6 @@ is_whole(const struct arena *arena, CUdeviceptr base, size_t bytes)
 	return false;
 }
 
-/* The run of free memory that the range can lie in; NULL: there is none. */
-static struct block *
-find_range(struct request *r, size_t bytes) HOLDS(r->heap->arena->lock)
-{
-	struct pool *pool = &r->heap->pool[POOL_LARGE];
-
-	lock_assert_held(&pool->owner->arena->lock);
-	struct block *head = pool_find(pool, r->options, bytes, false);
-	return head != NULL && head->segment->expandable ?
-	    block_run(head).first :
-	    NULL;
-}
-
 /* Map the range, or drop the plan if there is not enough memory. The range may
  * still not be mapped: another thread has allocated the memory, or has dropped
  * the plan. */
@@ -134,10 +122,11 @@ map_range(struct request *r, struct arena_plan *own, size_t bytes)
 	if (arena->request.plan != own)
 		return; /* the device was reset */
 	own->maps = false;
-	const struct block *first = find_range(r, bytes);
-	if (first != NULL)
-		own->base = first->addr;
-	else if (status != WEIR_OK)
+	lock_assert_held(&arena->lock);
+	own->base = search_find_ready(r, bytes);
+	if (own->base != 0)
+		return;
+	if (status != WEIR_OK)
 		plan_drop(r, "there is no memory for all of it");
 	else
 		own->renewals++;
@@ -148,13 +137,13 @@ static void
 place_range(struct request *r, struct arena_plan *own, size_t bytes)
     HOLDS(r->heap->arena->lock)
 {
-	const struct block *first = find_range(r, bytes);
-
-	if (own->renewals > PLAN_RENEWALS)
+	lock_assert_held(&r->heap->arena->lock);
+	if (own->renewals > PLAN_RENEWALS) {
 		plan_drop(r, "its memory was given back too often");
-	else if (first != NULL)
-		own->base = first->addr;
-	else
+		return;
+	}
+	own->base = search_find_ready(r, bytes);
+	if (own->base == 0)
 		map_range(r, own, bytes);
 }
 

@@ -252,6 +252,18 @@ is_ready(void *about, const struct block *block)
 	    (block != NULL && is_over_for(r, block));
 }
 
+CUdeviceptr
+search_find_ready(struct request *r, size_t bytes)
+{
+	struct request wide = *r;
+	struct span span;
+
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->got == NULL && bytes > 0);
+	wide.rounded = bytes;
+	return search_find_span(&wide, is_ready, &span) ? span.first->addr : 0;
+}
+
 struct block *
 search_last_needed(const struct request *r, const struct span *span)
 {

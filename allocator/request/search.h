@@ -66,6 +66,11 @@ enum weir_status search_free(struct request *r);
  * use without a wait. Sets `got_own`. */
 enum weir_status search_ready(struct request *r) HOLDS(r->heap->arena->lock);
 
+/* Find the row of `bytes` that search_ready() would serve a request of that
+ * size from. Returns its address; 0: there is none. */
+CUdeviceptr search_find_ready(struct request *r, size_t bytes)
+    HOLDS(r->heap->arena->lock);
+
 /* Try search_free(), then search_ready(). */
 enum weir_status search_all(struct request *r) HOLDS(r->heap->arena->lock);
 

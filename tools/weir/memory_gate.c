@@ -13,7 +13,9 @@
  *
  * The end must not allocate, and it may come while the C library holds a lock.
  * So nothing is flushed and no exit handler runs. Files that are being written
- * are removed under their temporary names.
+ * are removed under their temporary names. A child that plays a trace for the
+ * command (replay/trial.c) ends with a status of its own, by which the command
+ * knows to end too.
  *
  * The functions pass on to the next library that has them, which may be another
  * allocator that the user preloads. Only the command has this file: programs
@@ -72,8 +74,8 @@ end_short_of_memory(size_t size)
 	out_unlink_open();
 	/* Nobody can be told that stderr cannot be written. */
 	if (write(STDERR_FILENO, text, (size_t)n) < 0)
-		_exit(TOOL_FAILED);
-	_exit(TOOL_FAILED);
+		_exit(tool_short_status);
+	_exit(tool_short_status);
 }
 
 static uintptr_t

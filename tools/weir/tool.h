@@ -26,6 +26,7 @@ enum tool_exit {
 	TOOL_FOUND = 1,           /* the command has found what it looks for */
 	TOOL_FAILED = 2,          /* trouble */
 	TOOL_USAGE = TOOL_FAILED, /* the command line is wrong */
+	TOOL_SHORT = 3, /* a child of the command is short of host memory */
 };
 
 /* The sentence of a help on the exit status of a command without a question. */
@@ -175,6 +176,10 @@ void json_escaped(const char *text, size_t length, FILE *out);
  * of its outermost level has as "format_version". It rises when a key is
  * removed or changes its meaning, and not when a key is added. */
 enum { JSON_VERSION = 1 };
+
+/* The exit status of this process when it is short of host memory: TOOL_FAILED,
+ * or TOOL_SHORT in a child. memory_gate.c, Note [Short of host memory]. */
+extern int tool_short_status;
 
 struct json_t;
 

@@ -4,13 +4,19 @@
  */
 #include "allocator/request/plan.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <weir/graph.h>
 #include <weir/sleep.h>
 
+#include "allocator/allocator.h"
 #include "allocator/memory/lookup.h"
+#include "base/os.h"
 #include "snapshot/plan_file.h"
 #include "tests/support/command.h"
 #include "tests/support/device.h"
@@ -211,6 +217,34 @@ TEST(two_streams_get_the_places_of_their_plan)
 	expect_held_range();
 }
 
+/* New memory is complete, and with several streams it is in no stream's pool.
+ */
+TEST(the_range_is_mapped_once_beside_other_streams)
+{
+	follow_plan(2, "");
+	struct program p = program_on(2);
+	weir_stream others[3];
+
+	for (int i = 0; i < 3; i++) {
+		others[i] = new_stream();
+		take(512, others[i]);
+	}
+	uint64_t small = reserved();
+	start(&p);
+	EXPECT_EQ(stats().num_planned, START - PLANNED_START);
+	uint64_t calls = stats().num_map_calls;
+	for (int n = 0; n < 4; n++) {
+		play_round(&p);
+		expect_planned(&p);
+		settle();
+	}
+	EXPECT_EQ(stats().num_map_calls, calls);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	EXPECT_LE(reserved(),
+	    offset_of(ROUND - 2) + mib[ROUND - 2] * (uint64_t)MIB +
+		STARTED * (uint64_t)MIB + small);
+}
+
 /* The last request, of the second stream, has the place of the first one, whose
  * stream still works there. */
 TEST(a_place_that_work_still_uses_is_given_to_nobody)
@@ -402,6 +436,14 @@ TEST(requests_in_a_capture_are_not_planned)
 	expect_planned(&p);
 }
 
+/* Do the requests lie where they were? */
+static void
+expect_same_places(const struct program *p, const struct program *before)
+{
+	for (int i = 0; i < ROUND; i++)
+		EXPECT_EQ(p->at[i], before->at[i]);
+}
+
 TEST(sleeping_keeps_the_places)
 {
 	follow_plan(1, ",may_sleep:True");
@@ -409,12 +451,228 @@ TEST(sleeping_keeps_the_places)
 
 	start(&p);
 	play_round(&p);
+	struct program before = p;
+	for (int n = 0; n < 3; n++) {
+		settle();
+		EXPECT_OK(weir_sleep(0, NULL, NULL));
+		EXPECT_OK(weir_wake(0, 0, NULL));
+		play_round(&p);
+		expect_planned(&p);
+		expect_same_places(&p, &before);
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	expect_held_range();
+}
+
+/* Within a round, which goes on after it. */
+TEST(sleeping_within_a_round_keeps_the_places)
+{
+	follow_plan(1, ",may_sleep:True");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	struct program before = p;
+	for (unsigned i = 0; i < ROUND / 2; i++)
+		take_one(&p, i);
 	settle();
 	EXPECT_OK(weir_sleep(0, NULL, NULL));
 	EXPECT_OK(weir_wake(0, 0, NULL));
-	for (int n = 0; n < 2; n++) {
+	for (unsigned i = ROUND / 2; i < ROUND; i++)
+		take_one(&p, i);
+	expect_same_places(&p, &before);
+	for (unsigned i = 1; i < ROUND; i++)
+		give(p.at[i]);
+	play_round(&p);
+	expect_same_places(&p, &before);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+}
+
+/* ---- Memory that goes -------------------------------------------------- */
+
+/* Let the time of decay pass, with small requests in which it is noticed. */
+static void
+let_decay(const struct program *p)
+{
+	os_time_skip(UINT64_C(3600000000000));
+	for (int look = 0; look < 3; look++) {
+		settle();
+		for (int i = 0; i < 64; i++)
+			give(take(512, p->stream[0]));
+	}
+}
+
+TEST(a_plan_begins_again_after_its_memory_decayed)
+{
+	follow_plan(1, ",tcache:0,decay_ms:3600000");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	uint64_t held = reserved();
+	for (int n = 0; n < 3; n++)
+		let_decay(&p);
+	EXPECT_LT(reserved(), held);
+	for (int n = 0; n < 3; n++) {
 		play_round(&p);
 		expect_planned(&p);
 	}
 	EXPECT_EQ(stats().num_plans_dropped, 0);
+	EXPECT_LE(reserved(), held + 2 * MIB); /* the small requests */
+	expect_healthy();
+}
+
+/* Half of the round's requests are served from the range, whose free rest goes.
+ * The others are served as without a plan, and the next round is as planned. */
+TEST(a_trim_within_a_round_is_made_good_by_the_next_one)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	for (unsigned i = 0; i < ROUND - 1; i++) {
+		if (i == ROUND / 2) {
+			settle();
+			trim(0);
+		}
+		take_one(&p, i);
+	}
+	for (unsigned i = 0; i < ROUND - 1; i++)
+		give(p.at[i]);
+	settle();
+	for (int n = 0; n < 2; n++)
+		play_round(&p);
+	expect_planned(&p);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	expect_healthy();
+}
+
+/* By the driver's own call, which weir does not make. */
+static void
+reset_device(void)
+{
+	const char *path = getenv("WEIR_LIBCUDA");
+	CUresult (*reset)(CUdevice);
+	CUcontext context;
+	void *library = dlopen(
+	    path != NULL && *path != '\0' ? path : "libcuda.so.1", RTLD_NOW);
+
+	EXPECT_NOT_NULL(library);
+	void *symbol = dlsym(library, "cuDevicePrimaryCtxReset_v2");
+	EXPECT_NOT_NULL(symbol);
+	memcpy(&reset, &symbol, sizeof(reset));
+	EXPECT_EQ(reset(0), CUDA_SUCCESS);
+	allocator_forget_device(0);
+	EXPECT_EQ(device_driver()->cuDevicePrimaryCtxRetain(&context, 0),
+	    CUDA_SUCCESS);
+	EXPECT_EQ(device_driver()->cuCtxSetCurrent(context), CUDA_SUCCESS);
+}
+
+/* The device's next memory has the plan anew, within a round or after one. */
+TEST(after_a_reset_the_plan_begins_again)
+{
+	follow_plan(1, "");
+	for (unsigned n = 0; n < 4; n++) {
+		struct program p = program_on(1);
+
+		start(&p);
+		expect_held_range();
+		play_round(&p);
+		play_round(&p);
+		expect_planned(&p);
+		for (unsigned i = 0; i < n; i++)
+			take_one(&p, i);
+		EXPECT_EQ(stats().num_plans_dropped, 0);
+		reset_device();
+	}
+}
+
+/* ---- Threads ----------------------------------------------------------- */
+
+enum { THREADS = 2, THREAD_ROUNDS = 60 };
+
+struct player {
+	pthread_t thread;
+	struct program *program;
+	unsigned number;
+};
+
+/* A thread makes the requests of its stream, in its own time. */
+static void *
+play_part(void *argument)
+{
+	struct player *player = argument;
+	struct program *p = player->program;
+
+	for (int n = 0; n < THREAD_ROUNDS; n++) {
+		char *at[ROUND];
+
+		for (unsigned i = player->number; i < ROUND; i += THREADS) {
+			size_t size = (size_t)mib[i] * MIB;
+
+			at[i] = take(size, p->stream[player->number]);
+			fill(at[i], size, (unsigned char)i,
+			    p->stream[player->number]);
+		}
+		for (unsigned i = player->number; i < ROUND; i += THREADS)
+			give(at[i]);
+	}
+	return NULL;
+}
+
+/* Their order is by chance: the plan may be dropped. No bytes are given twice,
+ * and no more memory is held than both need at once. */
+TEST(threads_that_ask_at_once_are_served)
+{
+	follow_plan(THREADS, "");
+	struct program p = program_on(THREADS);
+	struct player players[THREADS];
+
+	start(&p);
+	for (unsigned i = 0; i < THREADS; i++) {
+		players[i] = (struct player){ .program = &p, .number = i };
+		EXPECT_EQ(pthread_create(
+			      &players[i].thread, NULL, play_part, &players[i]),
+		    0);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(players[i].thread, NULL);
+	expect_healthy();
+	EXPECT_EQ(stats().num_ooms, 0);
+	settle();
+	for (int i = 0; i < START; i++)
+		give(p.kept[i]);
+	settle();
+	trim(0);
+	EXPECT_EQ(reserved(), 0);
+}
+
+/* One thread plays rounds, the other takes the range's memory away meanwhile.
+ */
+static void *
+trim_often(void *argument)
+{
+	atomic_bool *ends = argument;
+
+	while (!atomic_load(ends))
+		trim(0);
+	return NULL;
+}
+
+TEST(a_thread_may_trim_while_another_one_follows_the_plan)
+{
+	follow_plan(1, "");
+	struct program p = program_on(1);
+	atomic_bool ends = false;
+	pthread_t trims;
+
+	start(&p);
+	EXPECT_EQ(pthread_create(&trims, NULL, trim_often, &ends), 0);
+	for (int n = 0; n < THREAD_ROUNDS; n++)
+		play_round(&p);
+	atomic_store(&ends, true);
+	pthread_join(trims, NULL);
+	expect_healthy();
+	EXPECT_EQ(stats().num_ooms, 0);
 }

@@ -258,9 +258,10 @@ TEST(the_schema_refuses_what_is_not_described)
 	json_decref(defs);
 }
 
-/* Read the objects that a command printed one after the other. */
+/* Read the objects that a command printed one after the other. `definition` is
+ * the command's in the schema. */
 static void
-expect_output(const char *command, const char *out)
+expect_output_as(const char *command, const char *definition, const char *out)
 {
 	char *text = manual_of(command);
 	const char *all = out;
@@ -281,7 +282,13 @@ expect_output(const char *command, const char *out)
 	}
 	EXPECT_GT(count, 0);
 	free(text);
-	expect_described(command, all);
+	expect_described(definition, all);
+}
+
+static void
+expect_output(const char *command, const char *out)
+{
+	expect_output_as(command, command, out);
 }
 
 TEST(every_key_is_in_the_manual_and_objects_have_a_version)
@@ -319,6 +326,75 @@ TEST(keys_that_only_a_flag_prints_are_in_the_manual_too)
 		expect_output(flags[i][0], result.out);
 		command_free(&result);
 	}
+}
+
+static char *
+generated_trace(const char *kind)
+{
+	struct command_result made = command_weir(
+	    "generate", kind, "--repeat", "2", "--events", "6000", NULL);
+	char *path = test_file("program.csv", made.out, strlen(made.out));
+
+	EXPECT_EQ(made.status, 0);
+	command_free(&made);
+	return path;
+}
+
+/* A program with a plan, one whose plan is not written, and one without. */
+TEST(output_about_a_plan_is_in_the_manual_too)
+{
+	static const struct {
+		const char *kind;
+		int status;
+		bool plan;
+	} kinds[] = { { "train", 0, true }, { "crowd", 1, true },
+		{ "vectors", 1, false } };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		char *trace = generated_trace(kinds[i].kind);
+		char *plan = test_file("run.plan", "", 0);
+		struct command_result result =
+		    command_weir("plan", "--json", trace, "-o", plan, NULL);
+		json_t *json = json_loads(result.out, 0, NULL);
+
+		EXPECT_EQ(result.status, kinds[i].status);
+		EXPECT_EQ(json_is_string(json_object_get(json, "written")),
+		    kinds[i].status == 0);
+		EXPECT_EQ(json_is_object(json_object_get(json, "plan")),
+		    kinds[i].plan);
+		EXPECT_EQ(json_is_string(json_object_get(json, "reason")),
+		    !kinds[i].plan);
+		expect_output("plan", result.out);
+		json_decref(json);
+		command_free(&result);
+		free(plan);
+		free(trace);
+	}
+}
+
+TEST(output_about_a_plan_and_a_newer_recording_is_in_the_manual_too)
+{
+	char *plan = test_file("run.plan", "", 0);
+	char *trace = generated_trace("train");
+	struct command_result result =
+	    command_weir("plan", trace, "-o", plan, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	for (int fits = 1; fits >= 0; fits--) {
+		result = command_weir(
+		    "plan", "--json", "--check", plan, trace, NULL);
+		json_t *json = json_loads(result.out, 0, NULL);
+		EXPECT_EQ(result.status, !fits);
+		EXPECT_EQ(json_is_true(json_object_get(json, "fits")), fits);
+		expect_output_as("plan --check", "plan_check", result.out);
+		json_decref(json);
+		command_free(&result);
+		free(trace);
+		trace = generated_trace("vectors");
+	}
+	free(trace);
+	free(plan);
 }
 
 TEST(two_snapshots_are_in_the_manual_too)

@@ -10,6 +10,8 @@
 
 #include "tools/weir/plan/plan_check.h"
 #include "tools/weir/plan/plan_find.h"
+#include "tools/weir/plan/plan_json.h"
+#include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
 
@@ -17,6 +19,7 @@ struct choices {
 	struct plan_request_to_find find;
 	const char *output;
 	const char *check; /* a plan; NULL: make one */
+	bool json;
 };
 
 static const struct argp_option flags[] = {
@@ -27,6 +30,7 @@ static const struct argp_option flags[] = {
 	    "of a snapshot, plan device N (default: the first)", 0 },
 	{ "conf", 'c', "CONF", 0,
 	    "options that the program has, \"key:value,...\"", 0 },
+	{ "json", 'j', NULL, 0, "print an object of JSON", 0 },
 	{ 0 },
 };
 
@@ -51,6 +55,9 @@ parse_plan_flag(int key, char *value, struct argp_state *state)
 		return 0;
 	case 'c':
 		choices->find.conf = value;
+		return 0;
+	case 'j':
+		choices->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (choices->find.path != NULL)
@@ -79,9 +86,20 @@ const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
 	"trouble.",
 	NULL, NULL, NULL };
 
+/* Add a share of requests; of none it is not known. */
 static void
-add_row(
-    struct table *table, const char *name, const struct plan_figures *figures)
+add_share(struct table *table, uint64_t part, uint64_t of)
+{
+	if (of == 0)
+		table_add(table, "-");
+	else
+		table_add(table, "%.2f %%", 100.0 * (double)part / (double)of);
+}
+
+/* `placed`: the requests that have a place. */
+static void
+add_row(struct table *table, const char *name,
+    const struct plan_figures *figures, uint64_t placed)
 {
 	char text[32];
 
@@ -94,12 +112,14 @@ add_row(
 	table_add(table, "%" PRIu64, figures->map_calls);
 	table_add(table, "%" PRIu64, figures->waits);
 	table_add(table, "%" PRIu64, figures->host_waits);
+	add_share(table, figures->planned, placed);
+	add_share(table, figures->moved, figures->repeated);
 }
 
 static bool
 print_plan_figures(const struct plan_found *found)
 {
-	struct table *table = table_new("lrrrrr");
+	struct table *table = table_new("lrrrrrrr");
 	bool printed;
 
 	table_add(table, "replay");
@@ -108,8 +128,10 @@ print_plan_figures(const struct plan_found *found)
 	table_add(table, "map calls");
 	table_add(table, "GPU waits");
 	table_add(table, "host waits");
-	add_row(table, "with the plan", &found->with);
-	add_row(table, "without", &found->without);
+	table_add(table, "placed");
+	table_add(table, "moved");
+	add_row(table, "with the plan", &found->with, found->placed);
+	add_row(table, "without", &found->without, 0);
 	printed = table_print(table, true);
 	table_free(table);
 	return printed;
@@ -127,26 +149,39 @@ print_plan(const struct choices *choices, const struct plan *plan)
 	    100.0 * (double)plan->live_bytes / (double)plan->round_bytes);
 }
 
-static int
-answer(const struct choices *choices, const struct plan_found *found)
+static bool
+print_answer(const struct choices *choices, const struct plan_found *found)
 {
 	if (found->plan == NULL) {
 		printf("no plan: %s: %s\n", choices->find.path, found->why);
-		return TOOL_FOUND;
+		return true;
 	}
-	if (!plan_helps(found))
+	if (plan_helps(found))
+		print_plan(choices, found->plan);
+	else
 		printf("no plan helps: the replay holds more or waits more "
 		       "with one\n\n");
-	else if (plan_write(found->plan, choices->output) != WEIR_OK) {
+	return print_plan_figures(found);
+}
+
+static int
+answer(const struct choices *choices, const struct plan_found *found)
+{
+	bool helps = plan_helps(found);
+
+	if (helps && plan_write(found->plan, choices->output) != WEIR_OK) {
 		complain("%s", weir_last_error());
 		return TOOL_FAILED;
-	} else
-		print_plan(choices, found->plan);
-	if (!print_plan_figures(found)) {
+	}
+	if (choices->json) {
+		if (print_json(plan_found_json(choices->find.path,
+			helps ? choices->output : NULL, found)) != TOOL_DONE)
+			return TOOL_FAILED;
+	} else if (!print_answer(choices, found)) {
 		complain("out of memory");
 		return TOOL_FAILED;
 	}
-	return plan_helps(found) ? TOOL_DONE : TOOL_FOUND;
+	return helps ? TOOL_DONE : TOOL_FOUND;
 }
 
 /* ---- Checking ---------------------------------------------------------- */
@@ -189,7 +224,11 @@ check_plan_of(const struct choices *choices)
 	plan_free(plan);
 	if (!good)
 		return TOOL_FAILED;
-	print_checked(choices->check, &checked);
+	if (!choices->json)
+		print_checked(choices->check, &checked);
+	else if (print_json(plan_checked_json(choices->find.path,
+		     choices->check, &checked)) != TOOL_DONE)
+		return TOOL_FAILED;
 	return plan_fits(&checked) ? TOOL_DONE : TOOL_FOUND;
 }
 

@@ -4,7 +4,6 @@
 #include "tools/weir/plan/plan_check.h"
 
 #include "snapshot/plan_follow.h"
-#include "tools/weir/plan/plan_rounds.h"
 #include "tools/weir/tool.h"
 
 static void
@@ -23,9 +22,9 @@ check_request(struct plan_follow *follow, const struct plan_request *request,
 		out->dropped_at = follow->count;
 }
 
-static void
-check_requests(const struct plan *plan, const struct plan_requests *requests,
-    struct plan_checked *out)
+void
+plan_check_requests(const struct plan *plan,
+    const struct plan_requests *requests, struct plan_checked *out)
 {
 	struct plan_follow follow;
 
@@ -54,7 +53,7 @@ plan_check(const struct plan *plan, const char *path, int device,
 	}
 	good = plan_requests_make(&trace, &requests);
 	if (good) {
-		check_requests(plan, &requests, out);
+		plan_check_requests(plan, &requests, out);
 		plan_requests_drop(&requests);
 	}
 	trace_drop(&trace);

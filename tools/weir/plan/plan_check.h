@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "snapshot/plan_file.h"
+#include "tools/weir/plan/plan_rounds.h"
 
 struct plan_checked {
 	uint64_t requests; /* large ones of the recording */
@@ -26,6 +27,10 @@ struct plan_checked {
  * and a complaint, if it cannot be read. */
 bool plan_check(const struct plan *plan, const char *path, int device,
     struct plan_checked *out);
+
+/* Likewise, with requests that were read; `out` begins as zero. */
+void plan_check_requests(const struct plan *plan,
+    const struct plan_requests *requests, struct plan_checked *out);
 
 /* Did every round follow the plan? */
 static inline bool

@@ -13,6 +13,7 @@
 
 #include <weir/weir.h>
 
+#include "tools/weir/plan/plan_check.h"
 #include "tools/weir/plan/plan_pack.h"
 #include "tools/weir/plan/tuning.h"
 #include "tools/weir/replay/trial.h"
@@ -47,7 +48,9 @@ replay_by(const struct plan_request_to_find *request, const char *conf,
 			.map_calls = number_in(figures, "map_calls"),
 			.ooms = number_in(figures, "ooms"),
 			.duration_us = number_in(figures, "duration_us"),
-			.moved = number_in(figures, "moved_allocs"),
+			.planned = number_in(figures, "planned_allocs"),
+			.repeated = number_in(figures, "repeated_large_allocs"),
+			.moved = number_in(figures, "moved_large_allocs"),
 		};
 	json_decref(figures);
 	return good;
@@ -133,64 +136,172 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 	return a->waits + a->map_calls < b->waits + b->map_calls;
 }
 
-/* Pack the requests with these lives, replay the plan, and keep it if it is the
- * best so far. */
+/* The search for the best plan. */
+struct finding {
+	const struct plan_request_to_find *request;
+	const struct trace *trace;
+	struct plan_found *found;
+};
+
+/* A way to plan that is tried. */
+struct attempt {
+	struct finding *in;
+	const struct plan_requests *requests;
+	struct plan_packing how;
+	/* Of the latest plan: its bytes, and the figures of its replay. */
+	uint64_t round_bytes;
+	uint64_t range_bytes;
+	struct plan_figures figures;
+};
+
+/* Replay a plan, and keep it if it is the best so far. `plan` becomes the one
+ * that is not kept. */
 static bool
-try_lives(const struct plan_request_to_find *request,
-    const struct plan_requests *requests, const struct plan_lives *lives,
-    bool from_start, struct plan_found *found)
+try_plan(struct attempt *attempt, struct plan **plan)
 {
-	struct plan_figures figures = { 0 };
-	struct plan *plan = plan_of(requests);
-	bool good = plan != NULL && plan_pack(plan, lives, from_start);
+	struct finding *in = attempt->in;
+	struct plan_found *found = in->found;
+	struct plan *better = *plan;
 
+	attempt->round_bytes = better->round_bytes;
+	attempt->range_bytes = better->bytes;
+	attempt->figures = (struct plan_figures){ 0 };
 	/* Without bytes, no request can have a place. */
-	if (good && plan->round_bytes > 0)
-		good = replay_planned(request, plan, &figures);
-	if (good && plan->round_bytes > 0 &&
-	    (found->plan == NULL ||
-		is_better_plan(&figures, &found->with, &found->without))) {
-		struct plan *worse = found->plan;
+	if (better->round_bytes == 0)
+		return true;
+	if (!replay_planned(in->request, better, &attempt->figures))
+		return false;
+	if (found->plan != NULL &&
+	    !is_better_plan(&attempt->figures, &found->with, &found->without))
+		return true;
+	*plan = found->plan;
+	found->plan = better;
+	found->with = attempt->figures;
+	return true;
+}
 
-		found->plan = plan;
-		found->with = figures;
-		plan = worse;
-	}
+/* Pack the requests, and try the plan. */
+static bool
+try_packing(struct attempt *attempt)
+{
+	struct plan *plan = plan_of(attempt->requests);
+	bool good = plan != NULL && plan_pack(plan, &attempt->how) &&
+	    try_plan(attempt, &plan);
+
 	plan_free(plan);
 	return good;
 }
 
-/* Try the plan of a rule, with places for the requests before the first round
- * and without. */
-static bool
-try_rule(const struct plan_request_to_find *request, const struct trace *trace,
-    const struct plan_requests *requests, enum plan_rule rule,
-    struct plan_found *found)
-{
-	struct plan_lives lives;
-	bool good;
+/* The bytes of a round up to which longer lives count: more than `least` and
+ * less than `most`. */
+struct bounds {
+	uint64_t least;
+	uint64_t most;
+};
 
-	if (!plan_lives_make(trace, requests, rule, &lives))
-		return false;
-	good = try_lives(request, requests, &lives, false, found) &&
-	    (requests->round < PLAN_SEEN ||
-		try_lives(request, requests, &lives, true, found));
-	plan_lives_drop(&lives);
-	return good;
+/* Choose the bytes to try next. The replay with the latest ones held `excess`
+ * bytes too much; 0: nothing. */
+static uint64_t
+choose_between(const struct bounds *bounds, uint64_t excess)
+{
+	uint64_t middle = bounds->least + (bounds->most - bounds->least) / 2;
+
+	if (excess > 0 && excess < bounds->most - bounds->least)
+		middle = bounds->most - excess;
+	return middle / PLAN_GRANULE * PLAN_GRANULE;
 }
 
+/* The bytes that the latest replay held more than one without a plan. */
+static uint64_t
+held_too_much(const struct attempt *attempt)
+{
+	uint64_t held = attempt->figures.held;
+	uint64_t most = attempt->in->found->without.held;
+
+	return held > most ? held - most : 0;
+}
+
+/* Are there no bytes between the bounds that make a difference? */
 static bool
-try_rules(const struct plan_request_to_find *request, const struct trace *trace,
-    const struct plan_requests *requests, struct plan_found *found)
+are_close(const struct bounds *bounds)
+{
+	return bounds->most <=
+	    bounds->least + bounds->most / PLANNED_SAME_SHARE;
+}
+
+/*
+ * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
+ * than the program holds without a plan, some requests get places for which
+ * their streams wait, as few as possible: as much memory is used as the program
+ * holds without. The latest plan is that of PLAN_BY_WORK.
+ */
+static bool
+try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
+    uint64_t least)
+{
+	struct bounds bounds = { least, attempt->round_bytes };
+	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
+	uint64_t excess = held_too_much(attempt);
+
+	if (excess == 0)
+		return true;
+	attempt->how.lives = &lives[PLAN_BY_CALLS];
+	attempt->how.longer = &lives[PLAN_BY_WORK];
+	for (int n = 0; n < PLANNED_HALVINGS && !are_close(&bounds); n++) {
+		uint64_t chosen = choose_between(&bounds, excess);
+
+		attempt->how.round_most = chosen;
+		attempt->how.range_most = chosen + start_bytes;
+		if (!try_packing(attempt))
+			return false;
+		excess = held_too_much(attempt);
+		if (excess > 0)
+			bounds.most = chosen;
+		else
+			bounds.least = chosen;
+	}
+	return true;
+}
+
+/* Try each rule of lives, then both. */
+static bool
+try_lives(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES])
 {
 	/* The rules differ in streams only. */
-	int rules = requests->streams > 1 ? PLAN_RULES : 1;
+	bool has_streams = attempt->requests->streams > 1;
+	uint64_t least;
 
-	for (int rule = 0; rule < rules; rule++)
-		if (!try_rule(
-			request, trace, requests, (enum plan_rule)rule, found))
-			return false;
-	return true;
+	attempt->how.longer = NULL;
+	attempt->how.lives = &lives[PLAN_BY_CALLS];
+	if (!try_packing(attempt))
+		return false;
+	least = attempt->round_bytes;
+	attempt->how.lives = &lives[PLAN_BY_WORK];
+	return !has_streams ||
+	    (try_packing(attempt) && try_both(attempt, lives, least));
+}
+
+/* Try the plans of a round, with places for the requests before it and without.
+ */
+static bool
+try_round(struct finding *in, const struct plan_requests *requests)
+{
+	struct plan_lives lives[PLAN_RULES] = { 0 };
+	struct attempt attempt = { .in = in,
+		.requests = requests,
+		.how = { .unit = requests->unit } };
+	bool good = true;
+
+	for (int rule = 0; good && rule < PLAN_RULES; rule++)
+		good = plan_lives_make(
+		    in->trace, requests, (enum plan_rule)rule, &lives[rule]);
+	good = good && try_lives(&attempt, lives);
+	attempt.how.from_start = true;
+	if (good && requests->round >= PLAN_SEEN)
+		good = try_lives(&attempt, lives);
+	for (int rule = 0; rule < PLAN_RULES; rule++)
+		plan_lives_drop(&lives[rule]);
+	return good;
 }
 
 /* Does a request of the round lack a place? */
@@ -206,20 +317,23 @@ lacks_places(const struct plan *plan)
 /*
  * Requests that live longer than a round lack a place. There are two reasons,
  * and a remedy for each: in the first round the program makes what it keeps, so
- * the round begins with the second one; or it takes new memory before it frees
- * the old, and has two places for it in turn, so the round is two of them.
+ * the round begins with the second one; or the program repeats its requests
+ * more often than their lives, such as one that takes new memory before it
+ * frees the old, so several rounds are one.
  */
 static const struct round_shape {
 	uint32_t skipped; /* rounds */
-	uint32_t length;  /* in rounds */
-} round_shapes[] = { { 0, 1 }, { 1, 1 }, { 0, 2 }, { 1, 2 } };
+	bool as_one;      /* plan_rounds_as_one() of them */
+} round_shapes[] = { { 0, false }, { 1, false }, { 0, true }, { 1, true } };
 
 /* Give the round another shape. False: the recording is too short for it, or
  * the plan would be too long. */
 static bool
-shape_round(struct plan_requests *requests, const struct round_shape *shape)
+shape_round(struct plan_requests *requests, const struct round_shape *shape,
+    uint32_t as_one)
 {
-	uint64_t length = (uint64_t)requests->length * shape->length;
+	uint64_t length =
+	    (uint64_t)requests->length * (shape->as_one ? as_one : 1);
 	uint64_t round =
 	    requests->round + (uint64_t)requests->length * shape->skipped;
 
@@ -233,21 +347,23 @@ shape_round(struct plan_requests *requests, const struct round_shape *shape)
 
 /* Try the shapes, until the best plan has a place for each request. */
 static bool
-try_shapes(const struct plan_request_to_find *request,
-    const struct trace *trace, const struct plan_requests *requests,
-    struct plan_found *found)
+try_shapes(struct finding *in, const struct plan_requests *requests)
 {
+	uint32_t as_one = plan_rounds_as_one(in->trace, requests);
+
 	for (size_t i = 0; i < sizeof(round_shapes) / sizeof(*round_shapes);
 	     i++) {
 		struct plan_requests shaped = *requests;
 
-		if (found->plan != NULL && !lacks_places(found->plan))
+		if (in->found->plan != NULL && !lacks_places(in->found->plan))
 			break;
-		if (shape_round(&shaped, &round_shapes[i]) &&
-		    !try_rules(request, trace, &shaped, found))
+		if (as_one == 1 && round_shapes[i].as_one)
+			break;
+		if (shape_round(&shaped, &round_shapes[i], as_one) &&
+		    !try_round(in, &shaped))
 			return false;
 	}
-	return true;
+	return as_one != 0;
 }
 
 /* Is there a round that a plan can list? */
@@ -272,19 +388,35 @@ has_plan(const struct plan_requests *requests, struct plan_found *found)
 	return false;
 }
 
+/* How many requests of the recording have a place? */
+static uint64_t
+placed_requests(const struct plan *plan, const struct plan_requests *requests)
+{
+	struct plan_checked checked = { 0 };
+
+	plan_check_requests(plan, requests, &checked);
+	return checked.planned;
+}
+
 static bool
 find_plan(const struct plan_request_to_find *request, const struct trace *trace,
     const struct plan_requests *requests, struct plan_found *out)
 {
+	struct finding in = {
+		.request = request, .trace = trace, .found = out
+	};
+
 	if (!has_plan(requests, out))
 		return true;
 	out->rounds = (requests->count - requests->round) / requests->length;
 	if (!replay_by(request, request->conf != NULL ? request->conf : "",
 		&out->without))
 		return false;
-	if (!try_shapes(request, trace, requests, out))
+	if (!try_shapes(&in, requests))
 		return false;
-	if (out->plan == NULL)
+	if (out->plan != NULL)
+		out->placed = placed_requests(out->plan, requests);
+	else
 		snprintf(out->why, sizeof(out->why),
 		    "no large request of a round is freed within a round");
 	return true;

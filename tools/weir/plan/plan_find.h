@@ -19,13 +19,16 @@ struct plan_figures {
 	uint64_t map_calls;
 	uint64_t ooms;
 	uint64_t duration_us;
-	uint64_t moved; /* requests with another address than a round before */
+	uint64_t planned;  /* requests that got their place */
+	uint64_t repeated; /* large requests that the round before had too */
+	uint64_t moved;    /* of these, those with another address */
 };
 
 struct plan_found {
 	struct plan *plan; /* NULL: there are no rounds, and `why` says so */
 	char why[PLAN_WHY];
 	uint64_t rounds; /* that the recording ends with */
+	uint64_t placed; /* requests of the recording that have a place */
 	struct plan_figures without;
 	struct plan_figures with; /* of the plan */
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "snapshot/plan_file.h"
+#include "tools/weir/plan/tuning.h"
 #include "tools/weir/tool.h"
 
 /* A block that was freed. */
@@ -266,4 +267,89 @@ plan_lives_drop(struct plan_lives *lives)
 	free(lives->lives);
 	free(lives->live);
 	*lives = (struct plan_lives){ 0 };
+}
+
+/* ---- Rounds as one ----------------------------------------------------- */
+
+/* The lives of all requests until their frees; 0: they are not freed. NULL
+ * without memory. */
+static uint32_t *
+lives_until_free(
+    const struct trace *trace, const struct plan_requests *requests)
+{
+	uint32_t *lives = calloc((size_t)requests->count + 1, sizeof(*lives));
+	uint32_t made = 0;
+
+	for (size_t i = 0; lives != NULL && i < trace->row_count; i++) {
+		const struct trace_row *row = &trace->rows[i];
+		uint32_t request;
+
+		if (row->action != 'a' && row->action != 'f')
+			continue;
+		request = requests->of_block[row->block];
+		if (request == PLAN_NO_REQUEST)
+			continue;
+		if (row->action == 'a')
+			made++;
+		else
+			lives[request] = made - request;
+	}
+	return lives;
+}
+
+/* The longest life of a request that is not of the first round. */
+static uint64_t
+longest_life(const struct plan_requests *requests, const uint32_t *lives)
+{
+	uint64_t most = (uint64_t)requests->length * PLANNED_AS_ONE;
+	uint64_t longest = 0;
+
+	for (uint64_t i = requests->round + (uint64_t)requests->length;
+	     i < requests->count; i++)
+		if (lives[i] <= most && lives[i] > longest)
+			longest = lives[i];
+	return longest;
+}
+
+/* Has each request the life of the one `distance` requests before? */
+static bool
+lives_repeat(const struct plan_requests *requests, const uint32_t *lives,
+    uint64_t distance)
+{
+	for (uint64_t i = requests->round + requests->length + distance;
+	     i < requests->count; i++)
+		if (lives[i] != 0 && lives[i - distance] != 0 &&
+		    lives[i] != lives[i - distance])
+			return false;
+	return true;
+}
+
+static uint32_t
+rounds_of_lives(const struct plan_requests *requests, const uint32_t *lives)
+{
+	uint64_t longest = longest_life(requests, lives);
+	uint32_t least =
+	    (uint32_t)((longest + requests->length - 1) / requests->length);
+
+	for (uint32_t n = least; n > 1 && n <= PLANNED_AS_ONE; n++)
+		if (lives_repeat(
+			requests, lives, (uint64_t)n * requests->length))
+			return n;
+	return least > 1 ? least : 1;
+}
+
+uint32_t
+plan_rounds_as_one(
+    const struct trace *trace, const struct plan_requests *requests)
+{
+	uint32_t *lives = lives_until_free(trace, requests);
+	uint32_t rounds;
+
+	if (lives == NULL) {
+		complain("out of memory");
+		return 0;
+	}
+	rounds = rounds_of_lives(requests, lives);
+	free(lives);
+	return rounds;
 }

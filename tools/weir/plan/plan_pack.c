@@ -4,7 +4,9 @@
 #include "tools/weir/plan/plan_pack.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "tools/weir/plan/tuning.h"
 #include "tools/weir/tool.h"
 
 enum pack_order {
@@ -19,16 +21,24 @@ struct pack_item {
 	uint32_t index; /* in the plan */
 	uint32_t stream;
 	uint64_t size;
-	uint64_t life;         /* until its free, in requests */
-	uint64_t offset;       /* when it is placed */
-	const uint32_t *lives; /* for each stream */
+	uint32_t period;        /* in the round, it comes again after so many */
+	uint64_t life;          /* until its free, in requests */
+	uint64_t offset;        /* when it is placed */
+	uint32_t *lives;        /* for each stream */
+	const uint32_t *longer; /* likewise; NULL: as `lives` */
 };
 
 struct packing {
+	const struct plan_packing *how;
 	uint32_t round;  /* the round's first request */
 	uint32_t length; /* requests of the round */
-	uint32_t count;  /* of those that are to get a place */
+	uint32_t unit;   /* requests that have one place in each unit */
+	uint32_t count;  /* of the items: requests that are to get a place */
+	uint64_t most;   /* bytes up to which longer lives count */
+	bool *apart;     /* requests of the first unit that have other places in
+			  * each unit, although they live within a unit */
 	struct pack_item *items;
+	uint32_t *lives; /* of the items: for each, those for all streams */
 	/* The first `fixed` ones, of the round, have their places already. */
 	struct pack_item **placed; /* by offset */
 	uint32_t placed_count;
@@ -105,37 +115,46 @@ static int (*const pack_orders[PACK_ORDERS])(const void *, const void *) = {
 
 /* ---- Places ------------------------------------------------------------ */
 
+/* How long a request keeps its memory from the stream of another one. */
+static uint32_t
+life_for(const struct pack_item *a, const struct pack_item *b, bool longer)
+{
+	return longer && a->longer != NULL ? a->longer[b->stream] :
+					     a->lives[b->stream];
+}
+
 /* Must two requests of the round not have the same bytes? The one that begins
  * later must wait until its stream may use the memory of the other, in this
- * round or the next. */
+ * round or the next. The one with the shorter period comes again in between. */
 static bool
-is_in_conflict_round(const struct packing *packing, const struct pack_item *a,
-    const struct pack_item *b)
+is_in_conflict_round(
+    const struct pack_item *a, const struct pack_item *b, bool longer)
 {
-	uint32_t from_a = a->index < b->index ?
-	    b->index - a->index :
-	    packing->length - (a->index - b->index);
-	uint32_t from_b = packing->length - from_a;
+	uint32_t period = a->period < b->period ? a->period : b->period;
+	uint32_t apart = a->index < b->index ? (b->index - a->index) % period :
+					       (a->index - b->index) % period;
+	uint32_t from_a = a->index < b->index ? apart : period - apart;
 
-	return a->lives[b->stream] > from_a || b->lives[a->stream] > from_b;
+	return life_for(a, b, longer) > from_a ||
+	    life_for(b, a, longer) > period - from_a;
 }
 
 static bool
 is_in_conflict(const struct packing *packing, const struct pack_item *a,
-    const struct pack_item *b)
+    const struct pack_item *b, bool longer)
 {
 	if (a->index >= packing->round && b->index >= packing->round)
-		return is_in_conflict_round(packing, a, b);
+		return is_in_conflict_round(a, b, longer);
 	if (a->index < b->index)
-		return a->lives[b->stream] > b->index - a->index;
-	return b->lives[a->stream] > a->index - b->index;
+		return life_for(a, b, longer) > b->index - a->index;
+	return life_for(b, a, longer) > a->index - b->index;
 }
 
 /* Find a gap between the placed requests that are in conflict: the lowest, or
  * the tightest. */
 static uint64_t
-find_gap(
-    const struct packing *packing, const struct pack_item *item, bool tightest)
+find_gap(const struct packing *packing, const struct pack_item *item,
+    bool tightest, bool longer)
 {
 	uint64_t best = UINT64_MAX;
 	uint64_t best_size = UINT64_MAX;
@@ -144,7 +163,7 @@ find_gap(
 	for (uint32_t i = 0; i < packing->placed_count; i++) {
 		const struct pack_item *other = packing->placed[i];
 
-		if (!is_in_conflict(packing, item, other))
+		if (!is_in_conflict(packing, item, other, longer))
 			continue;
 		if (other->offset >= end + item->size &&
 		    other->offset - end < best_size) {
@@ -164,7 +183,11 @@ place_item(struct packing *packing, struct pack_item *item, bool tightest)
 {
 	uint32_t i = packing->placed_count;
 
-	item->offset = find_gap(packing, item, tightest);
+	item->offset =
+	    find_gap(packing, item, tightest, packing->how->longer != NULL);
+	if (packing->how->longer != NULL &&
+	    item->offset + item->size > packing->most)
+		item->offset = find_gap(packing, item, tightest, false);
 	packing->placed_count++;
 	for (; i > 0 && packing->placed[i - 1]->offset > item->offset; i--)
 		packing->placed[i] = packing->placed[i - 1];
@@ -199,6 +222,14 @@ pack_once(struct packing *packing, enum pack_order order, bool tightest)
 		place_item(packing, &items[i], tightest);
 }
 
+/* Set the offset of an item, in each unit. */
+static void
+set_offset(struct plan *plan, const struct pack_item *item)
+{
+	for (uint32_t i = item->index; i < plan->count; i += item->period)
+		plan->entries[i].offset = item->offset;
+}
+
 /* Pack those that are not fixed as well as possible; returns the bytes. */
 static uint64_t
 pack_best(struct packing *packing, struct plan *plan)
@@ -211,32 +242,44 @@ pack_best(struct packing *packing, struct plan *plan)
 			continue;
 		best = packing->bytes;
 		for (uint32_t i = packing->fixed; i < packing->count; i++)
-			plan->entries[packing->items[i].index].offset =
-			    packing->items[i].offset;
+			set_offset(plan, &packing->items[i]);
 	}
 	return best;
 }
 
 /* ---- The bound --------------------------------------------------------- */
 
-/* The most bytes of the round that are live at once, in rounds without end. */
-static uint64_t
-live_peak(const struct packing *packing, int64_t *changes)
+/* May the stream of a request of the round use its memory again within a
+ * round? */
+static bool
+has_place(const struct plan *plan, const struct plan_lives *lives, uint32_t i)
 {
+	return lives->lives[(size_t)i * lives->streams +
+		   plan->entries[i].stream] <= plan_round_length(plan);
+}
+
+/* The most bytes of the round that are live at once, in rounds without end, of
+ * the requests with a place. `changes` has a zero for each request. */
+static uint64_t
+live_peak(
+    const struct plan *plan, const struct plan_lives *lives, int64_t *changes)
+{
+	uint32_t length = plan_round_length(plan);
 	int64_t live = 0;
 	int64_t peak = 0;
 
-	for (uint32_t i = 0; i < packing->count; i++) {
-		const struct pack_item *item = &packing->items[i];
-		uint64_t begin = item->index - packing->round;
-		uint64_t end = begin + item->life;
+	for (uint32_t i = plan->round; i < plan->count; i++) {
+		int64_t size = (int64_t)plan->entries[i].size;
+		uint64_t end = i - plan->round + (uint64_t)lives->live[i];
 
-		changes[begin] += (int64_t)item->size;
-		changes[end % packing->length] -= (int64_t)item->size;
-		if (end >= packing->length)
-			live += (int64_t)item->size; /* at the begin */
+		if (!has_place(plan, lives, i))
+			continue;
+		changes[i - plan->round] += size;
+		changes[end % length] -= size;
+		if (end >= length)
+			live += size; /* at the begin */
 	}
-	for (uint32_t i = 0; i < packing->length; i++) {
+	for (uint32_t i = 0; i < length; i++) {
 		live += changes[i];
 		if (peak < live)
 			peak = live;
@@ -246,76 +289,210 @@ live_peak(const struct packing *packing, int64_t *changes)
 
 /* ---- Packing ----------------------------------------------------------- */
 
-static void
-add_item(struct packing *packing, const struct plan *plan,
-    const struct plan_lives *lives, uint32_t i)
+/* Add an item for a request, with its lives. */
+static struct pack_item *
+add_item(struct packing *packing, const struct plan *plan, uint32_t i,
+    uint32_t period)
 {
-	packing->items[packing->count++] = (struct pack_item){
+	const struct plan_lives *lives = packing->how->lives;
+	const struct plan_lives *longer = packing->how->longer;
+	size_t first = (size_t)i * lives->streams;
+	struct pack_item *item = &packing->items[packing->count];
+
+	*item = (struct pack_item){
 		.index = i,
 		.stream = plan->entries[i].stream,
+		.period = period,
 		.size = plan->entries[i].size,
 		.life = lives->live[i],
-		.lives = &lives->lives[(size_t)i * lives->streams],
+		.lives =
+		    packing->lives + (size_t)packing->count * lives->streams,
+		.longer = longer != NULL ? &longer->lives[first] : NULL,
 	};
+	memcpy(item->lives, &lives->lives[first],
+	    lives->streams * sizeof(*item->lives));
+	packing->count++;
+	return item;
 }
 
-/* Pack the round. */
+/* Lengthen the lives of an item to those of a request in another unit. */
 static void
-pack_round(struct packing *packing, struct plan *plan,
-    const struct plan_lives *lives, int64_t *changes)
+join_item(struct pack_item *item, const struct plan_lives *lives, uint32_t i)
 {
-	for (uint32_t i = plan->round; i < plan->count; i++) {
-		size_t own =
-		    (size_t)i * lives->streams + plan->entries[i].stream;
+	for (uint32_t s = 0; s < lives->streams; s++) {
+		uint32_t life = lives->lives[(size_t)i * lives->streams + s];
 
-		if (lives->lives[own] <= packing->length)
-			add_item(packing, plan, lives, i);
+		if (item->lives[s] < life)
+			item->lives[s] = life;
 	}
-	plan->live_bytes = live_peak(packing, changes);
-	plan->round_bytes = pack_best(packing, plan);
-	plan->bytes = plan->round_bytes;
+}
+
+/* Do the lives of a request, in each unit, end within a unit? */
+static bool
+is_of_units(const struct packing *packing, const struct plan *plan, uint32_t i)
+{
+	const struct plan_lives *lives = packing->how->lives;
+
+	for (; i < plan->count; i += packing->unit)
+		for (uint32_t s = 0; s < lives->streams; s++)
+			if (lives->lives[(size_t)i * lives->streams + s] >
+			    packing->unit)
+				return false;
+	return true;
+}
+
+/* Add a request of the first unit, and those of the other ones. */
+static void
+add_items(struct packing *packing, const struct plan *plan, uint32_t i)
+{
+	const struct plan_lives *lives = packing->how->lives;
+	bool joined =
+	    !packing->apart[i - plan->round] && is_of_units(packing, plan, i);
+	struct pack_item *item = NULL;
+
+	for (; i < plan->count; i += packing->unit)
+		if (joined && item != NULL)
+			join_item(item, lives, i);
+		else if (has_place(plan, lives, i))
+			item = add_item(packing, plan, i,
+			    joined ? packing->unit : packing->length);
+}
+
+/* Pack the round, with places for each `unit` requests; returns the bytes. */
+static uint64_t
+pack_units(struct packing *packing, struct plan *plan, uint32_t unit)
+{
+	packing->unit = unit;
+	packing->count = 0;
+	packing->most = packing->how->round_most;
+	for (uint32_t i = plan->round; i < plan->round + unit; i++)
+		add_items(packing, plan, i);
+	return pack_best(packing, plan);
+}
+
+/* Has an item one place in all units? */
+static bool
+is_joined(const struct packing *packing, const struct pack_item *item)
+{
+	return item->period < packing->length;
+}
+
+/* The largest item with one place in all units that is in the way of another
+ * one; NULL: none is. */
+static struct pack_item *
+largest_in_the_way(const struct packing *packing, const struct pack_item *of)
+{
+	struct pack_item *largest = NULL;
+
+	for (uint32_t i = 0; i < packing->count; i++) {
+		struct pack_item *item = &packing->items[i];
+
+		if (item != of && is_joined(packing, item) &&
+		    (largest == NULL || item->size > largest->size) &&
+		    is_in_conflict_round(item, of, false))
+			largest = item;
+	}
+	return largest;
+}
+
+/* Take apart what lies above `most` bytes, or, if that is apart, the largest
+ * that is in its way. False if there is nothing. */
+static bool
+take_apart(struct packing *packing, const struct plan *plan, uint64_t most)
+{
+	bool taken = false;
+
+	for (uint32_t i = 0; i < packing->count; i++) {
+		const struct pack_item *item = &packing->items[i];
+
+		if (plan->entries[item->index].offset + item->size <= most)
+			continue;
+		if (!is_joined(packing, item))
+			item = largest_in_the_way(packing, item);
+		if (item == NULL)
+			continue;
+		packing->apart[item->index - packing->round] = true;
+		taken = true;
+	}
+	return taken;
+}
+
+/* Pack the round, with one place in all units for as many requests as fit
+ * `most` bytes; returns the bytes. */
+static uint64_t
+pack_alike(struct packing *packing, struct plan *plan, uint64_t most)
+{
+	for (int n = 0; n < PLANNED_APART; n++) {
+		uint64_t bytes = pack_units(packing, plan, packing->how->unit);
+
+		if (bytes <= most)
+			return bytes;
+		if (!take_apart(packing, plan, most))
+			break;
+	}
+	return pack_units(packing, plan, packing->length);
+}
+
+static void
+pack_round(struct packing *packing, struct plan *plan, int64_t *changes)
+{
+	uint64_t bytes = pack_units(packing, plan, packing->length);
+
+	if (packing->how->unit < packing->length)
+		bytes = pack_alike(
+		    packing, plan, bytes + bytes / PLANNED_SAME_SHARE);
+	plan->live_bytes = live_peak(plan, packing->how->lives, changes);
+	plan->round_bytes = bytes;
+	plan->bytes = bytes;
 }
 
 /* Pack what comes before the round, beside its requests. The first requests
  * come before the plan is believed. */
 static void
-pack_start(
-    struct packing *packing, struct plan *plan, const struct plan_lives *lives)
+pack_start(struct packing *packing, struct plan *plan)
 {
 	uint64_t bytes;
 
 	packing->fixed = packing->count;
+	packing->most = packing->how->range_most;
 	for (uint32_t i = 0; i < packing->fixed; i++)
 		packing->items[i].offset =
 		    plan->entries[packing->items[i].index].offset;
 	for (uint32_t i = PLAN_SEEN - 1; i < plan->round; i++)
-		add_item(packing, plan, lives, i);
+		add_item(packing, plan, i, plan->count);
 	bytes = pack_best(packing, plan);
 	if (plan->bytes < bytes)
 		plan->bytes = bytes;
 }
 
 bool
-plan_pack(struct plan *plan, const struct plan_lives *lives, bool from_start)
+plan_pack(struct plan *plan, const struct plan_packing *how)
 {
+	size_t count = plan->count;
 	struct packing packing = {
+		.how = how,
 		.round = plan->round,
 		.length = plan_round_length(plan),
-		.items = calloc(plan->count, sizeof(*packing.items)),
-		.placed = calloc(plan->count, sizeof(struct pack_item *)),
+		.items = calloc(count, sizeof(*packing.items)),
+		.lives =
+		    calloc(count * how->lives->streams, sizeof(*packing.lives)),
+		.placed = calloc(count, sizeof(struct pack_item *)),
+		.apart = calloc(count, sizeof(bool)),
 	};
 	int64_t *changes = calloc(packing.length, sizeof(*changes));
-	bool done =
-	    packing.items != NULL && packing.placed != NULL && changes != NULL;
+	bool done = packing.items != NULL && packing.lives != NULL &&
+	    packing.placed != NULL && packing.apart != NULL && changes != NULL;
 
 	if (done) {
-		pack_round(&packing, plan, lives, changes);
-		if (from_start)
-			pack_start(&packing, plan, lives);
+		pack_round(&packing, plan, changes);
+		if (how->from_start)
+			pack_start(&packing, plan);
 	} else
 		complain("out of memory");
 	free(packing.items);
+	free(packing.lives);
 	free(packing.placed);
+	free(packing.apart);
 	free(changes);
 	return done;
 }

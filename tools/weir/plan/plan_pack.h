@@ -16,6 +16,22 @@
 #include "snapshot/plan_file.h"
 #include "tools/weir/plan/plan_lives.h"
 
+/* How to pack a plan. */
+struct plan_packing {
+	const struct plan_lives *lives;
+	/* Lives that are longer, or NULL: requests lie apart for these too, as
+	 * far as the round then needs no more than `round_most` bytes, and the
+	 * range `range_most`. */
+	const struct plan_lives *longer;
+	uint64_t round_most;
+	uint64_t range_most;
+	/* The round is this many requests, again and again. Those that live no
+	 * longer have one place for all of them, if the range is then not much
+	 * larger. */
+	uint32_t unit;
+	bool from_start; /* places for the requests before the round */
+};
+
 /*
  * Set the offsets of the plan, its bytes, and its peak of live bytes. A request
  * of the round whose own stream may not use its memory again within a round
@@ -23,7 +39,6 @@
  * fields of the plan must be set, with all offsets PLAN_NO_PLACE. False, and a
  * complaint, without memory.
  */
-bool plan_pack(
-    struct plan *plan, const struct plan_lives *lives, bool from_start);
+bool plan_pack(struct plan *plan, const struct plan_packing *how);
 
 #endif

@@ -135,6 +135,7 @@ find_longest_end(struct plan_requests *requests, uint32_t *border)
 		}
 	}
 	requests->round = requests->count - longest;
+	requests->unit = requests->length;
 }
 
 static bool

@@ -29,6 +29,7 @@ struct plan_requests {
 	uint32_t *of_block;
 	uint32_t round;  /* the first request of the first round */
 	uint32_t length; /* requests of a round; 0: there is no round */
+	uint32_t unit;   /* requests of the shortest round */
 };
 
 /* False, and a complaint, without memory. */

@@ -11,6 +11,18 @@ enum { PLANNED_ABOVE = 1 << 20 };
 /* Rounds that a recording must end with, so that two can be compared. */
 enum { PLANNED_ROUNDS = 2 };
 
+/* Rounds that a plan has as one, at most: the parts of a batch that a pipeline
+ * has in flight are fewer. */
+enum { PLANNED_AS_ONE = 32 };
+
+/* Replays by which the bytes are found that a plan may have whose streams wait
+ * for some places. Each halves what is left, or better. */
+enum { PLANNED_HALVINGS = 6 };
+
+/* How often a round is packed with one place in each part for most requests,
+ * and those apart that did not fit the time before. */
+enum { PLANNED_APART = 8 };
+
 /* Two plans hold about as much if they differ by no more than one part in so
  * many. */
 enum { PLANNED_SAME_SHARE = 100 };

@@ -730,11 +730,14 @@ collect(struct player *player)
 	figures->remapped_bytes = stats.remapped_bytes;
 	figures->host_waits = stats.num_host_waits;
 	figures->gpu_waits = stats.num_gpu_waits;
+	figures->planned_allocs = stats.num_planned;
 	figures->measured_wait_us = stats.gpu_wait_ns / 1000;
 	figures->measured_delay_us = stats.gpu_delay_ns / 1000;
 	figures->repeats = rounds.any;
 	figures->repeated_allocs = rounds.compared;
 	figures->moved_allocs = rounds.changed;
+	figures->repeated_large_allocs = rounds.large_compared;
+	figures->moved_large_allocs = rounds.large_changed;
 	figures->simulated = info.simulated;
 	memcpy(figures->device, info.name, sizeof(figures->device));
 	return collect_pinned(player);

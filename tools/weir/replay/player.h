@@ -42,6 +42,7 @@ struct figures {
 	uint64_t remapped_bytes;
 	uint64_t host_waits;
 	uint64_t gpu_waits;
+	uint64_t planned_allocs; /* that got the place of a plan */
 	/* gpu_wait_ns and gpu_delay_ns of struct weir_stats. */
 	uint64_t measured_wait_us;
 	uint64_t measured_delay_us;
@@ -54,10 +55,12 @@ struct figures {
 	uint64_t duration_us;
 	/* For programs that repeat, after the first tenth of the rows: the
 	 * requests that the round before had too, and those of them that got
-	 * another address. */
+	 * another address; of all sizes, and above ROUNDS_LARGE_ABOVE. */
 	bool repeats;
 	uint64_t repeated_allocs;
 	uint64_t moved_allocs;
+	uint64_t repeated_large_allocs;
+	uint64_t moved_large_allocs;
 	/* Page-locked host memory, with the counts and times of
 	 * weir_host_stats(). */
 	bool has_pinned;

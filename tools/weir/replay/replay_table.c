@@ -111,15 +111,26 @@ add_fit_ratio(struct table *table, const json_t *figures, const char *key)
 		    (double)figure_of(figures, key) / (double)live);
 }
 
-/* Add the number of requests that have moved, and their share. */
+/* Add a number of requests, and their share of others. */
+static void
+add_part(struct table *table, uint64_t part, uint64_t of)
+{
+	table_add(table, "%" PRIu64 " (%.1f %%)", part,
+	    of == 0 ? 0 : 100 * (double)part / (double)of);
+}
+
 static void
 add_moved(struct table *table, const json_t *figures, const char *key)
 {
-	uint64_t of = figure_of(figures, "repeated_allocs");
-	uint64_t moved = figure_of(figures, key);
+	add_part(table, figure_of(figures, key),
+	    figure_of(figures, "repeated_allocs"));
+}
 
-	table_add(table, "%" PRIu64 " (%.1f %%)", moved,
-	    of == 0 ? 0 : 100 * (double)moved / (double)of);
+static void
+add_moved_large(struct table *table, const json_t *figures, const char *key)
+{
+	add_part(table, figure_of(figures, key),
+	    figure_of(figures, "repeated_large_allocs"));
 }
 
 static const struct column memory[] = {
@@ -177,6 +188,8 @@ static const struct column details[] = {
 	{ "requests that the round before had too", "repeated_allocs",
 	    add_count },
 	{ "of these, at another address", "moved_allocs", add_moved },
+	{ "of those above 1 MiB, at another address", "moved_large_allocs",
+	    add_moved_large },
 	{ "words changed by others", "mismatches", add_count },
 };
 

@@ -66,10 +66,15 @@ static void
 compare_requests(struct rounds *rounds, const struct request *before,
     const struct request *now)
 {
+	bool changed = before->address != now->address;
+	bool large = now->size > ROUNDS_LARGE_ABOVE;
+
 	if (before->size != now->size)
 		return;
 	rounds->count.compared++;
-	rounds->count.changed += before->address != now->address;
+	rounds->count.changed += changed;
+	rounds->count.large_compared += large;
+	rounds->count.large_changed += large && changed;
 }
 
 bool
@@ -102,8 +107,7 @@ rounds_add(
 void
 rounds_reset(struct rounds *rounds)
 {
-	rounds->count.compared = 0;
-	rounds->count.changed = 0;
+	rounds->count = (struct rounds_count){ .any = rounds->count.any };
 }
 
 struct rounds_count

@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Bytes above which a request is large: weir keeps those in other segments, and
+ * plans have places for them only. */
+enum { ROUNDS_LARGE_ABOVE = 1 << 20 };
+
 struct rounds;
 
 /* Make a record of `streams` streams. NULL without memory. */
@@ -33,6 +37,9 @@ struct rounds_count {
 	bool any;          /* a round has ever begun */
 	uint64_t compared; /* requests that the round before had too */
 	uint64_t changed;  /* of these, those at another address */
+	/* Likewise, of large requests. */
+	uint64_t large_compared;
+	uint64_t large_changed;
 };
 struct rounds_count rounds_count(const struct rounds *rounds);
 

@@ -12,6 +12,7 @@
 
 #include <weir/weir.h>
 
+#include "base/out.h"
 #include "tools/weir/progress.h"
 #include "tools/weir/replay/trial.h"
 #include "tools/weir/tool.h"
@@ -49,6 +50,7 @@ add_counters(json_t *object, const struct figures *figures)
 		{ "remapped_bytes", figures->remapped_bytes },
 		{ "host_waits", figures->host_waits },
 		{ "gpu_waits", figures->gpu_waits },
+		{ "planned_allocs", figures->planned_allocs },
 		{ "measured_wait_us", figures->measured_wait_us },
 		{ "measured_delay_us", figures->measured_delay_us },
 	};
@@ -126,6 +128,10 @@ figures_json(const struct trace *trace, const struct trial_choices *choices,
 		add_trial_number(
 		    object, "repeated_allocs", figures->repeated_allocs);
 		add_trial_number(object, "moved_allocs", figures->moved_allocs);
+		add_trial_number(object, "repeated_large_allocs",
+		    figures->repeated_large_allocs);
+		add_trial_number(
+		    object, "moved_large_allocs", figures->moved_large_allocs);
 	}
 	if (figures->ways != NULL) {
 		json_object_set(object, "served", figures->ways);
@@ -212,6 +218,7 @@ start_child(const char *path, const struct trial_choices *choices, pid_t *child,
 		FILE *out = fdopen(ends[1], "w");
 		int status = TOOL_FAILED;
 
+		tool_short_status = TOOL_SHORT;
 		close(ends[0]);
 		if (out != NULL)
 			status = play_file(path, choices, out);
@@ -235,6 +242,15 @@ failed:
 	return false;
 }
 
+/* End as a process does that is short of host memory: the child was, and has
+ * complained. */
+static _Noreturn void
+end_as_child(void)
+{
+	out_unlink_open();
+	_exit(TOOL_FAILED);
+}
+
 int
 trial_run(
     const char *path, const struct trial_choices *choices, json_t **figures)
@@ -253,6 +269,8 @@ trial_run(
 			complain("%s: %s", path, strerror(errno));
 			return TOOL_FAILED;
 		}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_SHORT)
+		end_as_child();
 	if (WIFSIGNALED(status))
 		complain("%s: the replay was killed by signal %d (%s)", path,
 		    WTERMSIG(status), strsignal(WTERMSIG(status)));

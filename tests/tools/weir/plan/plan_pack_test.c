@@ -51,6 +51,20 @@ random_plan(uint32_t streams, struct plan_lives *lives)
 	return plan;
 }
 
+/* Pack for these lives. */
+static void
+pack(struct plan *plan, const struct plan_lives *lives, bool from_start)
+{
+	const struct plan_packing how = {
+		.lives = lives,
+		.unit = plan_round_length(plan),
+		.from_start = from_start,
+	};
+
+	EXPECT_EQ(plan_pack(plan, &how), true);
+	EXPECT_EQ(plan_verify(plan), WEIR_OK);
+}
+
 /* May request b, `distance` requests after a, have a's bytes? */
 static void
 expect_apart(const struct plan *plan, const struct plan_lives *lives,
@@ -91,8 +105,7 @@ TEST(requests_that_live_at_one_time_lie_apart)
 		struct plan_lives lives;
 		struct plan *plan = random_plan(1 + n % STREAMS, &lives);
 
-		EXPECT_EQ(plan_pack(plan, &lives, n % 4 < 2), true);
-		EXPECT_EQ(plan_verify(plan), WEIR_OK);
+		pack(plan, &lives, n % 4 < 2);
 		expect_all_apart(plan, &lives);
 		EXPECT_LE(plan->live_bytes, plan->round_bytes);
 		plan_free(plan);
@@ -108,7 +121,7 @@ TEST(a_request_that_lives_longer_than_a_round_has_no_place)
 	lives.lives[START + 3] = ROUND + 1;
 	lives.lives[START + 4] = PLAN_NO_REQUEST;
 	lives.lives[START + 5] = ROUND;
-	EXPECT_EQ(plan_pack(plan, &lives, false), true);
+	pack(plan, &lives, false);
 	EXPECT_EQ(plan->entries[START + 3].offset, PLAN_NO_PLACE);
 	EXPECT_EQ(plan->entries[START + 4].offset, PLAN_NO_PLACE);
 	EXPECT_NE(plan->entries[START + 5].offset, PLAN_NO_PLACE);
@@ -133,8 +146,176 @@ TEST(a_stack_is_packed_without_loss)
 		lives.lives[START + i] = life;
 		lives.live[START + i] = life;
 	}
-	EXPECT_EQ(plan_pack(plan, &lives, false), true);
+	pack(plan, &lives, false);
 	EXPECT_EQ(plan->round_bytes, plan->live_bytes);
 	plan_free(plan);
 	plan_lives_drop(&lives);
+}
+
+/* ---- Longer lives ------------------------------------------------------- */
+
+/* Lives that are `more` requests longer for the streams that are not the
+ * request's own. */
+static struct plan_lives
+longer_lives(
+    const struct plan *plan, const struct plan_lives *lives, uint32_t more)
+{
+	struct plan_lives longer = *lives;
+	size_t n = (size_t)COUNT * lives->streams;
+
+	longer.lives = calloc(n, sizeof(uint32_t));
+	longer.live = calloc(COUNT, sizeof(uint32_t));
+	for (size_t i = 0; i < n; i++)
+		longer.lives[i] = lives->lives[i] +
+		    (i % lives->streams ==
+				plan->entries[i / lives->streams].stream ?
+			    0 :
+			    more);
+	return longer;
+}
+
+static void
+pack_both(struct plan *plan, const struct plan_lives *lives,
+    const struct plan_lives *longer, uint64_t most)
+{
+	const struct plan_packing how = {
+		.lives = lives,
+		.longer = longer,
+		.round_most = most,
+		.range_most = most,
+		.unit = ROUND,
+	};
+
+	for (uint32_t i = 0; i < COUNT; i++)
+		plan->entries[i].offset = PLAN_NO_PLACE;
+	EXPECT_EQ(plan_pack(plan, &how), true);
+	EXPECT_EQ(plan_verify(plan), WEIR_OK);
+}
+
+TEST(longer_lives_count_as_far_as_their_bytes_are_allowed)
+{
+	unsigned larger = 0;
+
+	for (uint32_t n = 0; n < 20; n++) {
+		struct plan_lives lives;
+		struct plan *plan = random_plan(STREAMS, &lives);
+		struct plan_lives longer = longer_lives(plan, &lives, 12);
+
+		pack(plan, &lives, false);
+		uint64_t least = plan->round_bytes;
+		pack_both(plan, &lives, &longer, UINT64_MAX);
+		expect_all_apart(plan, &longer);
+		uint64_t all = plan->round_bytes;
+		larger += least < all;
+		/* As if there were none. */
+		pack_both(plan, &lives, &longer, 0);
+		EXPECT_EQ(plan->round_bytes, least);
+		pack_both(plan, &lives, &longer, (least + all) / 2);
+		expect_all_apart(plan, &lives);
+		EXPECT_LE(plan->round_bytes, all);
+		plan_free(plan);
+		plan_lives_drop(&lives);
+		plan_lives_drop(&longer);
+	}
+	EXPECT_GT(larger, 10);
+}
+
+/* ---- Units -------------------------------------------------------------- */
+
+enum { UNITS = 3, UNIT = ROUND / UNITS };
+
+/* A round of equal units, in which requests live up to `most` requests. */
+static struct plan *
+plan_of_units(uint32_t most, struct plan_lives *lives)
+{
+	struct plan *plan = random_plan(1, lives);
+
+	for (uint32_t i = START; i < COUNT; i++) {
+		uint32_t first = START + (i - START) % UNIT;
+
+		if (i == first)
+			lives->live[i] = 1 + any_below(most);
+		lives->live[i] = lives->live[first];
+		lives->lives[i] = lives->live[first];
+		plan->entries[i].size = plan->entries[first].size;
+	}
+	return plan;
+}
+
+static void
+pack_units_of(struct plan *plan, const struct plan_lives *lives, uint32_t unit)
+{
+	const struct plan_packing how = { .lives = lives, .unit = unit };
+
+	for (uint32_t i = 0; i < COUNT; i++)
+		plan->entries[i].offset = PLAN_NO_PLACE;
+	EXPECT_EQ(plan_pack(plan, &how), true);
+	EXPECT_EQ(plan_verify(plan), WEIR_OK);
+	expect_all_apart(plan, lives);
+}
+
+TEST(requests_that_live_within_a_unit_have_one_place_in_all_units)
+{
+	for (uint32_t n = 0; n < 20; n++) {
+		struct plan_lives lives;
+		struct plan *plan = plan_of_units(UNIT / 3, &lives);
+
+		pack_units_of(plan, &lives, UNIT);
+		for (uint32_t i = START + UNIT; i < COUNT; i++)
+			EXPECT_EQ(plan->entries[i].offset,
+			    plan->entries[i - UNIT].offset);
+		plan_free(plan);
+		plan_lives_drop(&lives);
+	}
+}
+
+/* One request of the unit lives longer than that, and has other places. */
+TEST(requests_that_live_longer_than_a_unit_lie_apart_from_themselves)
+{
+	struct plan_lives lives;
+	struct plan *plan = plan_of_units(UNIT / 3, &lives);
+
+	for (uint32_t i = START; i < COUNT; i += UNIT) {
+		plan->entries[i].size = PLAN_GRANULE;
+		lives.live[i] = UNIT + 4;
+		lives.lives[i] = UNIT + 4;
+	}
+	pack_units_of(plan, &lives, UNIT);
+	EXPECT_NE(
+	    plan->entries[START].offset, plan->entries[START + UNIT].offset);
+	EXPECT_EQ(plan->entries[START + 1].offset,
+	    plan->entries[START + 1 + UNIT].offset);
+	plan_free(plan);
+	plan_lives_drop(&lives);
+}
+
+/* A large request that lives longer than a unit leaves, in each unit, another
+ * hole for what is not live with it. Some requests lie in these holes, and have
+ * other places in each unit; the range is not larger for the rest. */
+TEST(only_what_would_need_more_memory_has_other_places_in_each_unit)
+{
+	unsigned alike = 0;
+
+	for (uint32_t n = 0; n < 20; n++) {
+		struct plan_lives lives;
+		struct plan *plan = plan_of_units(UNIT / 3, &lives);
+
+		for (uint32_t i = START; i < COUNT; i += UNIT) {
+			plan->entries[i].size = 30 * (uint64_t)PLAN_GRANULE;
+			lives.live[i] = UNIT + 2;
+			lives.lives[i] = UNIT + 2;
+		}
+		pack_units_of(plan, &lives, ROUND);
+		uint64_t least = plan->round_bytes;
+		pack_units_of(plan, &lives, UNIT);
+		EXPECT_LE(plan->round_bytes, least + least / 100);
+		for (uint32_t i = START; i < START + UNIT; i++)
+			alike += plan->entries[i].offset ==
+				plan->entries[i + UNIT].offset &&
+			    plan->entries[i].offset ==
+				plan->entries[i + 2 * UNIT].offset;
+		plan_free(plan);
+		plan_lives_drop(&lives);
+	}
+	EXPECT_GT(alike, 20 * UNIT / 3);
 }

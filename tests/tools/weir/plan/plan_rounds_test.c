@@ -188,3 +188,55 @@ TEST(another_stream_may_use_memory_when_the_work_is_over_or_it_waits)
 	    life_for_another_stream(PLAN_BY_WORK, false), PLAN_NO_REQUEST);
 	EXPECT_EQ(life_for_another_stream(PLAN_BY_WORK, true), 1);
 }
+
+/* ---- Rounds as one ------------------------------------------------------ */
+
+/* Rounds of two requests. The second one is freed after `lives` rounds, each
+ * `nth` time; else at once. */
+static uint32_t
+rounds_as_one(unsigned lives, unsigned nth)
+{
+	enum { ROUNDS = 200 };
+	bool live[ROUNDS] = { false };
+	struct writing w;
+	uint32_t rounds;
+
+	begin(&w);
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		add_row(&w, 'a', 1, 5 * MIB, 0);
+		add_row(&w, 'f', 1, 5 * MIB, 0);
+		add_row(&w, 'a', 100 + n, 6 * MIB, 0);
+		live[n] = n % nth == 0;
+		if (!live[n])
+			add_row(&w, 'f', 100 + n, 6 * MIB, 0);
+		if (n >= lives && live[n - lives])
+			add_row(&w, 'f', 100 + n - lives, 6 * MIB, 0);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.length, 2);
+	EXPECT_EQ(requests.unit, 2);
+	rounds = plan_rounds_as_one(&trace, &requests);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+	return rounds;
+}
+
+TEST(rounds_are_one_as_long_as_requests_live)
+{
+	EXPECT_EQ(rounds_as_one(0, 1), 1);
+	EXPECT_EQ(rounds_as_one(1, 1), 2);
+	EXPECT_EQ(rounds_as_one(5, 1), 6);
+}
+
+/* A request that lives long comes each third round only. */
+TEST(rounds_are_one_until_the_lives_repeat_themselves)
+{
+	EXPECT_EQ(rounds_as_one(1, 3), 3);
+	EXPECT_EQ(rounds_as_one(4, 3), 6);
+}
+
+TEST(what_is_kept_for_many_rounds_does_not_make_them_one)
+{
+	EXPECT_EQ(rounds_as_one(100, 1), 1);
+}

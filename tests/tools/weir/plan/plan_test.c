@@ -31,9 +31,11 @@ no_file(const char *name)
 	return path;
 }
 
-TEST(a_plan_of_a_program_that_repeats_itself_is_written_and_followed)
+/* Plan a program, and play it with the plan. */
+static void
+expect_planned(const char *kind)
 {
-	char *trace = program_of("train");
+	char *trace = program_of(kind);
 	char *plan = no_file("run.plan");
 	char conf[4096];
 
@@ -53,6 +55,18 @@ TEST(a_plan_of_a_program_that_repeats_itself_is_written_and_followed)
 	unlink(plan);
 	free(plan);
 	free(trace);
+}
+
+TEST(a_plan_of_a_program_that_repeats_itself_is_written_and_followed)
+{
+	expect_planned("train");
+}
+
+/* Without waits it needs more memory with a plan than without, and with waits
+ * only it waits more. */
+TEST(a_plan_of_a_program_with_streams_lets_some_of_them_wait)
+{
+	expect_planned("offload");
 }
 
 TEST(no_plan_is_written_if_the_replay_holds_more_with_it)
