@@ -25,6 +25,7 @@ struct program {
 	uint64_t time_us;
 	uint64_t sizes[BLOCKS * 16]; /* by block */
 	uint64_t random;
+	uint64_t moved; /* by so many lines, in a folder of its own; 0: not */
 };
 
 static uint64_t
@@ -48,6 +49,12 @@ put_program_event(
 		fprintf(p->out,
 		    "{\"name\":\"%s\",\"filename\":\"train.py\",\"line\":1}",
 		    site);
+	/* The callers are two lines of one function. */
+	if (site[0] != '\0' && p->moved != 0)
+		fprintf(p->out,
+		    ",{\"name\":\"main\",\"filename\":\"/home/%" PRIu64
+		    "/job/run.py\",\"line\":%" PRIu64 "}",
+		    p->moved, p->moved + (site[0] == 'O' ? 30 : 10));
 	fputs("]}", p->out);
 }
 
@@ -348,6 +355,20 @@ expect_forecast(write_program *write, uint64_t small, uint64_t large,
 TEST(training_is_forecast_exactly)
 {
 	expect_forecast(write_dense, 2, 4, 16, 0);
+}
+
+/* The source of each recording has more lines above what it runs, and lies in
+ * another folder. */
+static void
+write_moved(struct program *p, uint64_t batch)
+{
+	p->moved = batch;
+	train_layers(p, batch, LAYERS, false);
+}
+
+TEST(source_that_has_moved_between_recordings_is_recognised)
+{
+	expect_forecast(write_moved, 2, 4, 16, 0);
 }
 
 TEST(checkpointed_training_is_forecast_exactly)
