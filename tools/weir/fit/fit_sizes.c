@@ -263,6 +263,20 @@ find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
 	return false;
 }
 
+/* Guess the value of an allocation that no recording has at its site. */
+static void
+guess_alone(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	double bytes = (double)sizes->runs[sizes->pattern].allocs[alloc].bytes;
+
+	if (!find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
+	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
+		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
+	out->alone = true;
+	/* It may stay as it is, or grow more. */
+	out->error = fmax(out->error, fabs(out->value - bytes) / 2);
+}
+
 void
 fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
@@ -271,15 +285,14 @@ fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 	bool matched = (mask & (mask - 1)) != 0;
 
 	find_kept(sizes, seen, mask, out);
+	out->alone = false;
 	if (matched && out->grade < FIT_GUESSED)
 		return;
 	if (!matched)
 		out->error = out->value / 2;
 	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
-	    !find_by_mean(sizes, alloc, out) && !matched &&
-	    !find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
-	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
-		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
+	    !find_by_mean(sizes, alloc, out) && !matched)
+		guess_alone(sizes, alloc, out);
 	if (out->grade < FIT_GUESSED)
 		out->grade = FIT_GUESSED;
 }

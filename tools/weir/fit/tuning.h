@@ -31,6 +31,10 @@ enum { FIT_SHORT_LIFE = 3 };
 /* Sites without a formula that are listed: they fit a screen. */
 enum { FIT_SITES_SHOWN = 8 };
 
+/* The share of the peak that one recording alone has, from which recordings are
+ * suspected to be of different programs. Kernels of one size need less. */
+#define FIT_ALONE_SHARE 0.03
+
 /* Neighbours on each side by which the place of an allocation is known, and
  * the life, in allocations, from which lives count as equal. */
 enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };

@@ -410,6 +410,78 @@ TEST(a_forecast_names_the_kinds_at_its_peak)
 	free(paths[1]);
 }
 
+/* Forward passes, in whose last one the recording ends. */
+static void
+write_cut(struct program *p, uint64_t batch)
+{
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "to", 5 << 20);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		take(p, "_call_impl", batch * 700000);
+		drop(p, take(p, "_call_impl", batch * 900000));
+	}
+	for (unsigned i = LAYERS; i-- > 0;)
+		take(p, "Engine::run", 5 << 20);
+}
+
+TEST(what_a_module_or_a_backward_pass_keeps_is_no_parameter)
+{
+	char *paths[2] = { recorded(write_cut, 2), recorded(write_cut, 4) };
+	struct forecast forecast = asked("batch=2,4", "batch=16", paths);
+	const json_t *kinds = json_object_get(forecast.json, "by_kind");
+
+	EXPECT_EQ(json_number(kinds, "parameters"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "gradients"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "activations"), LAYERS * 16 * 700000);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+/* From 4 on a program converts its weights and activations to a type of half
+ * the size. */
+static void
+write_converted(struct program *p, uint64_t n)
+{
+	uint64_t kept[2 * LAYERS];
+	uint64_t size = n >= 4 ? 2 : 4;
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "to", 5 << 20);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		if (size == 2)
+			kept[held++] = take(p, "convert", n * 900000);
+		kept[held++] = take(p, "forward", n * size * 700000);
+	}
+	while (held > 0)
+		drop(p, kept[--held]);
+}
+
+TEST(recordings_of_different_programs_are_suspected)
+{
+	char *paths[2] = { recorded(write_converted, 2),
+		recorded(write_converted, 4) };
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", paths[0], paths[1], NULL);
+	struct forecast forecast;
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out,
+	    "of the peak has no counterpart in any recording but the one with "
+	    "batch=4");
+	command_free(&result);
+	free(paths[0]);
+	free(paths[1]);
+	paths[0] = recorded(write_dense, 2);
+	paths[1] = recorded(write_dense, 4);
+	forecast = asked("batch=2,4", "batch=16", paths);
+	EXPECT_EQ(json_number(forecast.json, "alone_bytes"), 0);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
 TEST(the_largest_value_fits_and_the_next_does_not)
 {
 	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
