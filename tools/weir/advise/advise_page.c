@@ -32,14 +32,16 @@ answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
 	struct advice advice;
 	json_t *one;
 
-	if (advise_find(&request, &advice)) {
+	if (!advise_find(&request, &advice)) {
+		one =
+		    without_answer(device, "the recording cannot be replayed");
+	} else if (advice.empty) {
+		one = without_answer(device, "the history has no request");
+	} else {
 		one = advice_json(&advice);
 		put_number(one, "device", device);
 		json_object_set(one, "serves", advice.serves);
 		json_object_set_new(one, "reason", json_null());
-	} else {
-		one =
-		    without_answer(device, "the recording cannot be replayed");
 	}
 	advice_drop(&advice);
 	return one;
