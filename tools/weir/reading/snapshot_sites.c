@@ -192,6 +192,20 @@ grade_script(const char *file)
 
 /* ---- Compiled code ----------------------------------------------------- */
 
+/* True for PyTorch's generated code that passes calls on to an operator, if its
+ * file has no folder. */
+static bool
+is_registration(const char *name, const char *file)
+{
+	static const char *const scopes[] = { "at::", "c10::" };
+	char scope[SITE_FUNCTION];
+
+	if (!begins(file, "Register"))
+		return false;
+	site_function(name, scope);
+	return begins_any(scope, scopes, COUNT(scopes));
+}
+
 /* True for frames that name no function of interest to a reader. */
 static bool
 is_noise(const char *name, const char *file)
@@ -217,7 +231,16 @@ is_noise(const char *name, const char *file)
 	return contains_any(name, parts, COUNT(parts)) ||
 	    is_any(name, whole, COUNT(whole)) ||
 	    begins_any(name, heads, COUNT(heads)) ||
-	    contains_any(file, files, COUNT(files));
+	    contains_any(file, files, COUNT(files)) ||
+	    is_registration(name, file);
+}
+
+/* True for a name that C reserves for its library. Without debug information
+ * the nearest symbol may be another one, as "__xmknodat" for "clone3". */
+static bool
+is_reserved(const char *name)
+{
+	return begins(name, "__") && !begins(name, "__Z");
 }
 
 /* True for a call of the CUDA runtime or driver that allocates, such as
@@ -348,7 +371,8 @@ is_passage(const char *scope)
 	static const char *const heads[] = { "c10::cuda::", "c10::impl::",
 		"c10::Dispatcher", "c10::StorageImpl",
 		"at::detail::", "at::cuda::", "at::_ops::", "at::wrapper_",
-		"at::native::empty", "torch::autograd::THP" };
+		"at::native::empty", "at::TensorIterator",
+		"torch::autograd::THP" };
 
 	return begins_any(scope, heads, COUNT(heads));
 }
@@ -374,7 +398,9 @@ site_grade(const struct snapshot *snapshot, uint32_t frame)
 		return SITE_FRAMEWORK;
 	if (script)
 		return grade_script(file);
-	return is_runtime(scope, file) ? SITE_RUNTIME : SITE_COMPILED;
+	if (is_runtime(scope, file))
+		return SITE_RUNTIME;
+	return is_reserved(name) ? SITE_NOISE : SITE_COMPILED;
 }
 
 enum site_grade
