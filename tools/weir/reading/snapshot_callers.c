@@ -302,29 +302,25 @@ callers_tell_apart(
 	return true;
 }
 
-/* The innermost frame of a library that the site of a stack calls, or else of a
- * framework; UINT32_MAX if there is none. */
+/* The innermost frame of a grade among those that the site of a stack calls;
+ * UINT32_MAX if there is none. */
 static uint32_t
-inner_frame(const struct callers *callers, uint32_t stack)
+called_frame(
+    const struct callers *callers, uint32_t stack, enum site_grade grade)
 {
 	const struct snapshot *snapshot = callers->snapshot;
 	const struct snapshot_stack *at = &snapshot->stacks[stack];
 	const struct path *path = &callers->paths[stack];
-	enum site_grade best = SITE_RUNTIME;
-	uint32_t found = UINT32_MAX;
 
-	for (uint32_t i = 0; i < at->count; i++) {
+	for (uint32_t i = 0; i < at->count && path->count > 0; i++) {
 		uint32_t frame = snapshot->stack_frames[at->first + i];
-		enum site_grade grade = site_grade(snapshot, frame);
 
-		if (path->count == 0 || frame == path->frames[0])
+		if (frame == path->frames[0])
 			break;
-		if (grade > best) {
-			best = grade;
-			found = frame;
-		}
+		if (site_grade(snapshot, frame) == grade)
+			return frame;
 	}
-	return found;
+	return UINT32_MAX;
 }
 
 /* Write ", in PyTorch: at::native::silu" or ", in forward (layer.py:5)". */
@@ -333,17 +329,18 @@ write_inner(
     const struct callers *callers, uint32_t stack, char *text, size_t size)
 {
 	const struct snapshot *snapshot = callers->snapshot;
-	uint32_t frame = inner_frame(callers, stack);
+	uint32_t frame = called_frame(callers, stack, SITE_LIBRARY);
 	char function[SITE_FUNCTION];
 	char plain[VIEW_TEXT];
 
-	if (frame == UINT32_MAX)
-		return;
-	if (site_grade(snapshot, frame) != SITE_FRAMEWORK) {
+	if (frame != UINT32_MAX) {
 		snprintf(
 		    text, size, ", in %s", frame_text(snapshot, frame, plain));
 		return;
 	}
+	frame = called_frame(callers, stack, SITE_FRAMEWORK);
+	if (frame == UINT32_MAX)
+		return;
 	site_function(
 	    snapshot_text(snapshot, snapshot->frames[frame].name), function);
 	snprintf(text, size, ", in %s: %s", site_framework(snapshot, frame),

@@ -215,9 +215,11 @@ is_noise(const char *name, const char *file)
 		"execute_native_thread_routine" };
 	static const char *const whole[] = { "_start", "clone", "clone3",
 		"__clone", "__clone3", "start_thread", "type_call", "type_new",
-		"partial_call", "partial_vectorcall" };
+		"partial_call", "partial_vectorcall", "binary_op1", "run_mod",
+		"run_eval_code_obj", "pyrun_file" };
 	static const char *const heads[] = { "__libc_", "pthread_", "pymain",
-		"method_vectorcall", "cfunction_", "slot_tp_", "Py_", "_Py_" };
+		"method_vectorcall", "cfunction_", "vectorcall_", "slot_tp_",
+		"slot_nb_", "Py_", "_Py_" };
 	static const char *const files[] = { "core/boxing", "/Register",
 		"/Redispatch", "pythonrun.c", "Modules/main.c",
 		"Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h",

@@ -87,6 +87,15 @@ TEST(the_start_of_a_thread_without_debug_information_carries_no_blame)
 	    "_Z5layeri (a.out)");
 }
 
+TEST(operators_of_the_interpreter_carry_no_blame)
+{
+	expect_site(
+	    FRAMES({ "at::native::mul(at::Tensor const&)", "??", 0 },
+		{ "vectorcall_maybe", "??", 0 },
+		{ "slot_nb_multiply", "??", 0 }, { "binary_op1", "??", 0 }),
+	    "(no frame of the program; in PyTorch: at::native::mul)");
+}
+
 TEST(generated_code_of_pytorch_that_passes_calls_on_names_no_operator)
 {
 	expect_site(FRAMES({ "at::(anonymous namespace)::create_out(int)",
