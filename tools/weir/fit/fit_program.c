@@ -193,7 +193,8 @@ forecast_block(struct forecaster *f, uint32_t at)
 	uint32_t end;
 	uint32_t done;
 
-	fit_formula(f->program, place.alloc, &value);
+	fit_formula(
+	    f->program, fit_loops_sized(loops, f->pattern, place), &value);
 	grown_size(f, place, &value.value);
 	f->out->origin[at] = place.alloc;
 	f->out->error[at] = value.error;

@@ -41,10 +41,12 @@ enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };
 
 /* Loops in a recording. */
 enum {
-	LOOP_FEW = 3,          /* allocations that match by chance */
-	LOOP_WINDOW = 6,       /* allocations that must repeat together */
-	LOOP_PERIODS = 4096,   /* periods that are tried */
-	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
+	LOOP_FEW = 3,           /* allocations that match by chance */
+	LOOP_WINDOW = 6,        /* allocations that must repeat together */
+	LOOP_PERIODS = 4096,    /* periods that are tried */
+	LOOPS_COMPARED = 2000,  /* loops whose changes are compared */
+	LOOP_CHANCE_ROUNDS = 4, /* from which sizes are seen to differ by
+				   chance: two, without the ends */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
@@ -72,7 +74,15 @@ enum {
 	SIZE_GROUP_LEAST = 3, /* allocations that show a spread */
 };
 
-/* The share by which means of data may differ. */
+/* The share of the sizes of a place that have a formula, below which they
+ * depend on data. */
+#define SIZE_AGREED_SHARE 0.67
+
+/* The share by which means of data may differ. If they are of few sizes, it is
+ * so many times what a mean is off by chance, which one in twenty exceeds; but
+ * not as much as a number's growth. */
 #define SIZE_MEAN_SLACK 0.2
+#define SIZE_MEAN_CHANCES 2.0
+#define SIZE_MEAN_SLACK_MOST 0.5
 
 #endif

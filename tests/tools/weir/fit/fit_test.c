@@ -256,6 +256,37 @@ write_pictures(struct program *p, uint64_t batch)
 	}
 }
 
+/* Rounds whose sizes differ widely, and their sum. */
+static void
+write_crowds(struct program *p, uint64_t batch)
+{
+	enum { MOST = 64 };
+	uint64_t crops[MOST];
+
+	EXPECT_LE(batch, MOST);
+	for (unsigned step = 0; step < STEPS; step++) {
+		uint64_t body = take(p, "body", batch * 2500000);
+		uint64_t sum = 0;
+		uint64_t all;
+
+		for (uint64_t i = 0; i < batch; i++) {
+			/* Eight rounds have eight sizes, in an order that
+			 * changes. */
+			uint64_t kind = (i * 5 + i / 8 * 3 + step) % 8;
+			uint64_t size = (5 + 7 * kind) * 100000;
+
+			crops[i] = take(p, "crop", size);
+			drop(p, take(p, "best", 600000));
+			sum += size;
+		}
+		all = take(p, "all", sum);
+		for (uint64_t i = batch; i-- > 0;)
+			drop(p, crops[i]);
+		drop(p, all);
+		drop(p, body);
+	}
+}
+
 /* ---- Forecasts ------------------------------------------------------- */
 
 struct forecast {
@@ -394,6 +425,23 @@ TEST(a_cache_that_grows_for_longer_is_forecast_exactly)
 TEST(pictures_with_boxes_by_chance_are_forecast_nearly)
 {
 	expect_forecast(write_pictures, 4, 8, 32, 0.04);
+}
+
+TEST(rounds_whose_sizes_differ_widely_take_turns)
+{
+	char *paths[2] = { recorded(write_crowds, 8),
+		recorded(write_crowds, 16) };
+	char *truth = recorded(write_crowds, 64);
+	struct forecast forecast = asked("n=8,16", "n=64", paths);
+
+	/* What is held depends on the order of the sizes, too, which no
+	 * forecast knows. */
+	expect_within("live", forecast.live,
+	    true_peak(truth, "torch", "peak_allocated_bytes"), 0.02);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+	free(truth);
 }
 
 TEST(a_forecast_names_the_kinds_at_its_peak)
