@@ -163,6 +163,17 @@ list_rows(struct lister *lister)
 	return true;
 }
 
+/* True if the history has a request, without which nothing can be forecast. */
+static bool
+has_request(const struct fit_run *run)
+{
+	const struct snapshot_trace *trace =
+	    &run->snapshot->traces[run->device];
+	const uint8_t *actions = run->snapshot->events.action + trace->first;
+
+	return memchr(actions, SNAPSHOT_ALLOC, trace->count) != NULL;
+}
+
 bool
 fit_run_load(const char *path, struct fit_run *out)
 {
@@ -173,6 +184,11 @@ fit_run_load(const char *path, struct fit_run *out)
 	out->device = snapshot_traced_device(out->snapshot, 0);
 	if (out->device == UINT32_MAX) {
 		complain("%s has no trace", path);
+		fit_run_drop(out);
+		return false;
+	}
+	if (!has_request(out)) {
+		complain("the history of %s has no request", path);
 		fit_run_drop(out);
 		return false;
 	}

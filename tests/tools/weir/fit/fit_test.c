@@ -728,3 +728,24 @@ TEST(a_recording_that_cannot_be_read_is_named)
 	command_free(&result);
 	free(good);
 }
+
+static void
+write_nothing(struct program *p, uint64_t n)
+{
+	(void)n;
+	put_program_event(p, "snapshot", 0, "");
+}
+
+TEST(a_recording_without_a_request_is_named)
+{
+	char *empty = recorded(write_nothing, 2);
+	char *good = recorded(write_dense, 4);
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", empty, good, NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "run-2.json has no request");
+	command_free(&result);
+	free(empty);
+	free(good);
+}
