@@ -37,8 +37,8 @@ uint32_t caller_place(
 
 /* From now on the texts of these stacks have a second caller where the first
  * leaves two of them with one text; and where callers leave two with one text,
- * the function of a library or framework that the site calls. `stacks` may have a stack twice. False, and
- * a complaint, without memory. */
+ * the function of a library or framework that the site calls. `stacks` may have
+ * a stack twice. False, and a complaint, without memory. */
 bool callers_tell_apart(
     struct callers *callers, const uint32_t *stacks, size_t count);
 
