@@ -424,8 +424,8 @@ find_block(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 	}
 	if (block == NULL && free_large(model, heap, bytes))
 		block = grow(model, heap, bytes);
-	/* A private pool serves captures, during which PyTorch's allocator frees
-	 * no cached memory. */
+	/* A private pool serves captures, during which PyTorch's allocator
+	 * frees no cached memory. */
 	if (block == NULL && heap->pool == 0) {
 		torch_model_empty_cache(model);
 		model->figures.retries++;
