@@ -286,6 +286,7 @@ try_all(struct finder *f)
 	int64_t begin = progress_clock_ms();
 
 	if (f->out->weir && !f->weir_plays) {
+		f->out->unplayable = true;
 		complain("weir is not installed with its simulated device, "
 			 "which replays need");
 		return false;

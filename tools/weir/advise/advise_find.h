@@ -36,6 +36,7 @@ struct advice {
 	uint64_t recorded_held;   /* the peak in the recording; 0: unknown */
 	uint64_t older_held;      /* of it, before the recording begins */
 	bool empty;               /* the recording has no request to replay */
+	bool unplayable;          /* weir's simulated device is not installed */
 	uint64_t request;         /* bytes of the failed request, or 0 */
 	uint64_t limit;           /* under which it failed, or UINT64_MAX */
 	bool fails; /* requests fail in a replay with these and the limit */

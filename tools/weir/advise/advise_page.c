@@ -20,7 +20,8 @@ without_answer(uint32_t device, const char *reason)
 }
 
 static json_t *
-answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
+answer_for(const struct snapshot *snapshot, const char *path, uint32_t device,
+    bool *whole)
 {
 	const struct advise_request request = {
 		.snapshot = snapshot,
@@ -33,6 +34,7 @@ answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
 	json_t *one;
 
 	if (!advise_find(&request, &advice)) {
+		*whole &= advice.unplayable;
 		one =
 		    without_answer(device, "the recording cannot be replayed");
 	} else if (advice.empty) {
@@ -48,7 +50,8 @@ answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
 }
 
 json_t *
-advise_page(const struct snapshot *snapshot, const char *path, bool asked)
+advise_page(
+    const struct snapshot *snapshot, const char *path, bool asked, bool *whole)
 {
 	json_t *list = json_array();
 	char reason[2 * VIEW_TEXT];
@@ -67,7 +70,7 @@ advise_page(const struct snapshot *snapshot, const char *path, bool asked)
 		}
 		if (asked || events <= ADVISE_PAGE_EVENTS) {
 			json_array_append_new(
-			    list, answer_for(snapshot, path, d));
+			    list, answer_for(snapshot, path, d, whole));
 			continue;
 		}
 		snprintf(reason, sizeof(reason),
