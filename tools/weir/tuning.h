@@ -90,6 +90,10 @@ enum {
 	LEAKS_LEAST = 3,
 };
 
+/* A trace ends at its peak if at least this share of the memory that it adds at
+ * its peak is live at its end: small blocks may have been freed since. */
+enum { LEAK_PEAK_PERCENT = 95 };
+
 /* Depth of JSON, and bytes of the texts of known stacks. */
 enum {
 	JSON_DEPTH = 64,

@@ -30,6 +30,7 @@ struct candidate {
 	char setting[SETTINGS_LINE];
 	char conf[SETTINGS_LINE];
 	bool weir;
+	bool fresh;             /* its replay has no older free memory */
 	const char *known_cost; /* besides those that the replay shows; or "" */
 	enum advise_price price;
 	bool tried;
@@ -45,6 +46,7 @@ struct finder {
 	struct advise_case whole;
 	struct advise_case limited; /* without a path if there is none */
 	struct advise_figures base;
+	struct advise_figures base_fresh; /* without older free memory */
 	struct advise_figures base_limited;
 	struct candidate items[ADVISE_CANDIDATES];
 	unsigned count;
@@ -144,6 +146,7 @@ add_weir(struct finder *f, const char *conf, enum advise_price price,
 	    plain ? "" : " --conf ", conf);
 	item = add_candidate(f, what, setting, price, known_cost);
 	item->weir = true;
+	item->fresh = true;
 	snprintf(item->conf, sizeof(item->conf), "%s", conf);
 }
 
@@ -155,9 +158,11 @@ add_torch_candidates(struct finder *f)
 
 	torch_conf_init(&conf);
 	torch_conf_parse(f->out->conf, &conf, why);
-	if (!conf.expandable)
+	if (!conf.expandable) {
 		add_torch_option(
 		    f, "expandable_segments:True", ADVISE_FREE, "");
+		f->items[f->count - 1].fresh = true;
+	}
 	add_weir(f, "", ADVISE_LITTLE, "about 1 % of the time");
 	add_torch_option(f, "roundup_power2_divisions:8", ADVISE_FREE, "");
 	add_torch_option(f, "max_split_size_mb:128", ADVISE_FREE, "");
@@ -218,18 +223,26 @@ play_both(struct finder *f, const struct advise_allocator *allocator,
 		advise_play(&f->limited, allocator, limited));
 }
 
+/* The replay that a candidate is compared with. */
+static const struct advise_figures *
+base_of(const struct finder *f, const struct candidate *item)
+{
+	return item->fresh ? &f->base_fresh : &f->base;
+}
+
 /* The replay may show a higher price. */
 static void
 correct_price(const struct finder *f, struct candidate *item)
 {
 	const struct advise_figures *now = &item->whole;
-	double delay = (double)now->delay_us - (double)f->base.delay_us;
+	const struct advise_figures *base = base_of(f, item);
+	double delay = (double)now->delay_us - (double)base->delay_us;
 
 	if (item->price == ADVISE_FREE &&
-	    now->calls > ADVISE_CALLS_TIMES * f->base.calls)
+	    now->calls > ADVISE_CALLS_TIMES * base->calls)
 		item->price = ADVISE_LITTLE;
 	if (delay > ADVISE_DELAY_SHARE * (double)now->duration_us ||
-	    now->retries > f->base.retries ||
+	    now->retries > base->retries ||
 	    item->limited.retries > f->base_limited.retries)
 		item->price = ADVISE_TIME;
 }
@@ -252,7 +265,8 @@ try_candidate(struct finder *f, struct candidate *item)
 	if (!play_both(f, &allocator, &item->whole, &item->limited))
 		return false;
 	item->tried = true;
-	item->gain = (int64_t)f->base.held - (int64_t)item->whole.held;
+	item->gain =
+	    (int64_t)base_of(f, item)->held - (int64_t)item->whole.held;
 	item->serves = f->out->fails && item->limited.ooms == 0;
 	if (f->out->fails)
 		json_object_set_new(
@@ -272,12 +286,19 @@ try_all(struct finder *f)
 	int64_t begin = progress_clock_ms();
 
 	if (f->out->weir && !f->weir_plays) {
+		f->out->unplayable = true;
 		complain("weir is not installed with its simulated device, "
 			 "which replays need");
 		return false;
 	}
 	if (!play_both(f, &own, &f->base, &f->base_limited))
 		return false;
+	f->base_fresh = f->base;
+	if (f->out->older_held > 0 && !f->out->weir &&
+	    !advise_play_fresh(&f->whole, own.conf, &f->base_fresh))
+		return false;
+	if (f->base_fresh.held > f->base.held)
+		f->base_fresh.held = f->base.held;
 	f->longest_ms = progress_clock_ms() - begin;
 	f->out->held = f->base.held;
 	f->out->fails = f->base_limited.ooms > 0;
@@ -327,6 +348,7 @@ describe_costs(
     const struct finder *f, const struct candidate *item, char text[COST_TEXT])
 {
 	const struct advise_figures *now = &item->whole;
+	const struct advise_figures *base = base_of(f, item);
 	uint64_t waits = now->host_waits + now->gpu_waits;
 	uint64_t retries = now->retries > item->limited.retries ?
 	    now->retries :
@@ -341,19 +363,19 @@ describe_costs(
 		add_cost(text, "%" PRIu64 " %s, which wait%s for the device",
 		    retries, retries == 1 ? "retry" : "retries",
 		    retries == 1 ? "s" : "");
-	if (waits > f->base.host_waits + f->base.gpu_waits)
+	if (waits > base->host_waits + base->gpu_waits)
 		add_cost(text,
 		    "%s between streams in place of %s, by which the replay "
 		    "takes %.1f %% longer",
 		    plural_text(waits, "wait", number),
-		    count_text(f->base.host_waits + f->base.gpu_waits, before),
+		    count_text(base->host_waits + base->gpu_waits, before),
 		    now->duration_us == 0 ?
 			0.0 :
 			100 * (double)now->delay_us / (double)now->duration_us);
-	if (now->calls > f->base.calls)
+	if (now->calls > base->calls)
 		add_cost(text, "%s of the driver in place of %s",
 		    plural_text(now->calls, "call", number),
-		    count_text(f->base.calls, before));
+		    count_text(base->calls, before));
 	if (text[0] == '\0')
 		add_cost(text,
 		    "nothing that the replay shows: no waits, and no more "
@@ -368,14 +390,14 @@ sentence_json(
 	char served[VIEW_TEXT] = "";
 	const char *more = item->gain < 0 ? "more" : "less";
 	uint64_t size = (uint64_t)(item->gain < 0 ? -item->gain : item->gain);
+	uint64_t before = base_of(f, item)->held;
 
 	if (size == 0)
 		snprintf(change, sizeof(change), "as before");
 	else
 		snprintf(change, sizeof(change),
-		    "in place of %s, %s (%.0f %%) %s", size_text(f->base.held),
-		    size_text(size), 100 * (double)size / (double)f->base.held,
-		    more);
+		    "in place of %s, %s (%.0f %%) %s", size_text(before),
+		    size_text(size), 100 * (double)size / (double)before, more);
 	if (item->serves && f->out->request != 0)
 		snprintf(served, sizeof(served),
 		    "the failed request of %s is served, and ",
@@ -409,11 +431,12 @@ add_advice(struct finder *f, const struct candidate *item)
 	    one, "conf", item->weir ? json_of_text(item->conf) : json_null());
 	json_object_set_new(one, "setting", json_of_text(item->setting));
 	put_number(one, "peak_held_bytes", item->whole.held);
+	put_number(one, "compared_held_bytes", base_of(f, item)->held);
 	json_object_set_new(one, "gain_bytes", json_integer(item->gain));
 	json_object_set_new(one, "serves",
 	    f->out->fails ? json_boolean(item->serves) : json_null());
 	put_number(costs, "driver_calls", item->whole.calls);
-	put_number(costs, "driver_calls_before", f->base.calls);
+	put_number(costs, "driver_calls_before", base_of(f, item)->calls);
 	put_number(costs, "retries", item->whole.retries);
 	put_number(costs, "retries_within_limit", item->limited.retries);
 	put_number(costs, "host_waits", item->whole.host_waits);
@@ -507,7 +530,12 @@ advise_find(const struct advise_request *request, struct advice *out)
 	good = good && prepare_limited(&f);
 	if (good && f.limited.path == f.whole.path)
 		f.limited.device = f.whole.device;
-	good = good && try_all(&f);
+	if (good) {
+		out->older_held = advise_older_held(&f.whole);
+		out->empty =
+		    !advise_has_request(&f.whole) && f.limited.path == NULL;
+	}
+	good = good && (out->empty || try_all(&f));
 	progress_end(&f.progress);
 	if (good)
 		choose_candidates(&f);
@@ -539,8 +567,16 @@ advice_print(const struct advice *advice, const char *all)
 		    json_string_value(json_object_get(one, "text")),
 		    json_string_value(json_object_get(one, "setting")));
 	}
-	if (json_array_size(advice->list) == 0)
+	if (advice->empty)
+		puts("nothing: the history has no request, so that there is "
+		     "nothing to replay");
+	else if (json_array_size(advice->list) == 0)
 		puts("nothing: no setting that was tried holds notably less");
+	if (!advice->empty && !advice->weir && advice->older_held > 0)
+		printf("The recording begins in the middle: %s of the %s were "
+		       "held before. A recording that begins with the program "
+		       "may show more.\n",
+		    size_text(advice->older_held), size_text(advice->held));
 	if (advice->skipped > 0)
 		printf("%u settings were not tried; %s tries all\n",
 		    advice->skipped, all);
@@ -559,6 +595,7 @@ advice_json(const struct advice *advice)
 	    advice->recorded_held == 0 ?
 		json_null() :
 		json_integer((json_int_t)advice->recorded_held));
+	put_number(json, "older_held_bytes", advice->older_held);
 	json_object_set_new(json, "failed_request_bytes",
 	    advice->request == 0 ? json_null() :
 				   json_integer((json_int_t)advice->request));

@@ -20,7 +20,8 @@ without_answer(uint32_t device, const char *reason)
 }
 
 static json_t *
-answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
+answer_for(const struct snapshot *snapshot, const char *path, uint32_t device,
+    bool *whole)
 {
 	const struct advise_request request = {
 		.snapshot = snapshot,
@@ -32,21 +33,25 @@ answer_for(const struct snapshot *snapshot, const char *path, uint32_t device)
 	struct advice advice;
 	json_t *one;
 
-	if (advise_find(&request, &advice)) {
+	if (!advise_find(&request, &advice)) {
+		*whole &= advice.unplayable;
+		one =
+		    without_answer(device, "the recording cannot be replayed");
+	} else if (advice.empty) {
+		one = without_answer(device, "the history has no request");
+	} else {
 		one = advice_json(&advice);
 		put_number(one, "device", device);
 		json_object_set(one, "serves", advice.serves);
 		json_object_set_new(one, "reason", json_null());
-	} else {
-		one =
-		    without_answer(device, "the recording cannot be replayed");
 	}
 	advice_drop(&advice);
 	return one;
 }
 
 json_t *
-advise_page(const struct snapshot *snapshot, const char *path, bool asked)
+advise_page(
+    const struct snapshot *snapshot, const char *path, bool asked, bool *whole)
 {
 	json_t *list = json_array();
 	char reason[2 * VIEW_TEXT];
@@ -65,7 +70,7 @@ advise_page(const struct snapshot *snapshot, const char *path, bool asked)
 		}
 		if (asked || events <= ADVISE_PAGE_EVENTS) {
 			json_array_append_new(
-			    list, answer_for(snapshot, path, d));
+			    list, answer_for(snapshot, path, d, whole));
 			continue;
 		}
 		snprintf(reason, sizeof(reason),

@@ -16,13 +16,14 @@
  * ADVISE_PAGE_EVENTS events is replayed only if `asked`. What cannot be
  * replayed is complained of, and has a reason in place of an answer.
  *
- * @param path  of the snapshot or trace; "-" is not replayed
+ * @param path   of the snapshot or trace; "-" is not replayed
+ * @param whole  becomes false if a replay failed
  * @return a list of advice_json() with the members `device`, `serves` (an
  *         object: whether a line to copy serves the failed request), and
  *         `reason`: null, or why there is no answer. The caller releases it.
  */
 json_t *advise_page(
-    const struct snapshot *snapshot, const char *path, bool asked);
+    const struct snapshot *snapshot, const char *path, bool asked, bool *whole);
 
 /* Such a list with one reason for all devices. */
 json_t *advise_page_without(

@@ -162,8 +162,8 @@ play_weir(
 }
 
 static bool
-play_torch(const struct advise_case *c, const char *settings,
-    struct advise_figures *out)
+play_torch(const struct recording *recording, uint64_t limit,
+    const char *settings, struct advise_figures *out)
 {
 	struct torch_played played;
 	struct torch_conf conf;
@@ -174,7 +174,7 @@ play_torch(const struct advise_case *c, const char *settings,
 		complain("%s", why);
 		return false;
 	}
-	if (!torch_replay(&c->recording, &conf, c->limit, false, NULL, &played))
+	if (!torch_replay(recording, &conf, limit, false, NULL, &played))
 		return false;
 	*out = (struct advise_figures){
 		.held = played.figures.reserved.peak,
@@ -192,5 +192,31 @@ advise_play(const struct advise_case *c,
 {
 	if (allocator->weir)
 		return play_weir(c, allocator->conf, out);
-	return play_torch(c, allocator->conf, out);
+	return play_torch(&c->recording, c->limit, allocator->conf, out);
+}
+
+bool
+advise_play_fresh(const struct advise_case *c, const char *settings,
+    struct advise_figures *out)
+{
+	struct recording fresh = c->recording;
+
+	fresh.older_segments = 0;
+	return play_torch(&fresh, c->limit, settings, out);
+}
+
+uint64_t
+advise_older_held(const struct advise_case *c)
+{
+	uint64_t held = 0;
+
+	for (uint32_t i = 0; i < c->recording.older_segments; i++)
+		held += c->recording.segments[i].bytes;
+	return held;
+}
+
+bool
+advise_has_request(const struct advise_case *c)
+{
+	return c->recording.block_count > c->recording.older_count;
 }

@@ -63,4 +63,16 @@ void advise_case_drop(struct advise_case *c);
 bool advise_play(const struct advise_case *c,
     const struct advise_allocator *allocator, struct advise_figures *out);
 
+/* Replay through the model of PyTorch's allocator, which begins as weir does:
+ * it allocates the older blocks anew and has no older free memory. False, and a
+ * complaint, on failure. */
+bool advise_play_fresh(const struct advise_case *c, const char *settings,
+    struct advise_figures *out);
+
+/* The bytes of the segments that are older than the recording. */
+uint64_t advise_older_held(const struct advise_case *c);
+
+/* True if the recording has a request, which replays need. */
+bool advise_has_request(const struct advise_case *c);
+
 #endif

@@ -396,6 +396,29 @@ print_judgement(const struct fit_program *program,
 			    size_text(judged->by_kind[k]));
 }
 
+/* Warn of what speaks against the forecast. */
+static void
+print_doubts(
+    const struct fit_program *program, const struct fit_judgement *judged)
+{
+	const struct fit_numbers *numbers = &program->numbers;
+	double alone = (double)judged->alone_bytes / (double)judged->live;
+
+	if (judged->older_bytes > 0)
+		printf("  (%s of these are older than the recording)\n",
+		    size_text(judged->older_bytes));
+	if (alone <= FIT_ALONE_SHARE)
+		return;
+	printf("\n%s (%.0f %%) of the peak has no counterpart in any "
+	       "recording but the one with ",
+	    size_text(judged->alone_bytes), 100 * alone);
+	for (unsigned i = 0; i < numbers->names; i++)
+		printf("%s%s=%g", i == 0 ? "" : ", ", numbers->name[i],
+		    numbers->was[program->pattern][i]);
+	printf(". If the recordings differ in more than their numbers, as in "
+	       "the type of data, this forecast is wrong.\n");
+}
+
 /* Print the sites without a formula that have most bytes. */
 static void
 print_unsure(const struct fit_program *program, const struct fit_forecast *made,
@@ -477,6 +500,8 @@ print_fit_json(const struct fit_program *program, const struct choices *choices,
 	json_object_set_new(json, "allocators", settings);
 	put_number(json, "unsure_allocations", judged->unsure);
 	put_number(json, "unsure_bytes", judged->unsure_bytes);
+	put_number(json, "alone_bytes", judged->alone_bytes);
+	put_number(json, "older_bytes", judged->older_bytes);
 	if (choices->limit_bytes != UINT64_MAX) {
 		put_number(json, "limit_bytes", choices->limit_bytes);
 		put_number(json, "context_bytes", choices->context_bytes);
@@ -515,6 +540,7 @@ answer_asked(struct fit_program *program, const struct choices *choices)
 			if (!print_settings(&judged, choices))
 				status = TOOL_FAILED;
 			print_judgement(program, &made, &judged);
+			print_doubts(program, &judged);
 			print_unsure(program, &made, &judged);
 		}
 		if (status == TOOL_DONE && choices->output != NULL)

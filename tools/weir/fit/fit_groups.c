@@ -5,10 +5,12 @@
 #include "tools/weir/fit/tuning.h"
 
 uint64_t
-fit_place_of(const struct fit_run *run, uint32_t alloc)
+fit_place_of(const struct fit_run *run, uint32_t alloc, bool lives)
 {
 	uint64_t hash = 1;
 
+	if (!lives && !run->allocs[alloc].vague)
+		return run->allocs[alloc].key;
 	for (int side = -FIT_AROUND; side <= FIT_AROUND; side++) {
 		int64_t at = (int64_t)alloc + side;
 		const struct fit_alloc *near;
@@ -21,6 +23,8 @@ fit_place_of(const struct fit_run *run, uint32_t alloc)
 						near->end - (uint32_t)at;
 		if (life > FIT_LONG_LIFE && near->end != FIT_NEVER)
 			life = FIT_LONG_LIFE;
+		if (!lives)
+			life = 0;
 		hash = (hash ^ near->key) * UINT64_C(0x9e3779b97f4a7c15);
 		hash =
 		    (hash ^ hash >> 29 ^ life) * UINT64_C(0x9e3779b97f4a7c15);
@@ -38,7 +42,7 @@ compare_groups(const void *a, const void *b)
 }
 
 bool
-fit_groups_make(const struct fit_run *run, struct fit_groups *out)
+fit_groups_make(const struct fit_run *run, bool lives, struct fit_groups *out)
 {
 	uint32_t kept = 0;
 
@@ -49,8 +53,13 @@ fit_groups_make(const struct fit_run *run, struct fit_groups *out)
 	for (uint32_t i = 0; i < run->count; i++) {
 		uint64_t bytes = run->allocs[i].bytes;
 
-		out->items[i] = (struct fit_group){ fit_place_of(run, i),
-			(double)bytes, bytes, bytes, 1 };
+		out->items[i] = (struct fit_group){
+			.place = fit_place_of(run, i, lives),
+			.sum = (double)bytes,
+			.least = bytes,
+			.most = bytes,
+			.count = 1,
+		};
 	}
 	qsort(out->items, run->count, sizeof(*out->items), compare_groups);
 	for (uint32_t i = 0; i < run->count; i++) {
@@ -80,7 +89,7 @@ fit_groups_drop(struct fit_groups *groups)
 	*groups = (struct fit_groups){ 0 };
 }
 
-const struct fit_group *
+struct fit_group *
 fit_groups_find(const struct fit_groups *groups, uint64_t place)
 {
 	struct fit_group key = { .place = place };

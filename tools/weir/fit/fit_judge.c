@@ -77,6 +77,9 @@ kind_of(const struct sorter *sorter, uint32_t id)
 {
 	static const char *const optimisers[] = { "optim", "Optimizer", NULL };
 	static const char *const backwards[] = { "Engine::", "backward", NULL };
+	/* A module's call makes no parameters. What it makes may be alive at
+	 * the end of a recording that ends within a step. */
+	static const char *const modules[] = { "_call_impl", NULL };
 	const struct fit_run *pattern = sorter->pattern;
 	const struct fit_alloc *alloc = &pattern->allocs[id];
 	bool lasts = is_lasting(pattern, id);
@@ -85,8 +88,14 @@ kind_of(const struct sorter *sorter, uint32_t id)
 		return FIT_GRAPHS;
 	if (stack_mentions(pattern->snapshot, alloc->stack, optimisers))
 		return lasts ? FIT_OPTIMISER : FIT_WORKSPACES;
-	if (lasts)
+	if (lasts && stack_mentions(pattern->snapshot, alloc->stack, backwards))
+		return FIT_GRADIENTS;
+	if (lasts &&
+	    (alloc->older ||
+		!stack_mentions(pattern->snapshot, alloc->stack, modules)))
 		return FIT_PARAMETERS;
+	if (lasts)
+		return FIT_ACTIVATIONS;
 	if (alloc->end - id <= FIT_SHORT_LIFE)
 		return FIT_WORKSPACES;
 	if ((alloc->stack == 0 ||
@@ -168,6 +177,8 @@ fit_judge(const struct fit_program *program,
 	    recording->row_count == 0 ? 0 : recording->rows[peak].index;
 	out->unsure = 0;
 	out->unsure_bytes = 0;
+	out->alone_bytes = 0;
+	out->older_bytes = 0;
 	for (uint32_t i = 0; i < recording->block_count; i++) {
 		const struct recording_block *block = &recording->blocks[i];
 		struct fit_value value;
@@ -182,6 +193,10 @@ fit_judge(const struct fit_program *program,
 		error += forecast->error[i];
 		if (value.grade == FIT_UNKNOWN)
 			out->unsure_bytes += block->bytes;
+		if (value.alone)
+			out->alone_bytes += block->bytes;
+		if (pattern->allocs[forecast->origin[i]].older)
+			out->older_bytes += block->bytes;
 	}
 	out->low = (double)out->live > error ? out->live - (uint64_t)error : 0;
 	out->high = out->live + (uint64_t)error;

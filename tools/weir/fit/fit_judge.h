@@ -56,6 +56,8 @@ struct fit_judgement {
 	uint64_t by_kind[FIT_KIND_COUNT]; /* at the peak */
 	uint32_t unsure;                  /* allocations without a formula */
 	uint64_t unsure_bytes;            /* of them at the peak */
+	uint64_t alone_bytes; /* at the peak, in one recording only */
+	uint64_t older_bytes; /* at the peak, older than the recording */
 	struct fit_setting settings[FIT_SETTINGS];
 	unsigned setting_count;
 };

@@ -522,6 +522,49 @@ fit_loops_place(const struct fit_loops *loops, uint32_t at)
 	return place;
 }
 
+/* True if most sizes at an offset of a loop differ from that of the round
+ * before. The first and the last round may be of another kind. */
+static bool
+differs_by_chance(
+    const struct fit_loop *loop, const struct fit_run *pattern, uint32_t offset)
+{
+	const struct fit_alloc *at = &pattern->allocs[loop->first + offset];
+	uint32_t changes = 0;
+
+	if (loop->rounds < LOOP_CHANCE_ROUNDS)
+		return false;
+	for (uint32_t i = 2; i < loop->rounds - 1; i++)
+		changes += at[(size_t)i * loop->period].bytes !=
+		    at[(size_t)(i - 1) * loop->period].bytes;
+	return 2 * changes > loop->rounds - 3;
+}
+
+/* The round of the pattern that gives a round its sizes. From both ends they
+ * take turns, so that a backward pass has the sizes of its forward pass. */
+static uint32_t
+turn_of(const struct fit_loop *loop, uint32_t round)
+{
+	if (round < loop->asked / 2)
+		return round % loop->rounds;
+	return loop->rounds - 1 - (loop->asked - 1 - round) % loop->rounds;
+}
+
+uint32_t
+fit_loops_sized(const struct fit_loops *loops, const struct fit_run *pattern,
+    struct fit_place place)
+{
+	const struct fit_loop *loop;
+	uint32_t offset;
+
+	if (place.loop == UINT32_MAX)
+		return place.alloc;
+	loop = &loops->items[place.loop];
+	offset = (place.alloc - loop->first) % loop->period;
+	if (!differs_by_chance(loop, pattern, offset))
+		return place.alloc;
+	return loop->first + turn_of(loop, place.round) * loop->period + offset;
+}
+
 /* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap
  * before the first allocation is not in the loop; that after the last one is.
  */

@@ -46,6 +46,12 @@ struct fit_place {
 };
 struct fit_place fit_loops_place(const struct fit_loops *loops, uint32_t at);
 
+/* The allocation of the pattern whose size a place of a forecast has: that of
+ * the place; but if the sizes differ by chance from round to round, all rounds
+ * of the pattern take turns. */
+uint32_t fit_loops_sized(const struct fit_loops *loops,
+    const struct fit_run *pattern, struct fit_place place);
+
 /* The gap of the forecast at which a block ends that is at `place` and whose
  * pattern ends in the gap `end` of the pattern. */
 uint32_t fit_loops_end(const struct fit_loops *loops,

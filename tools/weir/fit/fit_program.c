@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/fit/fit_sites.h"
 #include "tools/weir/fit/fit_sizes.h"
 #include "tools/weir/fit/tuning.h"
 #include "tools/weir/progress.h"
@@ -16,6 +17,25 @@ sum_bytes(const struct fit_run *run)
 	for (uint32_t i = 0; i < run->count; i++)
 		sum += (double)run->allocs[i].bytes;
 	return sum;
+}
+
+/* List the allocations of all recordings. False without memory. */
+static bool
+list_runs(struct fit_program *program)
+{
+	struct snapshot *snapshots[FIT_RUNS];
+	uint64_t *keys[FIT_RUNS] = { NULL };
+	unsigned runs = program->numbers.runs;
+	bool good;
+
+	for (unsigned r = 0; r < runs; r++)
+		snapshots[r] = program->runs[r].snapshot;
+	good = fit_sites_find(snapshots, runs, keys);
+	for (unsigned r = 0; good && r < runs; r++)
+		good = fit_run_list(&program->runs[r], keys[r]);
+	for (unsigned r = 0; r < runs; r++)
+		free(keys[r]);
+	return good;
 }
 
 static bool
@@ -51,12 +71,11 @@ fit_program_read(struct fit_program *program, const struct fit_numbers *numbers,
 {
 	*program = (struct fit_program){ .numbers = *numbers };
 	for (unsigned r = 0; r < numbers->runs; r++)
-		if (!fit_run_read(paths[r], &program->runs[r])) {
-			program->runs[r] = (struct fit_run){ 0 };
+		if (!fit_run_load(paths[r], &program->runs[r])) {
 			fit_program_drop(program);
 			return false;
 		}
-	if (compare_runs(program))
+	if (list_runs(program) && compare_runs(program))
 		return true;
 	complain("out of memory");
 	fit_program_drop(program);
@@ -174,7 +193,8 @@ forecast_block(struct forecaster *f, uint32_t at)
 	uint32_t end;
 	uint32_t done;
 
-	fit_formula(f->program, place.alloc, &value);
+	fit_formula(
+	    f->program, fit_loops_sized(loops, f->pattern, place), &value);
 	grown_size(f, place, &value.value);
 	f->out->origin[at] = place.alloc;
 	f->out->error[at] = value.error;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/weir/fit/fit_sites.h"
 #include "tools/weir/reading/snapshot_file.h"
 #include "tools/weir/reading/snapshot_out.h"
 #include "tools/weir/tool.h"
@@ -18,8 +19,8 @@ struct numbering {
 struct lister {
 	struct fit_run *run;
 	struct recording recording;
-	uint64_t *keys;     /* of stacks; 0: not known yet */
-	uint32_t *alloc_of; /* by block of the recording */
+	const uint64_t *keys; /* of stacks */
+	uint32_t *alloc_of;   /* by block of the recording */
 	struct numbering streams;
 	struct numbering pools;
 	uint32_t frees;
@@ -44,68 +45,6 @@ mix(uint64_t hash, uint64_t with)
 	return hash ^ hash >> 29;
 }
 
-static uint64_t
-mix_text(uint64_t hash, const char *text)
-{
-	for (; *text != '\0'; text++)
-		hash = mix(hash, (unsigned char)*text);
-	return hash;
-}
-
-/* True for code that a compiler wrote for this size, in a file of its own. */
-static bool
-is_generated(const char *file)
-{
-	return strstr(file, "torchinductor") != NULL ||
-	    strstr(file, "<eval_with_key>") != NULL;
-}
-
-/* A number for the texts of a stack, so that stacks of two snapshots can be
- * compared. */
-static uint64_t
-key_of_stack(struct lister *lister, uint32_t stack)
-{
-	const struct snapshot *snapshot = lister->run->snapshot;
-	const struct snapshot_stack *frames = &snapshot->stacks[stack];
-	uint64_t hash = 1;
-
-	if (lister->keys[stack] != 0)
-		return lister->keys[stack];
-	for (uint32_t i = 0; i < frames->count; i++) {
-		const struct snapshot_frame *frame =
-		    &snapshot
-			 ->frames[snapshot->stack_frames[frames->first + i]];
-
-		const char *file = snapshot_text(snapshot, frame->file);
-
-		hash = mix_text(hash, snapshot_text(snapshot, frame->name));
-		if (is_generated(file))
-			continue;
-		hash = mix_text(hash, file);
-		hash = mix(hash, frame->line);
-	}
-	return lister->keys[stack] = hash;
-}
-
-/* True for a stack that does not tell an allocation from others: an empty one,
- * or one that ends in generated code. */
-static bool
-is_vague(const struct lister *lister, uint32_t stack)
-{
-	const struct snapshot *snapshot = lister->run->snapshot;
-	const struct snapshot_stack *frames = &snapshot->stacks[stack];
-
-	for (uint32_t i = 0; i < frames->count && i < 4; i++) {
-		const struct snapshot_frame *frame =
-		    &snapshot
-			 ->frames[snapshot->stack_frames[frames->first + i]];
-
-		if (is_generated(snapshot_text(snapshot, frame->file)))
-			return true;
-	}
-	return frames->count == 0;
-}
-
 static void
 list_alloc(struct lister *lister, uint32_t id, int64_t time_us, bool older)
 {
@@ -123,9 +62,9 @@ list_alloc(struct lister *lister, uint32_t id, int64_t time_us, bool older)
 		.pool = number_of(&lister->pools, block->pool),
 		.older = older,
 	};
-	alloc->key = mix(mix(key_of_stack(lister, block->stack), alloc->stream),
-	    alloc->pool);
-	alloc->vague = is_vague(lister, block->stack);
+	alloc->key =
+	    mix(mix(lister->keys[block->stack], alloc->stream), alloc->pool);
+	alloc->vague = fit_site_vague(run->snapshot, block->stack);
 	lister->alloc_of[id] = run->count++;
 }
 
@@ -209,16 +148,14 @@ list_rows(struct lister *lister)
 	struct fit_run *run = lister->run;
 	bool emptying = false;
 
-	lister->keys =
-	    calloc((size_t)run->snapshot->stack_count + 1, sizeof(uint64_t));
 	lister->alloc_of = calloc(
 	    (size_t)recording->block_count + 1, sizeof(*lister->alloc_of));
 	run->allocs =
 	    calloc((size_t)recording->block_count + 1, sizeof(*run->allocs));
 	run->emptied =
 	    calloc((size_t)recording->row_count + 1, sizeof(*run->emptied));
-	if (lister->keys == NULL || lister->alloc_of == NULL ||
-	    run->allocs == NULL || run->emptied == NULL || !list_older(lister))
+	if (lister->alloc_of == NULL || run->allocs == NULL ||
+	    run->emptied == NULL || !list_older(lister))
 		return false;
 	for (uint32_t i = 0; i < recording->row_count; i++)
 		list_row(lister, &recording->rows[i], &emptying);
@@ -226,12 +163,20 @@ list_rows(struct lister *lister)
 	return true;
 }
 
-bool
-fit_run_read(const char *path, struct fit_run *out)
+/* True if the history has a request, without which nothing can be forecast. */
+static bool
+has_request(const struct fit_run *run)
 {
-	struct lister lister = { .run = out };
-	bool good;
+	const struct snapshot_trace *trace =
+	    &run->snapshot->traces[run->device];
+	const uint8_t *actions = run->snapshot->events.action + trace->first;
 
+	return memchr(actions, SNAPSHOT_ALLOC, trace->count) != NULL;
+}
+
+bool
+fit_run_load(const char *path, struct fit_run *out)
+{
 	*out = (struct fit_run){ .path = path };
 	out->snapshot = snapshot_or_trace_load(path);
 	if (out->snapshot == NULL)
@@ -239,22 +184,28 @@ fit_run_read(const char *path, struct fit_run *out)
 	out->device = snapshot_traced_device(out->snapshot, 0);
 	if (out->device == UINT32_MAX) {
 		complain("%s has no trace", path);
-		snapshot_free(out->snapshot);
+		fit_run_drop(out);
 		return false;
 	}
-	good = recording_make(out->snapshot, out->device, &lister.recording);
-	if (!good) {
-		snapshot_free(out->snapshot);
+	if (!has_request(out)) {
+		complain("the history of %s has no request", path);
+		fit_run_drop(out);
 		return false;
 	}
+	return true;
+}
+
+bool
+fit_run_list(struct fit_run *run, const uint64_t *keys)
+{
+	struct lister lister = { .run = run, .keys = keys };
+	bool good;
+
+	if (!recording_make(run->snapshot, run->device, &lister.recording))
+		return false;
 	good = list_rows(&lister);
 	recording_drop(&lister.recording);
-	free(lister.keys);
 	free(lister.alloc_of);
-	if (!good) {
-		complain("out of memory");
-		fit_run_drop(out);
-	}
 	return good;
 }
 

@@ -37,8 +37,13 @@ struct fit_run {
 	uint32_t emptied_count;
 };
 
-/* Read a snapshot or trace. False, and a complaint, on failure. */
-bool fit_run_read(const char *path, struct fit_run *out);
+/* Read a snapshot or trace, without a list of its allocations. False, and a
+ * complaint, on failure; then *out is empty. */
+bool fit_run_load(const char *path, struct fit_run *out);
+
+/* List the allocations. `keys` has a number for each stack (fit_sites.h). False
+ * without memory. */
+bool fit_run_list(struct fit_run *run, const uint64_t *keys);
 void fit_run_drop(struct fit_run *run);
 
 #endif

@@ -270,30 +270,50 @@ guess_power(struct finder *f)
 	snprintf(f->out->text, sizeof(f->out->text), "power %.2f", power);
 }
 
-/* Forget the recording with the least of the quantity, which may be of another
- * kind: a small program gets other kernels. */
+/* The recording with the smallest or the largest program. */
+static unsigned
+end_of_range(const struct finder *f, bool largest)
+{
+	unsigned end = 0;
+
+	for (unsigned i = 1; i < f->count; i++)
+		if ((f->terms[0].was[i] > f->terms[0].was[end]) == largest)
+			end = i;
+	return end;
+}
+
+/* Answer without a recording. False, and no answer, if the others have no
+ * simple formula. */
 static bool
-try_without_smallest(struct finder *f)
+answer_without(struct finder *f, unsigned omitted, struct fit_value *out)
 {
 	struct finder fewer = *f;
-	unsigned least = 0;
 
-	if (f->count < 3)
-		return false;
-	for (unsigned i = 1; i < f->count; i++)
-		if (f->terms[0].was[i] < f->terms[0].was[least])
-			least = i;
+	fewer.out = out;
 	fewer.count--;
-	for (unsigned i = least; i < fewer.count; i++) {
+	for (unsigned i = omitted; i < fewer.count; i++) {
 		fewer.seen[i] = f->seen[i + 1];
 		fewer.run[i] = f->run[i + 1];
 	}
 	fewer.term_count = 0;
 	make_terms(&fewer);
-	if (!try_constant(&fewer) && !try_product(&fewer, 0) &&
-	    !try_product(&fewer, f->grain))
+	return try_constant(&fewer) || try_product(&fewer, 0) ||
+	    try_product(&fewer, f->grain);
+}
+
+/* Forget the smallest recording, which may be of another kind: a small program
+ * gets other kernels. If the largest one is of another kind as well as that,
+ * the value may be off by what the smaller ones say. */
+static bool
+try_without_smallest(struct finder *f)
+{
+	struct fit_value other;
+
+	if (f->count < 3 || !answer_without(f, end_of_range(f, false), f->out))
 		return false;
 	f->out->grade = FIT_GUESSED;
+	if (answer_without(f, end_of_range(f, true), &other))
+		f->out->error += fabs(other.value - f->out->value) / 2;
 	return true;
 }
 

@@ -32,6 +32,7 @@ struct fit_value {
 	double value; /* for the numbers that are asked */
 	double error; /* the most that it may be off, as a guess */
 	enum fit_grade grade;
+	bool alone;    /* no other recording has its like at its call site */
 	char text[64]; /* the formula: "4096 * batch" */
 };
 

@@ -32,7 +32,8 @@ struct fit_sizes {
 	struct known *by_size; /* by size */
 	uint32_t known_count;
 	struct kept *kept;
-	struct fit_groups groups[FIT_RUNS];
+	struct fit_groups groups[FIT_RUNS]; /* by site and life */
+	struct fit_groups sites[FIT_RUNS];  /* by site alone */
 };
 
 static int
@@ -109,51 +110,6 @@ list_known(struct fit_sizes *sizes)
 	return true;
 }
 
-struct fit_sizes *
-fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
-    unsigned pattern, uint32_t *const *match)
-{
-	struct fit_sizes *sizes = calloc(1, sizeof(*sizes));
-
-	if (sizes == NULL)
-		return NULL;
-	sizes->numbers = *numbers;
-	sizes->runs = runs;
-	sizes->pattern = pattern;
-	sizes->match = match;
-	sizes->kept = calloc(SIZES_KEPT, sizeof(*sizes->kept));
-	for (unsigned r = 0; r < numbers->runs; r++)
-		if (!fit_groups_make(&runs[r], &sizes->groups[r])) {
-			fit_sizes_free(sizes);
-			return NULL;
-		}
-	if (sizes->kept == NULL || !list_known(sizes)) {
-		fit_sizes_free(sizes);
-		return NULL;
-	}
-	return sizes;
-}
-
-void
-fit_sizes_free(struct fit_sizes *sizes)
-{
-	if (sizes == NULL)
-		return;
-	for (unsigned r = 0; r < FIT_RUNS; r++)
-		fit_groups_drop(&sizes->groups[r]);
-	free(sizes->by_site);
-	free(sizes->by_size);
-	free(sizes->kept);
-	free(sizes);
-}
-
-void
-fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
-{
-	memcpy(sizes->numbers.ask, ask, sizeof(sizes->numbers.ask));
-	memset(sizes->kept, 0, SIZES_KEPT * sizeof(*sizes->kept));
-}
-
 static void
 find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
     struct fit_value *out)
@@ -179,18 +135,102 @@ find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
 	*out = kept->value;
 }
 
-/* If the sizes of an allocation's group differ, it grows as their mean does.
- * False if they do not. */
-static bool
-find_by_mean(
-    const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+/* Count in each group of the pattern which sizes have a formula. */
+static void
+count_agreed(struct fit_sizes *sizes)
 {
 	const struct fit_run *run = &sizes->runs[sizes->pattern];
-	uint64_t place = fit_place_of(run, alloc);
+	uint64_t seen[FIT_RUNS];
+
+	for (uint32_t i = 0; i < run->count; i++) {
+		struct fit_group *group = fit_groups_find(
+		    &sizes->sites[sizes->pattern], fit_place_of(run, i, false));
+		unsigned mask = sizes_seen(sizes, i, seen);
+		struct fit_value value;
+
+		if ((mask & (mask - 1)) == 0)
+			continue;
+		find_kept(sizes, seen, mask, &value);
+		group->matched++;
+		group->agreed += value.grade < FIT_GUESSED;
+	}
+}
+
+struct fit_sizes *
+fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
+    unsigned pattern, uint32_t *const *match)
+{
+	struct fit_sizes *sizes = calloc(1, sizeof(*sizes));
+
+	if (sizes == NULL)
+		return NULL;
+	sizes->numbers = *numbers;
+	sizes->runs = runs;
+	sizes->pattern = pattern;
+	sizes->match = match;
+	sizes->kept = calloc(SIZES_KEPT, sizeof(*sizes->kept));
+	for (unsigned r = 0; r < numbers->runs; r++)
+		if (!fit_groups_make(&runs[r], true, &sizes->groups[r]) ||
+		    !fit_groups_make(&runs[r], false, &sizes->sites[r])) {
+			fit_sizes_free(sizes);
+			return NULL;
+		}
+	if (sizes->kept == NULL || !list_known(sizes)) {
+		fit_sizes_free(sizes);
+		return NULL;
+	}
+	count_agreed(sizes);
+	return sizes;
+}
+
+void
+fit_sizes_free(struct fit_sizes *sizes)
+{
+	if (sizes == NULL)
+		return;
+	for (unsigned r = 0; r < FIT_RUNS; r++) {
+		fit_groups_drop(&sizes->groups[r]);
+		fit_groups_drop(&sizes->sites[r]);
+	}
+	free(sizes->by_site);
+	free(sizes->by_size);
+	free(sizes->kept);
+	free(sizes);
+}
+
+void
+fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
+{
+	memcpy(sizes->numbers.ask, ask, sizeof(sizes->numbers.ask));
+	memset(sizes->kept, 0, SIZES_KEPT * sizeof(*sizes->kept));
+}
+
+/* The share by which the mean of a group may be off by chance. The sizes are
+ * taken to be spread evenly, with a deviation of a twelfth's root of their
+ * range. */
+static double
+chance_of(const struct fit_group *group)
+{
+	double range = (double)(group->most - group->least);
+
+	return range / sqrt(12.0 * group->count) / (group->sum / group->count);
+}
+
+/* If the sizes of an allocation's group differ, it grows as their mean does.
+ * False if they do not, or if no other recording has the group. */
+static bool
+find_by_group(const struct fit_sizes *sizes, uint32_t alloc, bool lives,
+    struct fit_value *out)
+{
+	const struct fit_groups *groups = lives ? sizes->groups : sizes->sites;
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	uint64_t place = fit_place_of(run, alloc, lives);
 	const struct fit_group *own =
-	    fit_groups_find(&sizes->groups[sizes->pattern], place);
+	    fit_groups_find(&groups[sizes->pattern], place);
 	double means[FIT_RUNS] = { 0 };
 	bool known[FIT_RUNS] = { false };
+	unsigned found = 0;
+	double chance = 0;
 	double growth;
 
 	if (own == NULL || own->count < SIZE_GROUP_LEAST ||
@@ -198,20 +238,35 @@ find_by_mean(
 		return false;
 	for (unsigned r = 0; r < sizes->numbers.runs; r++) {
 		const struct fit_group *group =
-		    fit_groups_find(&sizes->groups[r], place);
+		    fit_groups_find(&groups[r], place);
 
 		if (group == NULL)
 			continue;
 		known[r] = true;
 		means[r] = group->sum / group->count;
+		chance = fmax(chance, chance_of(group));
+		found++;
 	}
-	fit_find_rough(&sizes->numbers, means, known, SIZE_MEAN_SLACK, out);
+	if (found < 2)
+		return false;
+	chance = SIZE_MEAN_CHANCES * hypot(chance, chance_of(own));
+	chance = fmin(chance, SIZE_MEAN_SLACK_MOST);
+	fit_find_rough(
+	    &sizes->numbers, means, known, fmax(SIZE_MEAN_SLACK, chance), out);
 	growth = out->value / means[sizes->pattern];
 	out->value = (double)run->allocs[alloc].bytes * growth;
 	out->error =
 	    (double)(own->most - own->least) / 2 * growth / sqrt(own->count);
 	out->grade = FIT_GUESSED;
 	return true;
+}
+
+static bool
+find_by_mean(
+    const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	return find_by_group(sizes, alloc, true, out) ||
+	    find_by_group(sizes, alloc, false, out);
 }
 
 /* The first of the sorted allocations that is not before a key. */
@@ -263,6 +318,35 @@ find_by_twin(struct fit_sizes *sizes, uint32_t alloc, bool site,
 	return false;
 }
 
+/* Guess the value of an allocation that no recording has at its site. */
+static void
+guess_alone(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	double bytes = (double)sizes->runs[sizes->pattern].allocs[alloc].bytes;
+
+	if (!find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
+	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
+		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
+	out->alone = true;
+	/* It may stay as it is, or grow more. */
+	out->error = fmax(out->error, fabs(out->value - bytes) / 2);
+}
+
+/* True if an allocation's size depends on data: those of its group differ, and
+ * few of them have a formula. Then a formula that it has holds by chance, which
+ * the search for matches looks for. */
+static bool
+is_data(const struct fit_sizes *sizes, uint32_t alloc)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	const struct fit_group *group = fit_groups_find(
+	    &sizes->sites[sizes->pattern], fit_place_of(run, alloc, false));
+
+	return group != NULL && group->count >= SIZE_GROUP_LEAST &&
+	    group->least != group->most &&
+	    group->agreed < SIZE_AGREED_SHARE * group->matched;
+}
+
 void
 fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
@@ -271,15 +355,16 @@ fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 	bool matched = (mask & (mask - 1)) != 0;
 
 	find_kept(sizes, seen, mask, out);
+	out->alone = false;
+	if (is_data(sizes, alloc) && find_by_mean(sizes, alloc, out))
+		return;
 	if (matched && out->grade < FIT_GUESSED)
 		return;
 	if (!matched)
 		out->error = out->value / 2;
 	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
-	    !find_by_mean(sizes, alloc, out) && !matched &&
-	    !find_by_twin(sizes, alloc, false, FIT_GUESSED, out) &&
-	    !find_by_twin(sizes, alloc, true, FIT_UNKNOWN, out))
-		find_by_twin(sizes, alloc, false, FIT_UNKNOWN, out);
+	    !find_by_mean(sizes, alloc, out) && !matched)
+		guess_alone(sizes, alloc, out);
 	if (out->grade < FIT_GUESSED)
 		out->grade = FIT_GUESSED;
 }

@@ -31,16 +31,22 @@ enum { FIT_SHORT_LIFE = 3 };
 /* Sites without a formula that are listed: they fit a screen. */
 enum { FIT_SITES_SHOWN = 8 };
 
+/* The share of the peak that one recording alone has, from which recordings are
+ * suspected to be of different programs. Kernels of one size need less. */
+#define FIT_ALONE_SHARE 0.03
+
 /* Neighbours on each side by which the place of an allocation is known, and
  * the life, in allocations, from which lives count as equal. */
 enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };
 
 /* Loops in a recording. */
 enum {
-	LOOP_FEW = 3,          /* allocations that match by chance */
-	LOOP_WINDOW = 6,       /* allocations that must repeat together */
-	LOOP_PERIODS = 4096,   /* periods that are tried */
-	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
+	LOOP_FEW = 3,           /* allocations that match by chance */
+	LOOP_WINDOW = 6,        /* allocations that must repeat together */
+	LOOP_PERIODS = 4096,    /* periods that are tried */
+	LOOPS_COMPARED = 2000,  /* loops whose changes are compared */
+	LOOP_CHANCE_ROUNDS = 4, /* from which sizes are seen to differ by
+				   chance: two, without the ends */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
@@ -68,7 +74,15 @@ enum {
 	SIZE_GROUP_LEAST = 3, /* allocations that show a spread */
 };
 
-/* The share by which means of data may differ. */
+/* The share of the sizes of a place that have a formula, below which they
+ * depend on data. */
+#define SIZE_AGREED_SHARE 0.67
+
+/* The share by which means of data may differ. If they are of few sizes, it is
+ * so many times what a mean is off by chance, which one in twenty exceeds; but
+ * not as much as a number's growth. */
 #define SIZE_MEAN_SLACK 0.2
+#define SIZE_MEAN_CHANCES 2.0
+#define SIZE_MEAN_SLACK_MOST 0.5
 
 #endif

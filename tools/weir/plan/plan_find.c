@@ -370,7 +370,10 @@ try_shapes(struct finding *in, const struct plan_requests *requests)
 static bool
 has_plan(const struct plan_requests *requests, struct plan_found *found)
 {
-	if (requests->length == 0)
+	if (requests->count == 0)
+		snprintf(found->why, sizeof(found->why),
+		    "it has no request above %d KiB", PLANNED_ABOVE / 1024);
+	else if (requests->length == 0)
 		snprintf(found->why, sizeof(found->why),
 		    "the requests above %d KiB do not repeat to its end",
 		    PLANNED_ABOVE / 1024);

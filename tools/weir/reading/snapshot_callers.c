@@ -16,6 +16,7 @@ struct path {
 	uint32_t count;
 	uint32_t at[CALLERS]; /* index of a caller; 0: none */
 	bool both;            /* the text needs both callers */
+	bool inner;           /* it needs the framework's function, too */
 };
 
 struct callers {
@@ -250,11 +251,36 @@ compare_names(const void *a, const void *b)
 	return one < other ? -1 : one > other;
 }
 
+/* A number for the text of a stack. */
+static uint64_t
+text_name(const struct callers *callers, uint32_t stack)
+{
+	char text[CALLERS_TEXT];
+	uint64_t hash = 0;
+
+	callers_text(callers, stack, text);
+	for (const char *c = text; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+	return hash;
+}
+
+/* True if sorted names have a name more than once. */
+static bool
+is_common(const uint64_t *names, size_t count, uint64_t name)
+{
+	const uint64_t *found =
+	    bsearch(&name, names, count, sizeof(*names), compare_names);
+
+	return (found > names && found[-1] == name) ||
+	    (found + 1 < names + count && found[1] == name);
+}
+
 bool
 callers_tell_apart(
     struct callers *callers, const uint32_t *stacks, size_t count)
 {
-	uint64_t *names = calloc(count + 1, sizeof(*names));
+	uint64_t *names = calloc(2 * (count + 1), sizeof(*names));
+	uint64_t *texts = names + count + 1;
 
 	if (names == NULL) {
 		complain("out of memory");
@@ -263,17 +289,62 @@ callers_tell_apart(
 	for (size_t i = 0; i < count; i++)
 		names[i] = near_name(callers, stacks[i]);
 	qsort(names, count, sizeof(*names), compare_names);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t name = near_name(callers, stacks[i]);
-		const uint64_t *found =
-		    bsearch(&name, names, count, sizeof(*names), compare_names);
-
+	for (size_t i = 0; i < count; i++)
 		callers->paths[stacks[i]].both =
-		    (found > names && found[-1] == name) ||
-		    (found + 1 < names + count && found[1] == name);
-	}
+		    is_common(names, count, near_name(callers, stacks[i]));
+	for (size_t i = 0; i < count; i++)
+		names[i] = texts[i] = text_name(callers, stacks[i]);
+	qsort(names, count, sizeof(*names), compare_names);
+	for (size_t i = 0; i < count; i++)
+		callers->paths[stacks[i]].inner =
+		    is_common(names, count, texts[i]);
 	free(names);
 	return true;
+}
+
+/* The innermost frame of a grade among those that the site of a stack calls;
+ * UINT32_MAX if there is none. */
+static uint32_t
+called_frame(
+    const struct callers *callers, uint32_t stack, enum site_grade grade)
+{
+	const struct snapshot *snapshot = callers->snapshot;
+	const struct snapshot_stack *at = &snapshot->stacks[stack];
+	const struct path *path = &callers->paths[stack];
+
+	for (uint32_t i = 0; i < at->count && path->count > 0; i++) {
+		uint32_t frame = snapshot->stack_frames[at->first + i];
+
+		if (frame == path->frames[0])
+			break;
+		if (site_grade(snapshot, frame) == grade)
+			return frame;
+	}
+	return UINT32_MAX;
+}
+
+/* Write ", in PyTorch: at::native::silu" or ", in forward (layer.py:5)". */
+static void
+write_inner(
+    const struct callers *callers, uint32_t stack, char *text, size_t size)
+{
+	const struct snapshot *snapshot = callers->snapshot;
+	uint32_t frame = called_frame(callers, stack, SITE_LIBRARY);
+	char function[SITE_FUNCTION];
+	char plain[VIEW_TEXT];
+
+	if (frame != UINT32_MAX) {
+		snprintf(
+		    text, size, ", in %s", frame_text(snapshot, frame, plain));
+		return;
+	}
+	frame = called_frame(callers, stack, SITE_FRAMEWORK);
+	if (frame == UINT32_MAX)
+		return;
+	site_function(
+	    snapshot_text(snapshot, snapshot->frames[frame].name), function);
+	snprintf(text, size, ", in %s: %s", site_framework(snapshot, frame),
+	    plain_text(function, plain));
 }
 
 const char *
@@ -295,6 +366,8 @@ callers_text(
 		n += snprintf(text + n, CALLERS_TEXT - (size_t)n,
 		    ", called by %s", caller);
 	}
+	if (path->inner)
+		write_inner(callers, stack, text + n, CALLERS_TEXT - (size_t)n);
 	return text;
 }
 

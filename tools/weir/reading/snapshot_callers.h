@@ -23,7 +23,7 @@ struct callers;
 enum caller { CALLER_NEAR, CALLER_FAR, CALLERS };
 
 /* Bytes of a site and its callers. */
-enum { CALLERS_TEXT = (CALLERS + 1) * (VIEW_TEXT + 16) };
+enum { CALLERS_TEXT = (CALLERS + 2) * (VIEW_TEXT + 16) };
 
 /* Find the callers of all stacks of a snapshot, which must outlive the result.
  * NULL, and a complaint, without memory. */
@@ -36,8 +36,9 @@ uint32_t caller_place(
     const struct callers *callers, uint32_t stack, enum caller which);
 
 /* From now on the texts of these stacks have a second caller where the first
- * leaves two of them with one text. `stacks` may have a stack twice. False, and
- * a complaint, without memory. */
+ * leaves two of them with one text; and where callers leave two with one text,
+ * the function of a library or framework that the site calls. `stacks` may have
+ * a stack twice. False, and a complaint, without memory. */
 bool callers_tell_apart(
     struct callers *callers, const uint32_t *stacks, size_t count);
 

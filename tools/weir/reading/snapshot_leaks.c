@@ -39,6 +39,30 @@ compare_suspects(const void *a, const void *b)
 	return one->stack < other->stack ? -1 : one->stack > other->stack;
 }
 
+/* Set *at_peak if the live bytes of a device's trace end at their peak, so that
+ * the trace may end within a step. False, and a complaint, without memory. */
+static bool
+ends_at_peak(const struct snapshot *snapshot, uint32_t device, bool *at_peak)
+{
+	const struct snapshot_trace *trace = &snapshot->traces[device];
+	uint64_t before;
+	uint64_t live;
+	uint64_t peak;
+
+	if (!live_bytes_before(snapshot, device, &before))
+		return false;
+	live = before;
+	peak = before;
+	for (uint32_t i = trace->first; i < trace->first + trace->count; i++) {
+		live_bytes_follow(snapshot, i, &live);
+		if (live > peak)
+			peak = live;
+	}
+	*at_peak = live > before &&
+	    (live - before) * 100 >= (peak - before) * LEAK_PEAK_PERCENT;
+	return true;
+}
+
 /* Add the suspects of a device. `by_stack` has an entry for each stack. */
 static bool
 find_of_device(const struct snapshot *snapshot, uint32_t device,
@@ -49,12 +73,14 @@ find_of_device(const struct snapshot *snapshot, uint32_t device,
 	struct suspect *items = realloc(
 	    out->items, (out->count + snapshot->stack_count) * sizeof(*items));
 	struct lives lives = { 0 };
+	bool at_peak = false;
 
 	if (items != NULL)
 		out->items = items;
 	if (by_stack == NULL || items == NULL)
 		complain("out of memory");
 	if (by_stack == NULL || items == NULL ||
+	    !ends_at_peak(snapshot, device, &at_peak) ||
 	    !lives_find(snapshot, device, &lives)) {
 		free(by_stack);
 		return false;
@@ -71,6 +97,7 @@ find_of_device(const struct snapshot *snapshot, uint32_t device,
 	for (uint32_t i = 0; i < snapshot->stack_count; i++) {
 		struct suspect *suspect = &by_stack[i];
 
+		suspect->at_peak = at_peak;
 		suspect->device = device;
 		suspect->stack = i;
 		if (suspect->live >= least &&

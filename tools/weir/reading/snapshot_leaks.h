@@ -22,6 +22,7 @@ struct suspect {
 	uint64_t live_bytes;
 	uint64_t
 	    last; /* event of the latest live block, from the trace's first */
+	bool at_peak;   /* the trace ends with its most live bytes */
 	unsigned parts; /* a bit for each part of the trace with a live block */
 };
 

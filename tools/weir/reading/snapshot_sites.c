@@ -192,6 +192,20 @@ grade_script(const char *file)
 
 /* ---- Compiled code ----------------------------------------------------- */
 
+/* True for PyTorch's generated code that passes calls on to an operator, if its
+ * file has no folder. */
+static bool
+is_registration(const char *name, const char *file)
+{
+	static const char *const scopes[] = { "at::", "c10::" };
+	char scope[SITE_FUNCTION];
+
+	if (!begins(file, "Register"))
+		return false;
+	site_function(name, scope);
+	return begins_any(scope, scopes, COUNT(scopes));
+}
+
 /* True for frames that name no function of interest to a reader. */
 static bool
 is_noise(const char *name, const char *file)
@@ -201,9 +215,11 @@ is_noise(const char *name, const char *file)
 		"execute_native_thread_routine" };
 	static const char *const whole[] = { "_start", "clone", "clone3",
 		"__clone", "__clone3", "start_thread", "type_call", "type_new",
-		"partial_call", "partial_vectorcall" };
+		"partial_call", "partial_vectorcall", "binary_op1", "run_mod",
+		"run_eval_code_obj", "pyrun_file" };
 	static const char *const heads[] = { "__libc_", "pthread_", "pymain",
-		"method_vectorcall", "cfunction_", "slot_tp_", "Py_", "_Py_" };
+		"method_vectorcall", "cfunction_", "vectorcall_", "slot_tp_",
+		"slot_nb_", "Py_", "_Py_" };
 	static const char *const files[] = { "core/boxing", "/Register",
 		"/Redispatch", "pythonrun.c", "Modules/main.c",
 		"Objects/call.c", "Objects/methodobject.c", "pycore_ceval.h",
@@ -217,7 +233,16 @@ is_noise(const char *name, const char *file)
 	return contains_any(name, parts, COUNT(parts)) ||
 	    is_any(name, whole, COUNT(whole)) ||
 	    begins_any(name, heads, COUNT(heads)) ||
-	    contains_any(file, files, COUNT(files));
+	    contains_any(file, files, COUNT(files)) ||
+	    is_registration(name, file);
+}
+
+/* True for a name that C reserves for its library. Without debug information
+ * the nearest symbol may be another one, as "__xmknodat" for "clone3". */
+static bool
+is_reserved(const char *name)
+{
+	return begins(name, "__") && !begins(name, "__Z");
 }
 
 /* True for a call of the CUDA runtime or driver that allocates, such as
@@ -348,7 +373,8 @@ is_passage(const char *scope)
 	static const char *const heads[] = { "c10::cuda::", "c10::impl::",
 		"c10::Dispatcher", "c10::StorageImpl",
 		"at::detail::", "at::cuda::", "at::_ops::", "at::wrapper_",
-		"at::native::empty", "torch::autograd::THP" };
+		"at::native::empty", "at::TensorIterator",
+		"torch::autograd::THP" };
 
 	return begins_any(scope, heads, COUNT(heads));
 }
@@ -374,7 +400,9 @@ site_grade(const struct snapshot *snapshot, uint32_t frame)
 		return SITE_FRAMEWORK;
 	if (script)
 		return grade_script(file);
-	return is_runtime(scope, file) ? SITE_RUNTIME : SITE_COMPILED;
+	if (is_runtime(scope, file))
+		return SITE_RUNTIME;
+	return is_reserved(name) ? SITE_NOISE : SITE_COMPILED;
 }
 
 enum site_grade

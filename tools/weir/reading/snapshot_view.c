@@ -252,8 +252,15 @@ frame_text(
 	const struct snapshot_frame *at = &snapshot->frames[frame];
 	const char *name = snapshot_text(snapshot, at->name);
 	const char *file = base_name(snapshot_text(snapshot, at->file));
+	char function[SITE_FUNCTION];
 	char line[VIEW_TEXT];
 
+	/* A name of C++ that does not fit loses its parameters. */
+	if (strlen(name) > 120) {
+		site_function(name, function);
+		if (function[0] != '\0')
+			name = function;
+	}
 	if (snapshot_line(at) > 0)
 		snprintf(line, sizeof(line), "%.*s (%.*s:%" PRIu32 ")",
 		    fitting_bytes(name, 120), name, fitting_bytes(file, 100),

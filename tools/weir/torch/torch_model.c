@@ -424,7 +424,9 @@ find_block(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 	}
 	if (block == NULL && free_large(model, heap, bytes))
 		block = grow(model, heap, bytes);
-	if (block == NULL) {
+	/* A private pool serves captures, during which PyTorch's allocator
+	 * frees no cached memory. */
+	if (block == NULL && heap->pool == 0) {
 		torch_model_empty_cache(model);
 		model->figures.retries++;
 		block = grow(model, heap, bytes);

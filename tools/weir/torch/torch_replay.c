@@ -225,10 +225,11 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 	playing.blocks =
 	    calloc((size_t)recording->block_count + 1, sizeof(void *));
 	good = playing.model != NULL && playing.blocks != NULL;
-	if (good) {
+	/* With expandable segments a program has no others. */
+	if (good && !conf->expandable)
 		add_older(&playing);
+	if (good)
 		add_homeless(&playing);
-	}
 	progress_begin(&progress, PROGRESS_AFTER_MS);
 	for (uint32_t i = 0; good && i < recording->row_count; i++) {
 		if (i % PROGRESS_STEPS == 0)

@@ -22,8 +22,10 @@ struct torch_played {
  * Play a recording on a device of `device_bytes`, UINT64_MAX for no limit. A
  * request that fails is counted, and its block does not exist; `until_oom` ends
  * the replay there. Where the recording freed segments, which
- * torch.cuda.empty_cache() does, the model frees them too. False, and a
- * complaint, without memory.
+ * torch.cuda.empty_cache() does, the model frees them too. Segments
+ * that are older than the recording are the model's, unless it has expandable
+ * segments. Then older blocks are allocated first. False, and a complaint,
+ * without memory.
  *
  * @param curve  gets the reserved memory through time; NULL for none
  */

@@ -116,6 +116,12 @@ reasons_against(const struct snapshot *snapshot, const struct suspect *suspect)
 		add_reason(list,
 		    "an optimiser made them: its state is built up in its "
 		    "first step and stays");
+	if (suspect->at_peak &&
+	    stack_has(snapshot, suspect->stack, "_call_impl", false))
+		add_reason(list,
+		    "a module's call made them, and the trace ends at its peak "
+		    "of live memory: activations look like this until their "
+		    "backward pass");
 	if (percent < 75)
 		add_reason(list,
 		    "none was added after %" PRIu64

@@ -156,10 +156,12 @@ mark_remedies(const struct verdict *verdict, const struct advice *advice)
 }
 
 /* Replay the recording up to the failure with the settings of `weir advise`.
- * False if there is no failure to replay, or it cannot be replayed. */
+ * *found is the advice; NULL if there is no failure to replay, or no simulated
+ * device. False, and a complaint, on failure. */
 static bool
 advise_on_failure(const struct snapshot *snapshot, const char *path,
-    const struct verdict *verdict, struct advice *advice)
+    const struct verdict *verdict, struct advice *advice,
+    const struct advice **found)
 {
 	const struct advise_request request = {
 		.snapshot = snapshot,
@@ -170,7 +172,13 @@ advise_on_failure(const struct snapshot *snapshot, const char *path,
 	};
 
 	*advice = (struct advice){ 0 };
-	return verdict->event != UINT32_MAX && advise_find(&request, advice);
+	*found = NULL;
+	if (verdict->event == UINT32_MAX)
+		return true;
+	if (!advise_find(&request, advice))
+		return advice->unplayable;
+	*found = advice;
+	return true;
 }
 
 /* ---- Text ------------------------------------------------------------ */
@@ -332,19 +340,21 @@ report_oom(const struct snapshot *snapshot, const struct view_args *args)
 	verdict.callers = args->callers;
 	if (verdict_find(snapshot, &verdict) &&
 	    holders_find(verdict.moment, (int)verdict.device, &holders)) {
-		const struct advice *found = NULL;
+		const struct advice *found;
+		bool good = advise_on_failure(
+		    snapshot, args->paths[0], &verdict, &advice, &found);
 
-		if (advise_on_failure(
-			snapshot, args->paths[0], &verdict, &advice)) {
-			mark_remedies(&verdict, &advice);
-			found = &advice;
-		}
+		if (found != NULL)
+			mark_remedies(&verdict, found);
 		if (args->json)
 			status = print_json(oom_json(
 			    snapshot, args->paths[0], &verdict, found));
 		else if (print_oom_text(
 			     snapshot, args, &verdict, found, &holders))
 			status = TOOL_DONE;
+		/* The answer is good, but lacks the replays. */
+		if (!good)
+			status = TOOL_FAILED;
 	}
 	advice_drop(&advice);
 	verdict_drop(&verdict);

@@ -191,9 +191,9 @@ print_heading(const struct snapshot *snapshot, uint32_t device,
 	struct snapshot_trace trace = snapshot->traces[device];
 	char count[VIEW_TEXT];
 
-	printf("device %" PRIu32 ": %s events in %.3f ms; the peak of live "
+	printf("device %" PRIu32 ": %s in %.3f ms; the peak of live "
 	       "bytes was %s, after %.3f ms; %s were live before the trace\n",
-	    device, count_text(trace.count, count),
+	    device, plural_text(trace.count, "event", count),
 	    (double)(course->last_us - course->first_us) / 1000,
 	    size_text(course->peak),
 	    trace.count == 0 ? 0.0 :

@@ -159,6 +159,7 @@ page_title_of(const char *path)
 struct side {
 	struct snapshot *snapshot;
 	struct page_data *data;
+	bool lacks_advice; /* a replay failed */
 };
 
 /* Load a snapshot and make its data. False, with a complaint, on failure. */
@@ -288,10 +289,12 @@ add_what_if(struct choices *choices, struct side *side)
 static bool
 add_page_advice(const struct choices *choices, struct side *side)
 {
+	bool whole = true;
 	json_t *advice = advise_page(
-	    side->snapshot, choices->snapshot, choices->asks_advice);
+	    side->snapshot, choices->snapshot, choices->asks_advice, &whole);
 	bool added = page_data_add_advice(side->data, advice);
 
+	side->lacks_advice = !whole;
 	json_decref(advice);
 	return added;
 }
@@ -332,5 +335,6 @@ cmd_view(int argc, char **argv)
 	if (good && choices.opens)
 		good = open_page(choices.output);
 	free(own);
-	return good ? TOOL_DONE : TOOL_FAILED;
+	/* The page is good, but lacks the replays. */
+	return good && !now.lacks_advice ? TOOL_DONE : TOOL_FAILED;
 }

@@ -90,11 +90,12 @@ expect_near(const char *what, int64_t claimed, int64_t truth)
 		    claimed, truth);
 }
 
-/* Check one remedy; `before` is the peak without it. */
+/* Check one remedy; `most` is the peak without it. */
 static void
 expect_remedy(
-    const char *path, const char *device, const json_t *remedy, int64_t before)
+    const char *path, const char *device, const json_t *remedy, int64_t most)
 {
+	int64_t before = number_in(remedy, "compared_held_bytes");
 	const json_t *costs = json_object_get(remedy, "costs");
 	const char *text = text_in(remedy, "text");
 	int64_t held = replayed(path, device, text_in(remedy, "allocator"),
@@ -102,6 +103,7 @@ expect_remedy(
 
 	expect_near(text, number_in(remedy, "peak_held_bytes"), held);
 	expect_near(text, before - number_in(remedy, "gain_bytes"), held);
+	EXPECT_LE(before, most);
 	EXPECT_STR_HAS(text, "It costs ");
 	EXPECT_GT(strlen(text_in(remedy, "setting")), 0);
 	if (number_in(costs, "retries") > 0)
@@ -258,6 +260,76 @@ TEST(expandable_segments_are_the_first_remedy_for_sizes_that_grow)
 	    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
 	EXPECT_GT(expect_true(path), 0);
 	command_free(&result);
+	free(path);
+}
+
+/* A snapshot with 100 MiB in use and 412 MiB cached in a segment of 512 MiB,
+ * and a history. */
+static char *
+cached_file(const char *events)
+{
+	char *text;
+	int length = asprintf(&text,
+	    "{\"segments\":[{\"address\":4294967296,"
+	    "\"total_size\":536870912,\"stream\":0,\"segment_type\":\"large\","
+	    "\"device\":0,\"allocated_size\":104857600,"
+	    "\"active_size\":104857600,\"blocks\":["
+	    "{\"address\":4294967296,\"size\":104857600,"
+	    "\"requested_size\":104857600,\"state\":\"active_allocated\","
+	    "\"frames\":[]},{\"address\":4399824896,\"size\":432013312,"
+	    "\"state\":\"inactive\",\"frames\":[]}]}],"
+	    "\"device_traces\":[[%s]]}",
+	    events);
+	char *path;
+
+	EXPECT_GT(length, 0);
+	path = test_file("cached.json", text, (size_t)length);
+	free(text);
+	return path;
+}
+
+static void
+expect_nothing(const char *path, const char *why)
+{
+	struct command_result result = command_weir("advise", path, NULL);
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out, "nothing: ");
+	EXPECT_STR_HAS(result.out, why);
+	command_free(&result);
+}
+
+TEST(memory_cached_before_the_recording_is_no_gain)
+{
+	char *path = cached_file(
+	    "{\"action\":\"alloc\",\"addr\":4399824896,\"size\":20971520,"
+	    "\"stream\":0,\"time_us\":1,\"frames\":[]}");
+
+	expect_nothing(path,
+	    "begins in the middle: 512.00 MiB of the 512.00 MiB were held "
+	    "before");
+	free(path);
+}
+
+TEST(expandable_segments_hold_no_memory_that_was_cached_before)
+{
+	char *path = cached_file(
+	    "{\"action\":\"alloc\",\"addr\":4399824896,\"size\":20971520,"
+	    "\"stream\":0,\"time_us\":1,\"frames\":[]}");
+
+	EXPECT_EQ(replayed(path, "0", "torch", ""), 512 << 20);
+	EXPECT_EQ(replayed(path, "0", "torch,expandable_segments:True", ""),
+	    120 << 20);
+	free(path);
+}
+
+TEST(a_history_without_a_request_is_not_replayed)
+{
+	char *path = cached_file(
+	    "{\"action\":\"snapshot\",\"addr\":0,\"size\":0,\"stream\":0,"
+	    "\"time_us\":1,\"frames\":[]}");
+
+	expect_nothing(path, "the history has no request");
 	free(path);
 }
 

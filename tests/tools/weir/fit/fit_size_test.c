@@ -160,3 +160,14 @@ TEST(a_mean_that_wavers_is_constant)
 	    &numbers, (double[]){ 1000, 2100, 3900 }, all, 0.2, &value);
 	EXPECT_EQ(value.value, 31200.0);
 }
+
+TEST(a_value_without_the_smallest_recording_may_be_off_by_the_others)
+{
+	struct fit_numbers numbers = batches(3, 16);
+	struct fit_value value =
+	    found(&numbers, (double[]){ 8 << 20, 16 << 20, 16 << 20 }, 512);
+
+	EXPECT_EQ(value.value, 16.0 * (1 << 20));
+	EXPECT_EQ(value.grade, FIT_GUESSED);
+	EXPECT_EQ(value.error, 24.0 * (1 << 20));
+}

@@ -25,6 +25,7 @@ struct program {
 	uint64_t time_us;
 	uint64_t sizes[BLOCKS * 16]; /* by block */
 	uint64_t random;
+	uint64_t moved; /* by so many lines, in a folder of its own; 0: not */
 };
 
 static uint64_t
@@ -48,6 +49,12 @@ put_program_event(
 		fprintf(p->out,
 		    "{\"name\":\"%s\",\"filename\":\"train.py\",\"line\":1}",
 		    site);
+	/* The callers are two lines of one function. */
+	if (site[0] != '\0' && p->moved != 0)
+		fprintf(p->out,
+		    ",{\"name\":\"main\",\"filename\":\"/home/%" PRIu64
+		    "/job/run.py\",\"line\":%" PRIu64 "}",
+		    p->moved, p->moved + (site[0] == 'O' ? 30 : 10));
 	fputs("]}", p->out);
 }
 
@@ -249,6 +256,37 @@ write_pictures(struct program *p, uint64_t batch)
 	}
 }
 
+/* Rounds whose sizes differ widely, and their sum. */
+static void
+write_crowds(struct program *p, uint64_t batch)
+{
+	enum { MOST = 64 };
+	uint64_t crops[MOST];
+
+	EXPECT_LE(batch, MOST);
+	for (unsigned step = 0; step < STEPS; step++) {
+		uint64_t body = take(p, "body", batch * 2500000);
+		uint64_t sum = 0;
+		uint64_t all;
+
+		for (uint64_t i = 0; i < batch; i++) {
+			/* Eight rounds have eight sizes, in an order that
+			 * changes. */
+			uint64_t kind = (i * 5 + i / 8 * 3 + step) % 8;
+			uint64_t size = (5 + 7 * kind) * 100000;
+
+			crops[i] = take(p, "crop", size);
+			drop(p, take(p, "best", 600000));
+			sum += size;
+		}
+		all = take(p, "all", sum);
+		for (uint64_t i = batch; i-- > 0;)
+			drop(p, crops[i]);
+		drop(p, all);
+		drop(p, body);
+	}
+}
+
 /* ---- Forecasts ------------------------------------------------------- */
 
 struct forecast {
@@ -350,6 +388,20 @@ TEST(training_is_forecast_exactly)
 	expect_forecast(write_dense, 2, 4, 16, 0);
 }
 
+/* The source of each recording has more lines above what it runs, and lies in
+ * another folder. */
+static void
+write_moved(struct program *p, uint64_t batch)
+{
+	p->moved = batch;
+	train_layers(p, batch, LAYERS, false);
+}
+
+TEST(source_that_has_moved_between_recordings_is_recognised)
+{
+	expect_forecast(write_moved, 2, 4, 16, 0);
+}
+
 TEST(checkpointed_training_is_forecast_exactly)
 {
 	expect_forecast(write_checkpointed, 3, 5, 20, 0);
@@ -375,6 +427,23 @@ TEST(pictures_with_boxes_by_chance_are_forecast_nearly)
 	expect_forecast(write_pictures, 4, 8, 32, 0.04);
 }
 
+TEST(rounds_whose_sizes_differ_widely_take_turns)
+{
+	char *paths[2] = { recorded(write_crowds, 8),
+		recorded(write_crowds, 16) };
+	char *truth = recorded(write_crowds, 64);
+	struct forecast forecast = asked("n=8,16", "n=64", paths);
+
+	/* What is held depends on the order of the sizes, too, which no
+	 * forecast knows. */
+	expect_within("live", forecast.live,
+	    true_peak(truth, "torch", "peak_allocated_bytes"), 0.02);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+	free(truth);
+}
+
 TEST(a_forecast_names_the_kinds_at_its_peak)
 {
 	char *paths[2] = { recorded(write_dense, 2), recorded(write_dense, 4) };
@@ -384,6 +453,78 @@ TEST(a_forecast_names_the_kinds_at_its_peak)
 	EXPECT_EQ(json_number(kinds, "parameters"), LAYERS * (5u << 20));
 	EXPECT_EQ(json_number(kinds, "optimiser"), 2 * LAYERS * (5u << 20));
 	EXPECT_GT(json_number(kinds, "activations"), 0);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+/* Forward passes, in whose last one the recording ends. */
+static void
+write_cut(struct program *p, uint64_t batch)
+{
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "to", 5 << 20);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		take(p, "_call_impl", batch * 700000);
+		drop(p, take(p, "_call_impl", batch * 900000));
+	}
+	for (unsigned i = LAYERS; i-- > 0;)
+		take(p, "Engine::run", 5 << 20);
+}
+
+TEST(what_a_module_or_a_backward_pass_keeps_is_no_parameter)
+{
+	char *paths[2] = { recorded(write_cut, 2), recorded(write_cut, 4) };
+	struct forecast forecast = asked("batch=2,4", "batch=16", paths);
+	const json_t *kinds = json_object_get(forecast.json, "by_kind");
+
+	EXPECT_EQ(json_number(kinds, "parameters"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "gradients"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "activations"), LAYERS * 16 * 700000);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
+/* From 4 on a program converts its weights and activations to a type of half
+ * the size. */
+static void
+write_converted(struct program *p, uint64_t n)
+{
+	uint64_t kept[2 * LAYERS];
+	uint64_t size = n >= 4 ? 2 : 4;
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "to", 5 << 20);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		if (size == 2)
+			kept[held++] = take(p, "convert", n * 900000);
+		kept[held++] = take(p, "forward", n * size * 700000);
+	}
+	while (held > 0)
+		drop(p, kept[--held]);
+}
+
+TEST(recordings_of_different_programs_are_suspected)
+{
+	char *paths[2] = { recorded(write_converted, 2),
+		recorded(write_converted, 4) };
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", paths[0], paths[1], NULL);
+	struct forecast forecast;
+
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_HAS(result.out,
+	    "of the peak has no counterpart in any recording but the one with "
+	    "batch=4");
+	command_free(&result);
+	free(paths[0]);
+	free(paths[1]);
+	paths[0] = recorded(write_dense, 2);
+	paths[1] = recorded(write_dense, 4);
+	forecast = asked("batch=2,4", "batch=16", paths);
+	EXPECT_EQ(json_number(forecast.json, "alone_bytes"), 0);
 	json_decref(forecast.json);
 	free(paths[0]);
 	free(paths[1]);
@@ -585,5 +726,26 @@ TEST(a_recording_that_cannot_be_read_is_named)
 	EXPECT_EQ(result.status, 2);
 	EXPECT_STR_HAS(result.err, "absent.json");
 	command_free(&result);
+	free(good);
+}
+
+static void
+write_nothing(struct program *p, uint64_t n)
+{
+	(void)n;
+	put_program_event(p, "snapshot", 0, "");
+}
+
+TEST(a_recording_without_a_request_is_named)
+{
+	char *empty = recorded(write_nothing, 2);
+	char *good = recorded(write_dense, 4);
+	struct command_result result = command_weir("fit", "--was", "batch=2,4",
+	    "--ask", "batch=16", empty, good, NULL);
+
+	EXPECT_EQ(result.status, 2);
+	EXPECT_STR_HAS(result.err, "run-2.json has no request");
+	command_free(&result);
+	free(empty);
 	free(good);
 }

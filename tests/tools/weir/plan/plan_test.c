@@ -100,6 +100,22 @@ TEST(a_program_that_does_not_repeat_itself_has_no_plan)
 	free(trace);
 }
 
+TEST(a_program_without_a_large_request_has_no_plan)
+{
+	static const char rows[] = "action,addr,size,stream,time_us\n"
+				   "a,1000,4096,0,1\nf,1000,4096,0,2\n";
+	char *trace = test_file("small.csv", rows, sizeof(rows) - 1);
+	char *plan = no_file("run.plan");
+	struct command_result made =
+	    command_weir("plan", trace, "-o", plan, NULL);
+
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "it has no request above 1024 KiB");
+	command_free(&made);
+	free(plan);
+	free(trace);
+}
+
 /* Write a trace of rounds of three requests, of which round `strange` has
  * another size. */
 static char *

@@ -9,20 +9,29 @@
 #include "tests/tools/weir/answer.h"
 
 /* A stack is a text: functions, the innermost first, one letter for each. Lower
- * case is code of the program, and '.' a frame of the C library. */
+ * case is code of the program, '.' a frame of the C library, and a digit one of
+ * PyTorch. */
 static size_t
 put_frames(char *text, size_t size, const char *stack)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; stack[i] != '\0'; i++)
+	for (size_t i = 0; stack[i] != '\0'; i++) {
+		char name[32];
+		bool framework = stack[i] >= '0' && stack[i] <= '9';
+
+		snprintf(name, sizeof(name),
+		    framework           ? "at::native::op%c" :
+			stack[i] == '.' ? "std::f" :
+					  "%c_call",
+		    stack[i]);
 		n += (size_t)snprintf(text + n, size - n,
-		    "%s{\"name\": \"%c%s\", \"filename\": \"%s\", "
+		    "%s{\"name\": \"%s\", \"filename\": \"%s\", "
 		    "\"line\": %d}",
-		    i > 0 ? ", " : "", stack[i] == '.' ? 's' : stack[i],
-		    stack[i] == '.' ? "td::f" : "_call",
+		    i > 0 ? ", " : "", name,
 		    stack[i] == '.' ? "/usr/include/c++/12/x.h" : "p.cpp",
 		    stack[i]);
+	}
 	return n;
 }
 
@@ -137,6 +146,19 @@ TEST(changes_and_ranks_have_their_callers)
 	result = command_weir("merge", none, wrapped(), NULL);
 	EXPECT_EQ(result.status, 0);
 	expect_callers(&result, "ac");
+	command_free(&result);
+}
+
+TEST(stacks_with_equal_callers_are_told_apart_by_what_they_call)
+{
+	struct command_result result = ask(
+	    0, "top", SNAPSHOT("inner.json", "01ab", "21ab", "1c"), NULL, NULL);
+
+	EXPECT_STR_HAS(
+	    result.out, "a_call (p.cpp:97), in PyTorch: at::native::op0\n");
+	EXPECT_STR_HAS(
+	    result.out, "a_call (p.cpp:97), in PyTorch: at::native::op2\n");
+	EXPECT_STR_HAS(result.out, "c_call (p.cpp:99)\n");
 	command_free(&result);
 }
 

@@ -74,6 +74,39 @@ TEST(the_cuda_runtime_carries_no_blame)
 	    "Net::Net(int) (a.out)");
 }
 
+TEST(the_start_of_a_thread_without_debug_information_carries_no_blame)
+{
+	expect_site(FRAMES({ "at::native::div(at::Tensor const&)", "??", 0 },
+			{ "torch::autograd::Engine::thread_main()", "??", 0 },
+			{ "execute_native_thread_routine", "thread48.o", 0 },
+			{ "pthread_condattr_setpshared", "??", 0 },
+			{ "__xmknodat", "??", 0 }),
+	    "(no frame of the program; in PyTorch: at::native::div)");
+	expect_site(FRAMES({ "_Z5layeri", "/home/u/a.out", 0 },
+			{ "__ZN3net5layerEi", "/home/u/a.out", 0 }),
+	    "_Z5layeri (a.out)");
+}
+
+TEST(operators_of_the_interpreter_carry_no_blame)
+{
+	expect_site(
+	    FRAMES({ "at::native::mul(at::Tensor const&)", "??", 0 },
+		{ "vectorcall_maybe", "??", 0 },
+		{ "slot_nb_multiply", "??", 0 }, { "binary_op1", "??", 0 }),
+	    "(no frame of the program; in PyTorch: at::native::mul)");
+}
+
+TEST(generated_code_of_pytorch_that_passes_calls_on_names_no_operator)
+{
+	expect_site(FRAMES({ "at::(anonymous namespace)::create_out(int)",
+			       "RegisterCUDA.cpp", 0 },
+			{ "at::TensorIteratorBase::build(int)", "??", 0 },
+			{ "at::native::mul(at::Tensor const&)", "??", 0 }),
+	    "(no frame of the program; in PyTorch: at::native::mul)");
+	expect_site(FRAMES({ "Register::add(int)", "Register.cpp", 0 }),
+	    "Register::add(int) (Register.cpp)");
+}
+
 TEST(a_function_with_a_name_like_the_runtime_s_is_the_program_s)
 {
 	expect_site(FRAMES({ "cudaMalloc", "/home/u/a.out", 0 },

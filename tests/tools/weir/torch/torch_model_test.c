@@ -109,6 +109,19 @@ TEST(a_block_that_other_streams_use_serves_nobody)
 	torch_model_free(model);
 }
 
+TEST(a_request_of_a_private_pool_frees_no_cached_memory)
+{
+	struct torch_model *model = model_of("", 64 * MIB);
+
+	free_block(model, torch_model_alloc(model, 40 * MIB, 0, 0));
+	EXPECT_NULL(torch_model_alloc(model, 60 * MIB, 0, 7));
+	EXPECT_EQ(torch_model_figures(model)->ooms, 1);
+	EXPECT_EQ(torch_model_figures(model)->retries, 0);
+	EXPECT_EQ(torch_model_figures(model)->reserved.now, 40 * MIB);
+	EXPECT_NOT_NULL(torch_model_alloc(model, 24 * MIB, 0, 7));
+	torch_model_free(model);
+}
+
 TEST(cached_memory_is_freed_before_a_request_fails)
 {
 	struct torch_model *model = model_of("", 64 * MIB);

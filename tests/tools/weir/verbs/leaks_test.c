@@ -81,6 +81,15 @@ TEST(facts_against_a_leak_are_printed)
 	json_decref(json);
 }
 
+TEST(activations_at_the_peak_speak_against_a_leak)
+{
+	json_t *json = built_up_once("_call_impl", "module.py");
+
+	EXPECT_STR_HAS(text_at(json, "suspects.0.against.0"),
+	    "activations look like this until their backward pass");
+	json_decref(json);
+}
+
 TEST(a_threshold_above_it_lets_it_pass)
 {
 	struct command_result result = ask(0, "leaks", train(), "--least", "9");
