@@ -89,7 +89,7 @@ play_round(unsigned more, address at[LARGE])
 static void
 play(unsigned rounds, unsigned more)
 {
-	address at[LARGE];
+	address at[LARGE] = { 0 };
 	address before[LARGE];
 
 	for (unsigned n = 0; n < rounds; n++) {

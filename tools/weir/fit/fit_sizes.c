@@ -249,7 +249,8 @@ find_by_group(const struct fit_sizes *sizes, uint32_t alloc, bool lives,
 	}
 	if (found < 2)
 		return false;
-	chance = SIZE_MEAN_CHANCES * hypot(chance, chance_of(own));
+	chance = SIZE_MEAN_CHANCES *
+	    sqrt(chance * chance + chance_of(own) * chance_of(own));
 	chance = fmin(chance, SIZE_MEAN_SLACK_MOST);
 	fit_find_rough(
 	    &sizes->numbers, means, known, fmax(SIZE_MEAN_SLACK, chance), out);
