@@ -181,8 +181,8 @@ route_set_capture(struct route *route, uint64_t capture)
 static void
 route_put(struct route *route)
 {
-	ASSERT(route->refs > 0);
 	lock_enter(&lock);
+	ASSERT(route->refs > 0);
 	bool last = --route->refs == 0;
 	lock_leave(&lock);
 	if (!last)
@@ -196,8 +196,8 @@ route_put(struct route *route)
 void
 route_end(struct route *route)
 {
-	ASSERT(route->refs > 0 && route->capturing == NULL);
 	lock_enter(&lock);
+	ASSERT(route->refs > 0 && route->capturing == NULL);
 	tree_remove(&trees[route->match.kind], &route->node);
 	atomic_fetch_sub(&count, 1);
 	lock_leave(&lock);
