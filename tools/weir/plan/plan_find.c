@@ -316,26 +316,28 @@ lacks_places(const struct plan *plan)
 
 /*
  * Requests that live longer than a round lack a place. There are two reasons,
- * and a remedy for each: in the first round the program makes what it keeps, so
- * the round begins with the second one; or the program repeats its requests
- * more often than their lives, such as one that takes new memory before it
- * frees the old, so several rounds are one.
+ * and a remedy for each: the first round makes memory that the program keeps,
+ * so the round begins after that; or the program repeats its requests more
+ * often than their lives, such as one that takes new memory before it frees the
+ * old, so several rounds are one.
  */
 static const struct round_shape {
-	uint32_t skipped; /* rounds */
-	bool as_one;      /* plan_rounds_as_one() of them */
-} round_shapes[] = { { 0, false }, { 1, false }, { 0, true }, { 1, true } };
+	bool skips;  /* the requests that plan_shapes.to_skip counts */
+	bool as_one; /* as many rounds as plan_shapes.as_one */
+} round_shapes[] = {
+	{ false, false }, { true, false }, { false, true }, { true, true }
+};
 
 /* Give the round another shape. False: the recording is too short for it, or
  * the plan would be too long. */
 static bool
 shape_round(struct plan_requests *requests, const struct round_shape *shape,
-    uint32_t as_one)
+    const struct plan_shapes *known)
 {
 	uint64_t length =
-	    (uint64_t)requests->length * (shape->as_one ? as_one : 1);
+	    (uint64_t)requests->length * (shape->as_one ? known->as_one : 1);
 	uint64_t round =
-	    requests->round + (uint64_t)requests->length * shape->skipped;
+	    requests->round + (uint64_t)(shape->skips ? known->to_skip : 0);
 
 	if (round + length > PLAN_ENTRIES ||
 	    round + PLANNED_ROUNDS * length > requests->count)
@@ -349,21 +351,25 @@ shape_round(struct plan_requests *requests, const struct round_shape *shape,
 static bool
 try_shapes(struct finding *in, const struct plan_requests *requests)
 {
-	uint32_t as_one = plan_rounds_as_one(in->trace, requests);
+	struct plan_shapes known;
 
+	if (!plan_shapes_find(in->trace, requests, &known))
+		return false;
 	for (size_t i = 0; i < sizeof(round_shapes) / sizeof(*round_shapes);
 	     i++) {
+		const struct round_shape *shape = &round_shapes[i];
 		struct plan_requests shaped = *requests;
 
 		if (in->found->plan != NULL && !lacks_places(in->found->plan))
 			break;
-		if (as_one == 1 && round_shapes[i].as_one)
-			break;
-		if (shape_round(&shaped, &round_shapes[i], as_one) &&
+		if ((shape->as_one && known.as_one == 1) ||
+		    (shape->skips && known.to_skip == 0))
+			continue;
+		if (shape_round(&shaped, shape, &known) &&
 		    !try_round(in, &shaped))
 			return false;
 	}
-	return as_one != 0;
+	return true;
 }
 
 /* Is there a round that a plan can list? */

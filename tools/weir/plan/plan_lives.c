@@ -269,7 +269,7 @@ plan_lives_drop(struct plan_lives *lives)
 	*lives = (struct plan_lives){ 0 };
 }
 
-/* ---- Rounds as one ----------------------------------------------------- */
+/* ---- Shapes ------------------------------------------------------------ */
 
 /* The lives of all requests until their frees; 0: they are not freed. NULL
  * without memory. */
@@ -338,18 +338,41 @@ rounds_of_lives(const struct plan_requests *requests, const uint32_t *lives)
 	return least > 1 ? least : 1;
 }
 
-uint32_t
-plan_rounds_as_one(
-    const struct trace *trace, const struct plan_requests *requests)
+/* Does a request's memory live longer than a round? */
+static bool
+outlives_round(const struct plan_requests *requests, const uint32_t *lives,
+    uint64_t request)
+{
+	return lives[request] == 0 || lives[request] > requests->length;
+}
+
+/* plan_shapes.to_skip */
+static uint32_t
+requests_to_skip(const struct plan_requests *requests, const uint32_t *lives)
+{
+	for (uint32_t n = requests->length; n > 0; n--) {
+		uint64_t request = requests->round + (uint64_t)n - 1;
+
+		if (outlives_round(requests, lives, request) &&
+		    !outlives_round(
+			requests, lives, request + requests->length))
+			return n;
+	}
+	return 0;
+}
+
+bool
+plan_shapes_find(const struct trace *trace,
+    const struct plan_requests *requests, struct plan_shapes *out)
 {
 	uint32_t *lives = lives_until_free(trace, requests);
-	uint32_t rounds;
 
 	if (lives == NULL) {
 		complain("out of memory");
-		return 0;
+		return false;
 	}
-	rounds = rounds_of_lives(requests, lives);
+	out->as_one = rounds_of_lives(requests, lives);
+	out->to_skip = requests_to_skip(requests, lives);
 	free(lives);
-	return rounds;
+	return true;
 }

@@ -115,12 +115,16 @@ static int (*const pack_orders[PACK_ORDERS])(const void *, const void *) = {
 
 /* ---- Places ------------------------------------------------------------ */
 
-/* How long a request keeps its memory from the stream of another one. */
-static uint32_t
-life_for(const struct pack_item *a, const struct pack_item *b, bool longer)
+/* How long a request keeps its memory from the stream of another one: its life,
+ * and `parts` of PLANNED_PARTS of what its longer life has more. */
+static uint64_t
+life_for(const struct pack_item *a, const struct pack_item *b, unsigned parts)
 {
-	return longer && a->longer != NULL ? a->longer[b->stream] :
-					     a->lives[b->stream];
+	uint64_t life = a->lives[b->stream];
+
+	if (parts > 0 && a->longer[b->stream] > life)
+		life += (a->longer[b->stream] - life) * parts / PLANNED_PARTS;
+	return life;
 }
 
 /* Must two requests of the round not have the same bytes? The one that begins
@@ -128,33 +132,33 @@ life_for(const struct pack_item *a, const struct pack_item *b, bool longer)
  * round or the next. The one with the shorter period comes again in between. */
 static bool
 is_in_conflict_round(
-    const struct pack_item *a, const struct pack_item *b, bool longer)
+    const struct pack_item *a, const struct pack_item *b, unsigned parts)
 {
 	uint32_t period = a->period < b->period ? a->period : b->period;
 	uint32_t apart = a->index < b->index ? (b->index - a->index) % period :
 					       (a->index - b->index) % period;
 	uint32_t from_a = a->index < b->index ? apart : period - apart;
 
-	return life_for(a, b, longer) > from_a ||
-	    life_for(b, a, longer) > period - from_a;
+	return life_for(a, b, parts) > from_a ||
+	    life_for(b, a, parts) > period - from_a;
 }
 
 static bool
 is_in_conflict(const struct packing *packing, const struct pack_item *a,
-    const struct pack_item *b, bool longer)
+    const struct pack_item *b, unsigned parts)
 {
 	if (a->index >= packing->round && b->index >= packing->round)
-		return is_in_conflict_round(a, b, longer);
+		return is_in_conflict_round(a, b, parts);
 	if (a->index < b->index)
-		return life_for(a, b, longer) > b->index - a->index;
-	return life_for(b, a, longer) > a->index - b->index;
+		return life_for(a, b, parts) > b->index - a->index;
+	return life_for(b, a, parts) > a->index - b->index;
 }
 
 /* Find a gap between the placed requests that are in conflict: the lowest, or
  * the tightest. */
 static uint64_t
 find_gap(const struct packing *packing, const struct pack_item *item,
-    bool tightest, bool longer)
+    bool tightest, unsigned parts)
 {
 	uint64_t best = UINT64_MAX;
 	uint64_t best_size = UINT64_MAX;
@@ -163,7 +167,7 @@ find_gap(const struct packing *packing, const struct pack_item *item,
 	for (uint32_t i = 0; i < packing->placed_count; i++) {
 		const struct pack_item *other = packing->placed[i];
 
-		if (!is_in_conflict(packing, item, other, longer))
+		if (!is_in_conflict(packing, item, other, parts))
 			continue;
 		if (other->offset >= end + item->size &&
 		    other->offset - end < best_size) {
@@ -178,16 +182,26 @@ find_gap(const struct packing *packing, const struct pack_item *item,
 	return best != UINT64_MAX ? best : end;
 }
 
+/* Find a gap that ends within `most` bytes for as much of the longer lives as
+ * possible: the less of them counts, the longer the request's stream waits. */
+static uint64_t
+find_place(
+    const struct packing *packing, const struct pack_item *item, bool tightest)
+{
+	unsigned parts = packing->how->longer != NULL ? PLANNED_PARTS : 0;
+	uint64_t offset = find_gap(packing, item, tightest, parts);
+
+	while (parts > 0 && offset + item->size > packing->most)
+		offset = find_gap(packing, item, tightest, --parts);
+	return offset;
+}
+
 static void
 place_item(struct packing *packing, struct pack_item *item, bool tightest)
 {
 	uint32_t i = packing->placed_count;
 
-	item->offset =
-	    find_gap(packing, item, tightest, packing->how->longer != NULL);
-	if (packing->how->longer != NULL &&
-	    item->offset + item->size > packing->most)
-		item->offset = find_gap(packing, item, tightest, false);
+	item->offset = find_place(packing, item, tightest);
 	packing->placed_count++;
 	for (; i > 0 && packing->placed[i - 1]->offset > item->offset; i--)
 		packing->placed[i] = packing->placed[i - 1];
@@ -389,7 +403,7 @@ largest_in_the_way(const struct packing *packing, const struct pack_item *of)
 
 		if (item != of && is_joined(packing, item) &&
 		    (largest == NULL || item->size > largest->size) &&
-		    is_in_conflict_round(item, of, false))
+		    is_in_conflict_round(item, of, 0))
 			largest = item;
 	}
 	return largest;

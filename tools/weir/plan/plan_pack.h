@@ -19,9 +19,9 @@
 /* How to pack a plan. */
 struct plan_packing {
 	const struct plan_lives *lives;
-	/* Lives that are longer, or NULL: requests lie apart for these too, as
-	 * far as the round then needs no more than `round_most` bytes, and the
-	 * range `range_most`. */
+	/* Lives that are longer, or NULL: requests lie apart for these too, or
+	 * for a part of what they are longer, as far as the round then needs no
+	 * more than `round_most` bytes, and the range `range_most`. */
 	const struct plan_lives *longer;
 	uint64_t round_most;
 	uint64_t range_most;

@@ -19,6 +19,11 @@ enum { PLANNED_AS_ONE = 32 };
  * for some places. Each halves what is left, or better. */
 enum { PLANNED_HALVINGS = 6 };
 
+/* Where a request does not fit apart for the longer lives, the parts of them, of
+ * so many, that it is tried with: one less each time. Each costs a pass over the
+ * placed requests, and with more parts no plan was better. */
+enum { PLANNED_PARTS = 4 };
+
 /* How often a round is packed with one place in each part for most requests,
  * and those apart that did not fit the time before. */
 enum { PLANNED_APART = 8 };
