@@ -230,23 +230,15 @@ are_close(const struct bounds *bounds)
 }
 
 /*
- * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
- * than the program holds without a plan, some requests get places for which
- * their streams wait, as few as possible: as much memory is used as the program
- * holds without. The latest plan is that of PLAN_BY_WORK.
+ * Search between the bounds for the bytes of the round with which the replay
+ * holds as much as without a plan, so that streams wait for as few places as
+ * possible. `start_bytes`: of the range, before the round. The replay with the
+ * most bytes held `excess` bytes too much.
  */
 static bool
-try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
-    uint64_t least)
+search_bytes(struct attempt *attempt, struct bounds bounds,
+    uint64_t start_bytes, uint64_t excess)
 {
-	struct bounds bounds = { least, attempt->round_bytes };
-	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
-	uint64_t excess = held_too_much(attempt);
-
-	if (excess == 0)
-		return true;
-	attempt->how.lives = &lives[PLAN_BY_CALLS];
-	attempt->how.longer = &lives[PLAN_BY_WORK];
 	for (int n = 0; n < PLANNED_HALVINGS && !are_close(&bounds); n++) {
 		uint64_t chosen = choose_between(&bounds, excess);
 
@@ -261,6 +253,32 @@ try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
 			bounds.least = chosen;
 	}
 	return true;
+}
+
+/*
+ * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
+ * than the program holds without a plan, some requests get places for which
+ * their streams wait: at first any such places, then those with the shortest
+ * waits. These are fewer waits as a rule only, because a request that misses
+ * its place takes that of another one. The latest plan is that of PLAN_BY_WORK.
+ */
+static bool
+try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
+    uint64_t least)
+{
+	const struct bounds bounds = { least, attempt->round_bytes };
+	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
+	uint64_t excess = held_too_much(attempt);
+
+	if (excess == 0)
+		return true;
+	attempt->how.lives = &lives[PLAN_BY_CALLS];
+	attempt->how.longer = &lives[PLAN_BY_WORK];
+	attempt->how.parts = 1;
+	if (!search_bytes(attempt, bounds, start_bytes, excess))
+		return false;
+	attempt->how.parts = PLANNED_PARTS;
+	return search_bytes(attempt, bounds, start_bytes, excess);
 }
 
 /* Try each rule of lives, then both. */
@@ -324,9 +342,8 @@ lacks_places(const struct plan *plan)
 static const struct round_shape {
 	bool skips;  /* the requests that plan_shapes.to_skip counts */
 	bool as_one; /* as many rounds as plan_shapes.as_one */
-} round_shapes[] = {
-	{ false, false }, { true, false }, { false, true }, { true, true }
-};
+} round_shapes[] = { { false, false }, { true, false }, { false, true },
+	{ true, true } };
 
 /* Give the round another shape. False: the recording is too short for it, or
  * the plan would be too long. */

@@ -28,6 +28,12 @@ struct pack_item {
 	const uint32_t *longer; /* likewise; NULL: as `lives` */
 };
 
+/* The share of the longer lives that counts: parts of so many. */
+struct pack_share {
+	unsigned parts;
+	unsigned of;
+};
+
 struct packing {
 	const struct plan_packing *how;
 	uint32_t round;  /* the round's first request */
@@ -116,14 +122,15 @@ static int (*const pack_orders[PACK_ORDERS])(const void *, const void *) = {
 /* ---- Places ------------------------------------------------------------ */
 
 /* How long a request keeps its memory from the stream of another one: its life,
- * and `parts` of PLANNED_PARTS of what its longer life has more. */
+ * and a share of what its longer life has more. */
 static uint64_t
-life_for(const struct pack_item *a, const struct pack_item *b, unsigned parts)
+life_for(const struct pack_item *a, const struct pack_item *b,
+    struct pack_share share)
 {
 	uint64_t life = a->lives[b->stream];
 
-	if (parts > 0 && a->longer[b->stream] > life)
-		life += (a->longer[b->stream] - life) * parts / PLANNED_PARTS;
+	if (share.parts > 0 && a->longer[b->stream] > life)
+		life += (a->longer[b->stream] - life) * share.parts / share.of;
 	return life;
 }
 
@@ -131,34 +138,34 @@ life_for(const struct pack_item *a, const struct pack_item *b, unsigned parts)
  * later must wait until its stream may use the memory of the other, in this
  * round or the next. The one with the shorter period comes again in between. */
 static bool
-is_in_conflict_round(
-    const struct pack_item *a, const struct pack_item *b, unsigned parts)
+is_in_conflict_round(const struct pack_item *a, const struct pack_item *b,
+    struct pack_share share)
 {
 	uint32_t period = a->period < b->period ? a->period : b->period;
 	uint32_t apart = a->index < b->index ? (b->index - a->index) % period :
 					       (a->index - b->index) % period;
 	uint32_t from_a = a->index < b->index ? apart : period - apart;
 
-	return life_for(a, b, parts) > from_a ||
-	    life_for(b, a, parts) > period - from_a;
+	return life_for(a, b, share) > from_a ||
+	    life_for(b, a, share) > period - from_a;
 }
 
 static bool
 is_in_conflict(const struct packing *packing, const struct pack_item *a,
-    const struct pack_item *b, unsigned parts)
+    const struct pack_item *b, struct pack_share share)
 {
 	if (a->index >= packing->round && b->index >= packing->round)
-		return is_in_conflict_round(a, b, parts);
+		return is_in_conflict_round(a, b, share);
 	if (a->index < b->index)
-		return life_for(a, b, parts) > b->index - a->index;
-	return life_for(b, a, parts) > a->index - b->index;
+		return life_for(a, b, share) > b->index - a->index;
+	return life_for(b, a, share) > a->index - b->index;
 }
 
 /* Find a gap between the placed requests that are in conflict: the lowest, or
  * the tightest. */
 static uint64_t
 find_gap(const struct packing *packing, const struct pack_item *item,
-    bool tightest, unsigned parts)
+    bool tightest, struct pack_share share)
 {
 	uint64_t best = UINT64_MAX;
 	uint64_t best_size = UINT64_MAX;
@@ -167,7 +174,7 @@ find_gap(const struct packing *packing, const struct pack_item *item,
 	for (uint32_t i = 0; i < packing->placed_count; i++) {
 		const struct pack_item *other = packing->placed[i];
 
-		if (!is_in_conflict(packing, item, other, parts))
+		if (!is_in_conflict(packing, item, other, share))
 			continue;
 		if (other->offset >= end + item->size &&
 		    other->offset - end < best_size) {
@@ -188,11 +195,14 @@ static uint64_t
 find_place(
     const struct packing *packing, const struct pack_item *item, bool tightest)
 {
-	unsigned parts = packing->how->longer != NULL ? PLANNED_PARTS : 0;
-	uint64_t offset = find_gap(packing, item, tightest, parts);
+	unsigned all = packing->how->longer != NULL ? packing->how->parts : 0;
+	struct pack_share share = { .parts = all, .of = all };
+	uint64_t offset = find_gap(packing, item, tightest, share);
 
-	while (parts > 0 && offset + item->size > packing->most)
-		offset = find_gap(packing, item, tightest, --parts);
+	while (share.parts > 0 && offset + item->size > packing->most) {
+		share.parts--;
+		offset = find_gap(packing, item, tightest, share);
+	}
 	return offset;
 }
 
@@ -396,6 +406,7 @@ is_joined(const struct packing *packing, const struct pack_item *item)
 static struct pack_item *
 largest_in_the_way(const struct packing *packing, const struct pack_item *of)
 {
+	const struct pack_share no_share = { 0 };
 	struct pack_item *largest = NULL;
 
 	for (uint32_t i = 0; i < packing->count; i++) {
@@ -403,7 +414,7 @@ largest_in_the_way(const struct packing *packing, const struct pack_item *of)
 
 		if (item != of && is_joined(packing, item) &&
 		    (largest == NULL || item->size > largest->size) &&
-		    is_in_conflict_round(item, of, 0))
+		    is_in_conflict_round(item, of, no_share))
 			largest = item;
 	}
 	return largest;

@@ -19,9 +19,8 @@ enum { PLANNED_AS_ONE = 32 };
  * for some places. Each halves what is left, or better. */
 enum { PLANNED_HALVINGS = 6 };
 
-/* Where a request does not fit apart for the longer lives, the parts of them, of
- * so many, that it is tried with: one less each time. Each costs a pass over the
- * placed requests, and with more parts no plan was better. */
+/* The parts of longer lives, of which a request that does not fit apart for all
+ * of them counts as many as fit. Each costs a pass over the placed requests. */
 enum { PLANNED_PARTS = 4 };
 
 /* How often a round is packed with one place in each part for most requests,

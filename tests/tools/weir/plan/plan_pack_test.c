@@ -181,6 +181,7 @@ pack_both(struct plan *plan, const struct plan_lives *lives,
 	const struct plan_packing how = {
 		.lives = lives,
 		.longer = longer,
+		.parts = 1,
 		.round_most = most,
 		.range_most = most,
 		.unit = ROUND,
@@ -220,9 +221,8 @@ plan_of_two_streams(struct plan_lives *lives)
 		.live = calloc(FEW, sizeof(uint32_t)),
 	};
 	for (uint32_t i = 0; i < FEW; i++) {
-		plan->entries[i] = (struct plan_entry){
-			.size = PLAN_GRANULE, .offset = PLAN_NO_PLACE
-		};
+		plan->entries[i] = (struct plan_entry){ .size = PLAN_GRANULE,
+			.offset = PLAN_NO_PLACE };
 		lives->live[i] = 1;
 		set_request(plan, lives, i, 0, FEW + 1, FEW + 1);
 	}
@@ -233,24 +233,23 @@ plan_of_two_streams(struct plan_lives *lives)
 	return plan;
 }
 
-TEST(a_request_that_does_not_fit_for_longer_lives_waits_for_the_oldest_work)
+/* Pack them in two places, with longer lives for the other stream. */
+static struct plan *
+pack_in_two_places(unsigned parts)
 {
 	struct plan_lives lives;
 	struct plan *plan = plan_of_two_streams(&lives);
-	struct plan_lives longer = {
-		.count = FEW,
-		.streams = 2,
-		.lives = calloc((size_t)FEW * 2, sizeof(uint32_t)),
-		.live = lives.live,
-	};
+	struct plan_lives longer = lives;
 	const struct plan_packing how = {
 		.lives = &lives,
 		.longer = &longer,
+		.parts = parts,
 		.round_most = 2 * PLAN_GRANULE,
 		.range_most = 2 * PLAN_GRANULE,
 		.unit = FEW,
 	};
 
+	longer.lives = calloc((size_t)FEW * 2, sizeof(uint32_t));
 	for (size_t i = 0; i < (size_t)FEW * 2; i++)
 		longer.lives[i] = lives.lives[i];
 	longer.lives[2 * EARLY + 1] = FEW;
@@ -258,10 +257,22 @@ TEST(a_request_that_does_not_fit_for_longer_lives_waits_for_the_oldest_work)
 	EXPECT_EQ(plan_pack(plan, &how), true);
 	EXPECT_EQ(plan->round_bytes, 2 * PLAN_GRANULE);
 	EXPECT_EQ(plan->entries[LATE].offset, 0);
-	EXPECT_EQ(plan->entries[OTHER].offset, plan->entries[EARLY].offset);
-	plan_free(plan);
+	EXPECT_EQ(plan->entries[EARLY].offset, PLAN_GRANULE);
 	free(longer.lives);
 	plan_lives_drop(&lives);
+	return plan;
+}
+
+TEST(a_request_that_waits_lies_where_it_waits_least_if_longer_lives_have_parts)
+{
+	struct plan *lowest = pack_in_two_places(1);
+	struct plan *readiest = pack_in_two_places(4);
+
+	EXPECT_EQ(lowest->entries[OTHER].offset, lowest->entries[LATE].offset);
+	EXPECT_EQ(
+	    readiest->entries[OTHER].offset, readiest->entries[EARLY].offset);
+	plan_free(lowest);
+	plan_free(readiest);
 }
 
 TEST(longer_lives_count_as_far_as_their_bytes_are_allowed)
