@@ -258,9 +258,10 @@ search_bytes(struct attempt *attempt, struct bounds bounds,
 /*
  * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
  * than the program holds without a plan, some requests get places for which
- * their streams wait: at first any such places, then those with the shortest
- * waits. These are fewer waits as a rule only, because a request that misses
- * its place takes that of another one. The latest plan is that of PLAN_BY_WORK.
+ * their streams wait. The first search takes any such places, the second one
+ * those with the shortest waits. Neither is always better: a request that
+ * misses its place takes that of another one. The latest plan must be that of
+ * PLAN_BY_WORK.
  */
 static bool
 try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],

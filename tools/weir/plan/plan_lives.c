@@ -41,9 +41,8 @@ struct life_pass {
 	uint32_t made;       /* requests so far */
 };
 
-/* Lengthen the life of a request: it lasts until request `until`. lives[i *
- * step
- * + s] is that of request i of the plan. */
+/* Lengthen the life of a request: it lasts until request `until`. The life of
+ * request i of the plan is lives[i * step + s]. */
 static void
 lengthen(const struct life_pass *pass, uint32_t *lives, uint32_t step,
     uint32_t s, uint32_t request, uint32_t until)
@@ -215,6 +214,18 @@ divide_freed(struct life_pass *pass)
 	}
 }
 
+/* Pass the whole trace. */
+static void
+pass_trace(struct life_pass *pass)
+{
+	divide_freed(pass);
+	for (size_t i = 0; i < pass->trace->row_count; i++)
+		pass_row(pass, i);
+	pass_live(pass);
+	for (uint32_t s = 0; s < pass->requests->streams; s++)
+		pass_unready(pass, s);
+}
+
 bool
 plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
     enum plan_rule rule, struct plan_lives *out)
@@ -242,14 +253,8 @@ plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
 	made = pass.streams != NULL && pass.freed != NULL &&
 	    pass.lives_on != NULL && out->lives != NULL && out->live != NULL &&
 	    plan_names_begin(&pass.names, trace);
-	if (made) {
-		divide_freed(&pass);
-		for (size_t i = 0; i < trace->row_count; i++)
-			pass_row(&pass, i);
-		pass_live(&pass);
-		for (uint32_t n = 0; n < requests->streams; n++)
-			pass_unready(&pass, n);
-	}
+	if (made)
+		pass_trace(&pass);
 	plan_names_drop(&pass.names);
 	free(pass.streams);
 	free(pass.freed);
