@@ -230,23 +230,15 @@ are_close(const struct bounds *bounds)
 }
 
 /*
- * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
- * than the program holds without a plan, some requests get places for which
- * their streams wait, as few as possible: as much memory is used as the program
- * holds without. The latest plan is that of PLAN_BY_WORK.
+ * Search between the bounds for the bytes of the round with which the replay
+ * holds as much as without a plan, so that streams wait for as few places as
+ * possible. `start_bytes`: of the range, before the round. The replay with the
+ * most bytes held `excess` bytes too much.
  */
 static bool
-try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
-    uint64_t least)
+search_bytes(struct attempt *attempt, struct bounds bounds,
+    uint64_t start_bytes, uint64_t excess)
 {
-	struct bounds bounds = { least, attempt->round_bytes };
-	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
-	uint64_t excess = held_too_much(attempt);
-
-	if (excess == 0)
-		return true;
-	attempt->how.lives = &lives[PLAN_BY_CALLS];
-	attempt->how.longer = &lives[PLAN_BY_WORK];
 	for (int n = 0; n < PLANNED_HALVINGS && !are_close(&bounds); n++) {
 		uint64_t chosen = choose_between(&bounds, excess);
 
@@ -261,6 +253,33 @@ try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
 			bounds.least = chosen;
 	}
 	return true;
+}
+
+/*
+ * By the lives of PLAN_BY_WORK streams do not wait. If that needs more memory
+ * than the program holds without a plan, some requests get places for which
+ * their streams wait. The first search takes any such places, the second one
+ * those with the shortest waits. Neither is always better: a request that
+ * misses its place takes that of another one. The latest plan must be that of
+ * PLAN_BY_WORK.
+ */
+static bool
+try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
+    uint64_t least)
+{
+	const struct bounds bounds = { least, attempt->round_bytes };
+	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
+	uint64_t excess = held_too_much(attempt);
+
+	if (excess == 0)
+		return true;
+	attempt->how.lives = &lives[PLAN_BY_CALLS];
+	attempt->how.longer = &lives[PLAN_BY_WORK];
+	attempt->how.parts = 1;
+	if (!search_bytes(attempt, bounds, start_bytes, excess))
+		return false;
+	attempt->how.parts = PLANNED_PARTS;
+	return search_bytes(attempt, bounds, start_bytes, excess);
 }
 
 /* Try each rule of lives, then both. */
@@ -316,26 +335,27 @@ lacks_places(const struct plan *plan)
 
 /*
  * Requests that live longer than a round lack a place. There are two reasons,
- * and a remedy for each: in the first round the program makes what it keeps, so
- * the round begins with the second one; or the program repeats its requests
- * more often than their lives, such as one that takes new memory before it
- * frees the old, so several rounds are one.
+ * and a remedy for each: the first round makes memory that the program keeps,
+ * so the round begins after that; or the program repeats its requests more
+ * often than their lives, such as one that takes new memory before it frees the
+ * old, so several rounds are one.
  */
 static const struct round_shape {
-	uint32_t skipped; /* rounds */
-	bool as_one;      /* plan_rounds_as_one() of them */
-} round_shapes[] = { { 0, false }, { 1, false }, { 0, true }, { 1, true } };
+	bool skips;  /* the requests that plan_shapes.to_skip counts */
+	bool as_one; /* as many rounds as plan_shapes.as_one */
+} round_shapes[] = { { false, false }, { true, false }, { false, true },
+	{ true, true } };
 
 /* Give the round another shape. False: the recording is too short for it, or
  * the plan would be too long. */
 static bool
 shape_round(struct plan_requests *requests, const struct round_shape *shape,
-    uint32_t as_one)
+    const struct plan_shapes *known)
 {
 	uint64_t length =
-	    (uint64_t)requests->length * (shape->as_one ? as_one : 1);
+	    (uint64_t)requests->length * (shape->as_one ? known->as_one : 1);
 	uint64_t round =
-	    requests->round + (uint64_t)requests->length * shape->skipped;
+	    requests->round + (uint64_t)(shape->skips ? known->to_skip : 0);
 
 	if (round + length > PLAN_ENTRIES ||
 	    round + PLANNED_ROUNDS * length > requests->count)
@@ -349,21 +369,25 @@ shape_round(struct plan_requests *requests, const struct round_shape *shape,
 static bool
 try_shapes(struct finding *in, const struct plan_requests *requests)
 {
-	uint32_t as_one = plan_rounds_as_one(in->trace, requests);
+	struct plan_shapes known;
 
+	if (!plan_shapes_find(in->trace, requests, &known))
+		return false;
 	for (size_t i = 0; i < sizeof(round_shapes) / sizeof(*round_shapes);
 	     i++) {
+		const struct round_shape *shape = &round_shapes[i];
 		struct plan_requests shaped = *requests;
 
 		if (in->found->plan != NULL && !lacks_places(in->found->plan))
 			break;
-		if (as_one == 1 && round_shapes[i].as_one)
-			break;
-		if (shape_round(&shaped, &round_shapes[i], as_one) &&
+		if ((shape->as_one && known.as_one == 1) ||
+		    (shape->skips && known.to_skip == 0))
+			continue;
+		if (shape_round(&shaped, shape, &known) &&
 		    !try_round(in, &shaped))
 			return false;
 	}
-	return as_one != 0;
+	return true;
 }
 
 /* Is there a round that a plan can list? */

@@ -41,9 +41,8 @@ struct life_pass {
 	uint32_t made;       /* requests so far */
 };
 
-/* Lengthen the life of a request: it lasts until request `until`. lives[i *
- * step
- * + s] is that of request i of the plan. */
+/* Lengthen the life of a request: it lasts until request `until`. The life of
+ * request i of the plan is lives[i * step + s]. */
 static void
 lengthen(const struct life_pass *pass, uint32_t *lives, uint32_t step,
     uint32_t s, uint32_t request, uint32_t until)
@@ -215,6 +214,18 @@ divide_freed(struct life_pass *pass)
 	}
 }
 
+/* Pass the whole trace. */
+static void
+pass_trace(struct life_pass *pass)
+{
+	divide_freed(pass);
+	for (size_t i = 0; i < pass->trace->row_count; i++)
+		pass_row(pass, i);
+	pass_live(pass);
+	for (uint32_t s = 0; s < pass->requests->streams; s++)
+		pass_unready(pass, s);
+}
+
 bool
 plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
     enum plan_rule rule, struct plan_lives *out)
@@ -242,14 +253,8 @@ plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
 	made = pass.streams != NULL && pass.freed != NULL &&
 	    pass.lives_on != NULL && out->lives != NULL && out->live != NULL &&
 	    plan_names_begin(&pass.names, trace);
-	if (made) {
-		divide_freed(&pass);
-		for (size_t i = 0; i < trace->row_count; i++)
-			pass_row(&pass, i);
-		pass_live(&pass);
-		for (uint32_t n = 0; n < requests->streams; n++)
-			pass_unready(&pass, n);
-	}
+	if (made)
+		pass_trace(&pass);
 	plan_names_drop(&pass.names);
 	free(pass.streams);
 	free(pass.freed);
@@ -269,7 +274,7 @@ plan_lives_drop(struct plan_lives *lives)
 	*lives = (struct plan_lives){ 0 };
 }
 
-/* ---- Rounds as one ----------------------------------------------------- */
+/* ---- Shapes ------------------------------------------------------------ */
 
 /* The lives of all requests until their frees; 0: they are not freed. NULL
  * without memory. */
@@ -338,18 +343,41 @@ rounds_of_lives(const struct plan_requests *requests, const uint32_t *lives)
 	return least > 1 ? least : 1;
 }
 
-uint32_t
-plan_rounds_as_one(
-    const struct trace *trace, const struct plan_requests *requests)
+/* Does a request's memory live longer than a round? */
+static bool
+outlives_round(const struct plan_requests *requests, const uint32_t *lives,
+    uint64_t request)
+{
+	return lives[request] == 0 || lives[request] > requests->length;
+}
+
+/* plan_shapes.to_skip */
+static uint32_t
+requests_to_skip(const struct plan_requests *requests, const uint32_t *lives)
+{
+	for (uint32_t n = requests->length; n > 0; n--) {
+		uint64_t request = requests->round + (uint64_t)n - 1;
+
+		if (outlives_round(requests, lives, request) &&
+		    !outlives_round(
+			requests, lives, request + requests->length))
+			return n;
+	}
+	return 0;
+}
+
+bool
+plan_shapes_find(const struct trace *trace,
+    const struct plan_requests *requests, struct plan_shapes *out)
 {
 	uint32_t *lives = lives_until_free(trace, requests);
-	uint32_t rounds;
 
 	if (lives == NULL) {
 		complain("out of memory");
-		return 0;
+		return false;
 	}
-	rounds = rounds_of_lives(requests, lives);
+	out->as_one = rounds_of_lives(requests, lives);
+	out->to_skip = requests_to_skip(requests, lives);
 	free(lives);
-	return rounds;
+	return true;
 }

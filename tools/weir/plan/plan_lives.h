@@ -28,15 +28,23 @@ struct plan_lives {
 	uint32_t *live; /* for each request, until its free */
 };
 
-/*
- * How many rounds are one round of the program: as many as the longest life
- * lasts, and after which all lives repeat themselves. At most PLANNED_AS_ONE;
- * 1 if no request lives longer than a round. Requests that live on longer than
- * PLANNED_AS_ONE rounds do not count, nor do those of the first round, which
- * makes what the program keeps. 0, and a complaint, without memory.
- */
-uint32_t plan_rounds_as_one(
-    const struct trace *trace, const struct plan_requests *requests);
+/* What the lives of a trace's requests say about the shape of its round. */
+struct plan_shapes {
+	/* How many rounds are one round of the program: as many as the longest
+	 * life lasts, and after which all lives repeat themselves. At most
+	 * PLANNED_AS_ONE; 1 if no request lives longer than a round. Requests
+	 * that live on longer than PLANNED_AS_ONE rounds do not count, nor do
+	 * those of the first round, which makes what the program keeps. */
+	uint32_t as_one;
+	/* How many requests the first round has up to the last one whose memory
+	 * lives longer than a round, while that of the same request of the next
+	 * round does not. */
+	uint32_t to_skip;
+};
+
+/* The trace must have a round. False, and a complaint, without memory. */
+bool plan_shapes_find(const struct trace *trace,
+    const struct plan_requests *requests, struct plan_shapes *out);
 
 /* The trace must have a round, and PLAN_STREAMS streams at most. False, and a
  * complaint, without memory. */

@@ -28,6 +28,12 @@ struct pack_item {
 	const uint32_t *longer; /* likewise; NULL: as `lives` */
 };
 
+/* The share of the longer lives that counts: parts of so many. */
+struct pack_share {
+	unsigned parts;
+	unsigned of;
+};
+
 struct packing {
 	const struct plan_packing *how;
 	uint32_t round;  /* the round's first request */
@@ -115,46 +121,51 @@ static int (*const pack_orders[PACK_ORDERS])(const void *, const void *) = {
 
 /* ---- Places ------------------------------------------------------------ */
 
-/* How long a request keeps its memory from the stream of another one. */
-static uint32_t
-life_for(const struct pack_item *a, const struct pack_item *b, bool longer)
+/* How long a request keeps its memory from the stream of another one: its life,
+ * and a share of what its longer life has more. */
+static uint64_t
+life_for(const struct pack_item *a, const struct pack_item *b,
+    struct pack_share share)
 {
-	return longer && a->longer != NULL ? a->longer[b->stream] :
-					     a->lives[b->stream];
+	uint64_t life = a->lives[b->stream];
+
+	if (share.parts > 0 && a->longer[b->stream] > life)
+		life += (a->longer[b->stream] - life) * share.parts / share.of;
+	return life;
 }
 
 /* Must two requests of the round not have the same bytes? The one that begins
  * later must wait until its stream may use the memory of the other, in this
  * round or the next. The one with the shorter period comes again in between. */
 static bool
-is_in_conflict_round(
-    const struct pack_item *a, const struct pack_item *b, bool longer)
+is_in_conflict_round(const struct pack_item *a, const struct pack_item *b,
+    struct pack_share share)
 {
 	uint32_t period = a->period < b->period ? a->period : b->period;
 	uint32_t apart = a->index < b->index ? (b->index - a->index) % period :
 					       (a->index - b->index) % period;
 	uint32_t from_a = a->index < b->index ? apart : period - apart;
 
-	return life_for(a, b, longer) > from_a ||
-	    life_for(b, a, longer) > period - from_a;
+	return life_for(a, b, share) > from_a ||
+	    life_for(b, a, share) > period - from_a;
 }
 
 static bool
 is_in_conflict(const struct packing *packing, const struct pack_item *a,
-    const struct pack_item *b, bool longer)
+    const struct pack_item *b, struct pack_share share)
 {
 	if (a->index >= packing->round && b->index >= packing->round)
-		return is_in_conflict_round(a, b, longer);
+		return is_in_conflict_round(a, b, share);
 	if (a->index < b->index)
-		return life_for(a, b, longer) > b->index - a->index;
-	return life_for(b, a, longer) > a->index - b->index;
+		return life_for(a, b, share) > b->index - a->index;
+	return life_for(b, a, share) > a->index - b->index;
 }
 
 /* Find a gap between the placed requests that are in conflict: the lowest, or
  * the tightest. */
 static uint64_t
 find_gap(const struct packing *packing, const struct pack_item *item,
-    bool tightest, bool longer)
+    bool tightest, struct pack_share share)
 {
 	uint64_t best = UINT64_MAX;
 	uint64_t best_size = UINT64_MAX;
@@ -163,7 +174,7 @@ find_gap(const struct packing *packing, const struct pack_item *item,
 	for (uint32_t i = 0; i < packing->placed_count; i++) {
 		const struct pack_item *other = packing->placed[i];
 
-		if (!is_in_conflict(packing, item, other, longer))
+		if (!is_in_conflict(packing, item, other, share))
 			continue;
 		if (other->offset >= end + item->size &&
 		    other->offset - end < best_size) {
@@ -178,16 +189,29 @@ find_gap(const struct packing *packing, const struct pack_item *item,
 	return best != UINT64_MAX ? best : end;
 }
 
+/* Find a gap that ends within `most` bytes for as much of the longer lives as
+ * possible: the less of them counts, the longer the request's stream waits. */
+static uint64_t
+find_place(
+    const struct packing *packing, const struct pack_item *item, bool tightest)
+{
+	unsigned all = packing->how->longer != NULL ? packing->how->parts : 0;
+	struct pack_share share = { .parts = all, .of = all };
+	uint64_t offset = find_gap(packing, item, tightest, share);
+
+	while (share.parts > 0 && offset + item->size > packing->most) {
+		share.parts--;
+		offset = find_gap(packing, item, tightest, share);
+	}
+	return offset;
+}
+
 static void
 place_item(struct packing *packing, struct pack_item *item, bool tightest)
 {
 	uint32_t i = packing->placed_count;
 
-	item->offset =
-	    find_gap(packing, item, tightest, packing->how->longer != NULL);
-	if (packing->how->longer != NULL &&
-	    item->offset + item->size > packing->most)
-		item->offset = find_gap(packing, item, tightest, false);
+	item->offset = find_place(packing, item, tightest);
 	packing->placed_count++;
 	for (; i > 0 && packing->placed[i - 1]->offset > item->offset; i--)
 		packing->placed[i] = packing->placed[i - 1];
@@ -382,6 +406,7 @@ is_joined(const struct packing *packing, const struct pack_item *item)
 static struct pack_item *
 largest_in_the_way(const struct packing *packing, const struct pack_item *of)
 {
+	const struct pack_share no_share = { 0 };
 	struct pack_item *largest = NULL;
 
 	for (uint32_t i = 0; i < packing->count; i++) {
@@ -389,7 +414,7 @@ largest_in_the_way(const struct packing *packing, const struct pack_item *of)
 
 		if (item != of && is_joined(packing, item) &&
 		    (largest == NULL || item->size > largest->size) &&
-		    is_in_conflict_round(item, of, false))
+		    is_in_conflict_round(item, of, no_share))
 			largest = item;
 	}
 	return largest;

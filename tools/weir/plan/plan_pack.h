@@ -21,8 +21,11 @@ struct plan_packing {
 	const struct plan_lives *lives;
 	/* Lives that are longer, or NULL: requests lie apart for these too, as
 	 * far as the round then needs no more than `round_most` bytes, and the
-	 * range `range_most`. */
+	 * range `range_most`. A request that does not fit so lies apart for a
+	 * share of what they are longer, the first that fits of `parts` - 1
+	 * down to 0 parts of it. */
 	const struct plan_lives *longer;
+	unsigned parts; /* 1 or more */
 	uint64_t round_most;
 	uint64_t range_most;
 	/* The round is this many requests, again and again. Those that live no

@@ -19,6 +19,10 @@ enum { PLANNED_AS_ONE = 32 };
  * for some places. Each halves what is left, or better. */
 enum { PLANNED_HALVINGS = 6 };
 
+/* The parts of longer lives, of which a request that does not fit apart for all
+ * of them counts as many as fit. Each costs a pass over the placed requests. */
+enum { PLANNED_PARTS = 4 };
+
 /* How often a round is packed with one place in each part for most requests,
  * and those apart that did not fit the time before. */
 enum { PLANNED_APART = 8 };

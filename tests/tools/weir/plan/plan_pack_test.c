@@ -181,6 +181,7 @@ pack_both(struct plan *plan, const struct plan_lives *lives,
 	const struct plan_packing how = {
 		.lives = lives,
 		.longer = longer,
+		.parts = 1,
 		.round_most = most,
 		.range_most = most,
 		.unit = ROUND,
@@ -190,6 +191,88 @@ pack_both(struct plan *plan, const struct plan_lives *lives,
 		plan->entries[i].offset = PLAN_NO_PLACE;
 	EXPECT_EQ(plan_pack(plan, &how), true);
 	EXPECT_EQ(plan_verify(plan), WEIR_OK);
+}
+
+enum { FEW = 20, EARLY = 0, LATE = 8, OTHER = 16 };
+
+/* A request with these lives, for its own stream and for the other one. */
+static void
+set_request(struct plan *plan, struct plan_lives *lives, uint32_t i,
+    uint32_t stream, uint32_t own_life, uint32_t other_life)
+{
+	plan->entries[i].stream = stream;
+	lives->lives[2 * i + stream] = own_life;
+	lives->lives[2 * i + 1 - stream] = other_life;
+}
+
+/* Two requests of one stream, and one of another stream that comes after both
+ * and must have the place of one of them. None of the others has a place. */
+static struct plan *
+plan_of_two_streams(struct plan_lives *lives)
+{
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(FEW, &plan), WEIR_OK);
+	plan->streams = 2;
+	*lives = (struct plan_lives){
+		.count = FEW,
+		.streams = 2,
+		.lives = calloc((size_t)FEW * 2, sizeof(uint32_t)),
+		.live = calloc(FEW, sizeof(uint32_t)),
+	};
+	for (uint32_t i = 0; i < FEW; i++) {
+		plan->entries[i] = (struct plan_entry){ .size = PLAN_GRANULE,
+			.offset = PLAN_NO_PLACE };
+		lives->live[i] = 1;
+		set_request(plan, lives, i, 0, FEW + 1, FEW + 1);
+	}
+	lives->live[LATE] = 2; /* it is packed first */
+	set_request(plan, lives, EARLY, 0, LATE + 1, LATE + 1);
+	set_request(plan, lives, LATE, 0, 1, OTHER - LATE - 1);
+	set_request(plan, lives, OTHER, 1, 1, 1);
+	return plan;
+}
+
+/* Pack them in two places, with longer lives for the other stream. */
+static struct plan *
+pack_in_two_places(unsigned parts)
+{
+	struct plan_lives lives;
+	struct plan *plan = plan_of_two_streams(&lives);
+	struct plan_lives longer = lives;
+	const struct plan_packing how = {
+		.lives = &lives,
+		.longer = &longer,
+		.parts = parts,
+		.round_most = 2 * PLAN_GRANULE,
+		.range_most = 2 * PLAN_GRANULE,
+		.unit = FEW,
+	};
+
+	longer.lives = calloc((size_t)FEW * 2, sizeof(uint32_t));
+	for (size_t i = 0; i < (size_t)FEW * 2; i++)
+		longer.lives[i] = lives.lives[i];
+	longer.lives[2 * EARLY + 1] = FEW;
+	longer.lives[2 * LATE + 1] = FEW;
+	EXPECT_EQ(plan_pack(plan, &how), true);
+	EXPECT_EQ(plan->round_bytes, 2 * PLAN_GRANULE);
+	EXPECT_EQ(plan->entries[LATE].offset, 0);
+	EXPECT_EQ(plan->entries[EARLY].offset, PLAN_GRANULE);
+	free(longer.lives);
+	plan_lives_drop(&lives);
+	return plan;
+}
+
+TEST(a_request_that_waits_lies_where_it_waits_least_if_longer_lives_have_parts)
+{
+	struct plan *lowest = pack_in_two_places(1);
+	struct plan *readiest = pack_in_two_places(4);
+
+	EXPECT_EQ(lowest->entries[OTHER].offset, lowest->entries[LATE].offset);
+	EXPECT_EQ(
+	    readiest->entries[OTHER].offset, readiest->entries[EARLY].offset);
+	plan_free(lowest);
+	plan_free(readiest);
 }
 
 TEST(longer_lives_count_as_far_as_their_bytes_are_allowed)

@@ -199,7 +199,7 @@ rounds_as_one(unsigned lives, unsigned nth)
 	enum { ROUNDS = 200 };
 	bool live[ROUNDS] = { false };
 	struct writing w;
-	uint32_t rounds;
+	struct plan_shapes shapes;
 
 	begin(&w);
 	for (unsigned n = 0; n < ROUNDS; n++) {
@@ -216,10 +216,10 @@ rounds_as_one(unsigned lives, unsigned nth)
 	struct plan_requests requests = requests_of(&trace);
 	EXPECT_EQ(requests.length, 2);
 	EXPECT_EQ(requests.unit, 2);
-	rounds = plan_rounds_as_one(&trace, &requests);
+	EXPECT_EQ(plan_shapes_find(&trace, &requests, &shapes), true);
 	plan_requests_drop(&requests);
 	trace_drop(&trace);
-	return rounds;
+	return shapes.as_one;
 }
 
 TEST(rounds_are_one_as_long_as_requests_live)
@@ -239,4 +239,47 @@ TEST(rounds_are_one_until_the_lives_repeat_themselves)
 TEST(what_is_kept_for_many_rounds_does_not_make_them_one)
 {
 	EXPECT_EQ(rounds_as_one(100, 1), 1);
+}
+
+/* ---- What the first round keeps ----------------------------------------- */
+
+enum { REQUESTS = 4 };
+
+/* Five rounds of requests that are freed at once, except those of the round
+ * `keeping` that have a bit in `kept`. How many are to be skipped? */
+static uint32_t
+requests_to_skip(unsigned keeping, unsigned kept)
+{
+	struct writing w;
+	struct plan_shapes shapes;
+
+	begin(&w);
+	for (unsigned i = 0; i < 5 * REQUESTS; i++) {
+		unsigned n = i % REQUESTS;
+
+		add_row(&w, 'a', i, (2 + n) * MIB, 0);
+		if (i / REQUESTS != keeping || (kept >> n & 1) == 0)
+			add_row(&w, 'f', i, (2 + n) * MIB, 0);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.length, REQUESTS);
+	EXPECT_EQ(requests.round, 0);
+	EXPECT_EQ(plan_shapes_find(&trace, &requests, &shapes), true);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+	return shapes.to_skip;
+}
+
+TEST(no_more_of_the_first_round_is_skipped_than_it_keeps)
+{
+	EXPECT_EQ(requests_to_skip(0, 0), 0);
+	EXPECT_EQ(requests_to_skip(0, 1), 1);
+	EXPECT_EQ(requests_to_skip(0, 1 | 4), 3);
+	EXPECT_EQ(requests_to_skip(0, 8), 4);
+}
+
+TEST(what_a_later_round_keeps_is_not_skipped)
+{
+	EXPECT_EQ(requests_to_skip(1, 1), 0);
 }
