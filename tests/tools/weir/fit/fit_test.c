@@ -486,6 +486,39 @@ TEST(what_a_module_or_a_backward_pass_keeps_is_no_parameter)
 	free(paths[1]);
 }
 
+/* Passes of code without modules, in whose last one the recording ends. */
+static void
+write_cut_function(struct program *p, uint64_t batch)
+{
+	uint64_t kept[LAYERS];
+
+	for (unsigned i = 0; i < LAYERS; i++)
+		take(p, "to", 5 << 20);
+	for (unsigned step = 0; step <= STEPS; step++) {
+		for (unsigned i = 0; i < LAYERS; i++)
+			kept[i] = take(p, "attend", batch * 700000);
+		/* Lives of activations are longer than workspaces'. */
+		for (unsigned i = 0; i < LAYERS; i++)
+			drop(p, take(p, "work", 512));
+		for (unsigned i = 0; i < LAYERS && step < STEPS; i++)
+			drop(p, kept[i]);
+	}
+}
+
+TEST(what_earlier_steps_have_freed_is_no_parameter)
+{
+	char *paths[2] = { recorded(write_cut_function, 2),
+		recorded(write_cut_function, 4) };
+	struct forecast forecast = asked("batch=2,4", "batch=16", paths);
+	const json_t *kinds = json_object_get(forecast.json, "by_kind");
+
+	EXPECT_EQ(json_number(kinds, "parameters"), LAYERS * (5u << 20));
+	EXPECT_EQ(json_number(kinds, "activations"), LAYERS * 16 * 700000);
+	json_decref(forecast.json);
+	free(paths[0]);
+	free(paths[1]);
+}
+
 /* From 4 on a program converts its weights and activations to a type of half
  * the size. */
 static void
