@@ -21,6 +21,8 @@ The same KIND and EVENTS give the same file everywhere. What a kind has:
     leaky      a call site whose blocks pile up
     faulty     thirteen blocks that are said to be larger than their segment
     kinds      each kind of memory, by metadata, by range, and to be guessed
+    cut        a training that is recorded from its first step to the middle of
+               its last one, with memory of all kinds to be guessed
     high       46 MiB that come and go on top of 3.4 GiB
     empty      nothing at all
     wild       what no allocator does: anything in any order
@@ -541,6 +543,49 @@ def kinds():
     return world.snapshot()
 
 
+def cut():
+    """Sizes in MiB: weights 3 and 5, activations 2, 4 and 6, the optimiser's
+    state 7. The history lacks the first weights. It ends in a backward pass,
+    with activations alive that the steps before have freed."""
+    world = World(11)
+    stream = world.stream(0, 0)
+    graph = world.stream(0, 7, pool=(2, 0))
+
+    def alloc(mib, *path, where=stream):
+        return world.alloc(where, mib * MIB, world.frames("main.run", *path))
+
+    def free(block):
+        world.free_block(block, world.frames("main.run", "a.free"))
+
+    for _ in range(4):
+        alloc(3, "model.build")
+    world.traces[0].clear()
+    for _ in range(4):
+        alloc(5, "model.adapt")
+    alloc(16, "graph.capture", where=graph)
+    gradients = []
+    for step in range(4):
+        kept = []
+        for _ in range(6):
+            kept.append(alloc(2, "nn._call_impl"))
+            kept.append(alloc(4, "loss.compute"))
+            free(alloc(1, "nn._call_impl", "ops.work"))
+        kept.append(alloc(6, "nn._call_impl", "head.once"
+                          if step == 3 else "head.other"))
+        for block in gradients:
+            free(block)
+        gradients = [alloc(size, "Engine::run") for size in (3, 5) * 4]
+        if step == 3:
+            break
+        for block in kept:
+            free(block)
+        free(alloc(1, "optim.step"))
+        if step == 0:
+            for _ in range(2):
+                alloc(7, "optim.state")
+    return world.snapshot()
+
+
 def high():
     world = World(9)
     stream = world.stream(0, 0)
@@ -559,6 +604,7 @@ KINDS = {
     "leaky": lambda n: leaky(),
     "faulty": lambda n: faulty(),
     "kinds": lambda n: kinds(),
+    "cut": lambda n: cut(),
     "high": lambda n: high(),
     "sites": lambda n: sites(),
     "blame": lambda n: blame(),

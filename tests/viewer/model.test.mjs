@@ -6,7 +6,8 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { readFileSync } from "node:fs";
-import { data, source } from "./support.mjs";
+import { execFileSync } from "node:child_process";
+import { data, snapshot, source } from "./support.mjs";
 
 const { Snapshot } = await import(join(source, "data.js"));
 const { Series } = await import(join(source, "series.js"));
@@ -15,6 +16,7 @@ const { Sites } = await import(join(source, "sites.js"));
 const { Regions } = await import(join(source, "ranges.js"));
 const { TimeAxis, EventAxis } = await import(join(source, "axis.js"));
 const { changes, figures } = await import(join(source, "summary.js"));
+const { kindSums } = await import(join(source, "kinds.js"));
 const { bytes, duration } = await import(join(source, "format.js"));
 
 function random(seed) {
@@ -92,6 +94,20 @@ test("a value that has not changed is shown as such, and is not zero bytes", () 
 	assert.equal(changes("a.pickle", state(5, 9), state(7, 8),
 	    { name: "f", change: 2 }), "Since a.pickle: +2 B in use at the " +
 	    "end, −1 B held; most changed f, +2 B.");
+});
+
+test("the page and `weir fit` guess the same kinds", async () => {
+	const { snap } = await data("cut");
+	const model = await buildModel(snap, 0), { path } = snapshot("cut");
+	const { by_kind } = JSON.parse(execFileSync(process.env.WEIR_BIN, ["fit",
+		"--json", "--was", "batch=1,2", "--ask", "batch=2", path, path],
+	{ encoding: "utf8" }));
+	const { sums } = kindSums(model, model.peak);
+	assert.deepEqual(sums.slice(0, 6).map((sum) => sum / 2 ** 20),
+	    [4 * 3 + 4 * 5, 4 * 3 + 4 * 5, 2 * 7, 6 * 2 + 6 * 4 + 6, 0, 16]);
+	assert.deepEqual(sums.slice(0, 6), ["parameters", "gradients",
+		"optimiser", "activations", "workspaces", "graphs"].map((kind) =>
+		by_kind[kind]));
 });
 
 /* simcuda's handles are small; traces in CSV number their streams. */

@@ -4,7 +4,7 @@
  * PyTorch's annotations), then a guess from the pool, the stack and the life,
  * by the rules of `weir fit`.
  */
-import { AT_END, BEFORE } from "./model.js";
+import { ACTION, BEFORE } from "./model.js";
 
 /* In the order of their colours. */
 export const KINDS = ["parameters", "gradients", "optimiser's state",
@@ -16,8 +16,8 @@ export const FROM_METADATA = 0, FROM_RANGE = 1, GUESSED = 2;
 export const EVIDENCE = ["the program's metadata", "a range that it named",
 	"guessed"];
 
-/* Events of a life that is short enough for a workspace. */
-const SHORT_LIFE = 8;
+/* Allocations in a life that is short enough for a workspace. */
+const SHORT_LIFE = 3;
 
 /* Words that name a kind, in the order in which they are looked for: an
  * "optimizer step on gradients" is the optimiser's. */
@@ -52,16 +52,22 @@ export function innermostSpans(model) {
 	return at;
 }
 
-/* For each stack: does it name an optimiser, or the backward pass? */
+/* Words that a stack has. */
+const OF_OPTIMISER = 1, OF_BACKWARD = 2, OF_MODULE = 4;
+const STACK_WORDS = [
+	[OF_OPTIMISER, /optim|Optimizer/], [OF_BACKWARD, /Engine::|backward/],
+	[OF_MODULE, /_call_impl/],
+];
+
+/* The words of each stack. */
 function stackWords(snap) {
 	const c = snap.columns, n = c.node_parent.length;
 	const frames = new Uint8Array(c.frame_name.length);
 	for (let f = 0; f < frames.length; f++) {
 		const { name, file } = snap.frame(f);
-		if (/optim|Optimizer/.test(name) || /optim/.test(file))
-			frames[f] |= 1;
-		if (/Engine::|backward|AccumulateGrad/.test(name))
-			frames[f] |= 2;
+		for (const [bit, word] of STACK_WORDS)
+			if (word.test(name) || word.test(file))
+				frames[f] |= bit;
 	}
 	const nodes = new Uint8Array(n);
 	for (let i = 1; i < n; i++)
@@ -69,58 +75,95 @@ function stackWords(snap) {
 	return nodes;
 }
 
-/* Of each stack: the allocations in the trace, and how many of them ended. */
-function freedShares(model) {
-	const el = model.elements, n = model.columns.node_parent.length;
-	const made = new Uint32Array(n), ended = new Uint32Array(n);
-	for (let k = 0; k < el.n; k++) {
-		if (el.flags[k] & BEFORE)
-			continue;
-		made[el.stack[k]]++;
-		if (!(el.flags[k] & AT_END))
-			ended[el.stack[k]]++;
-	}
-	return { made, ended };
+/* For each position the number of allocations before it. */
+function countMade(model) {
+	const made = new Uint32Array(model.length + 1);
+	for (let p = 0; p < model.length; p++)
+		made[p + 1] = made[p] + (p < model.events &&
+			model.kind(p) === ACTION.ALLOC ? 1 : 0);
+	return made;
 }
 
+/* A guess by the rules of tools/weir/fit/fit_judge.c. */
 class Guess {
 	constructor(model) {
 		this.model = model;
 		this.words = stackWords(model.snap);
-		this.shares = freedShares(model);
+		this.made = countMade(model);
+		this.all = this.made[model.length];
+		this.countShares();
 		const el = model.elements;
 		this.parameterSizes = new Set();
 		for (let k = 0; k < el.n; k++)
-			if (this.lasts(k) && this.words[el.stack[k]] === 0)
+			if (this.lasts(k) && this.kind(k) === PARAMETERS)
 				this.parameterSizes.add(el.size[k]);
+	}
+
+	/* Of each stack: the allocations in the trace, and how many of them are
+	 * freed. */
+	countShares() {
+		const { elements: el, columns: c } = this.model;
+		const n = c.node_parent.length;
+		this.stackMade = new Uint32Array(n);
+		this.stackFreed = new Uint32Array(n);
+		for (let k = 0; k < el.n; k++) {
+			if (el.flags[k] & BEFORE)
+				continue;
+			this.stackMade[el.stack[k]]++;
+			if (this.isFreed(k))
+				this.stackFreed[el.stack[k]]++;
+		}
+	}
+
+	/* True for a block that is freed before the last allocation. */
+	isFreed(k) {
+		return this.made[this.model.elements.freed[k]] < this.all;
+	}
+
+	/* Allocations in a block's life, with its own. */
+	life(k) {
+		const el = this.model.elements;
+		return this.made[el.freed[k]] - this.made[el.start[k]];
 	}
 
 	/* A block lasts if it lives for most of the trace, or to its end when
 	 * its stack keeps most of its blocks: a snapshot in the middle of a step
 	 * ends with live activations, which earlier steps have freed. */
 	lasts(k) {
-		const { model } = this, el = model.elements, s = el.stack[k];
-		if (el.end[k] - el.start[k] > model.length / 2)
+		const el = this.model.elements, s = el.stack[k];
+		if (this.life(k) > Math.floor(this.all / 2))
 			return true;
-		return (el.flags[k] & AT_END) !== 0 &&
-			2 * this.shares.ended[s] <= this.shares.made[s];
+		if (this.isFreed(k))
+			return false;
+		return (el.flags[k] & BEFORE) !== 0 || s === 0 ||
+			2 * this.stackFreed[s] <= this.stackMade[s];
+	}
+
+	/* The kind of a block that lasts. A module's call makes no parameters;
+	 * what it makes may be alive at the end of a trace that ends within a
+	 * step. */
+	lastingKind(k) {
+		const el = this.model.elements, words = this.words[el.stack[k]];
+		if (words & OF_OPTIMISER)
+			return OPTIMISER;
+		if (words & OF_BACKWARD)
+			return GRADIENTS;
+		return el.flags[k] & BEFORE || !(words & OF_MODULE) ?
+			PARAMETERS : ACTIVATIONS;
 	}
 
 	kind(k) {
 		const { model } = this, el = model.elements, c = model.columns;
 		if (model.device >= model.snap.pinnedFrom)
 			return PINNED;
-		const pool = el.pool[k];
+		const pool = el.pool[k], words = this.words[el.stack[k]];
 		if (c.pool_first[pool] !== 0 || c.pool_second[pool] !== 0)
 			return GRAPHS;
-		const words = this.words[el.stack[k]], lasts = this.lasts(k);
-		if (words & 1)
-			return lasts ? OPTIMISER : WORKSPACES;
-		if (lasts)
-			return words & 2 ? GRADIENTS : PARAMETERS;
-		if (el.end[k] - el.start[k] <= SHORT_LIFE)
+		if (this.lasts(k))
+			return this.lastingKind(k);
+		if (words & OF_OPTIMISER || this.life(k) <= SHORT_LIFE)
 			return WORKSPACES;
-		return (words & 2 || el.stack[k] === 0) &&
+		return (words & OF_BACKWARD || el.stack[k] === 0) &&
 			this.parameterSizes.has(el.size[k]) ? GRADIENTS :
 			ACTIVATIONS;
 	}

@@ -9,6 +9,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/weir/progress.h"
 #include "tools/weir/reading/snapshot_form.h"
@@ -251,6 +252,15 @@ choose_device(const struct snapshot *snapshot, int *device, int *next,
 	return true;
 }
 
+static bool
+device_has_request(const struct snapshot *snapshot, uint32_t device)
+{
+	const struct snapshot_trace *trace = &snapshot->traces[device];
+	const uint8_t *actions = snapshot->events.action + trace->first;
+
+	return memchr(actions, SNAPSHOT_ALLOC, trace->count) != NULL;
+}
+
 bool
 snapshot_csv_of(struct csv_request *request, struct source *source, char **text,
     size_t *length)
@@ -268,6 +278,8 @@ snapshot_csv_of(struct csv_request *request, struct source *source, char **text,
 		snapshot, &request->device, &request->next, request->why)) {
 		snprintf(
 		    request->why, SNAPSHOT_WHY, "no trace can be made of it");
+		request->lacks_requests =
+		    !device_has_request(snapshot, (uint32_t)request->device);
 		out = open_memstream(text, length);
 	}
 	if (out != NULL) {

@@ -55,67 +55,159 @@ compare_sizes(const void *a, const void *b)
 	return first < second ? -1 : first > second;
 }
 
+/* Words that a stack has. */
+enum {
+	STACK_OPTIMISER = 1,
+	STACK_BACKWARD = 2,
+	STACK_MODULE = 4,
+};
+
+/* What is known of a stack. */
+struct stack_facts {
+	unsigned words;
+	uint32_t made;  /* allocations of the recording */
+	uint32_t freed; /* of these, before the last allocation */
+};
+
+/* tools/viewer/src/kinds.js has the same rules. */
 struct sorter {
 	const struct fit_run *pattern;
-	uint64_t *parameters; /* sizes of lasting blocks, sorted */
+	struct stack_facts *stacks;
+	uint32_t older_count;
+	uint64_t *parameters; /* their sizes, sorted */
 	uint32_t parameter_count;
 };
 
-/* True for a block that lives to the end, or for most of the recording. */
-static bool
-is_lasting(const struct fit_run *pattern, uint32_t id)
+static unsigned
+words_of_stack(const struct snapshot *snapshot, uint32_t stack)
 {
-	uint32_t end = pattern->allocs[id].end;
+	static const char *const optimisers[] = { "optim", "Optimizer", NULL };
+	static const char *const backwards[] = { "Engine::", "backward", NULL };
+	static const char *const modules[] = { "_call_impl", NULL };
+	unsigned words = 0;
 
-	return end == FIT_NEVER || end >= pattern->count ||
-	    end - id > pattern->count / 2;
+	if (stack_mentions(snapshot, stack, optimisers))
+		words |= STACK_OPTIMISER;
+	if (stack_mentions(snapshot, stack, backwards))
+		words |= STACK_BACKWARD;
+	if (stack_mentions(snapshot, stack, modules))
+		words |= STACK_MODULE;
+	return words;
+}
+
+static bool
+is_freed(const struct fit_run *pattern, uint32_t id)
+{
+	return pattern->allocs[id].end < pattern->count;
+}
+
+/* Allocations of the recording in an allocation's life. */
+static uint32_t
+allocations_lived(const struct sorter *sorter, uint32_t id)
+{
+	const struct fit_run *pattern = sorter->pattern;
+	uint32_t end =
+	    is_freed(pattern, id) ? pattern->allocs[id].end : pattern->count;
+
+	return end - (pattern->allocs[id].older ? sorter->older_count : id);
+}
+
+/* True for a block that lives for most of the recording, or to its end if its
+ * stack keeps most of its blocks. A recording that ends within a step ends with
+ * live activations, which the steps before have freed. */
+static bool
+is_lasting(const struct sorter *sorter, uint32_t id)
+{
+	const struct fit_run *pattern = sorter->pattern;
+	const struct fit_alloc *alloc = &pattern->allocs[id];
+	const struct stack_facts *facts = &sorter->stacks[alloc->stack];
+
+	if (allocations_lived(sorter, id) >
+	    (pattern->count - sorter->older_count) / 2)
+		return true;
+	if (is_freed(pattern, id))
+		return false;
+	return alloc->older || alloc->stack == 0 ||
+	    2 * (uint64_t)facts->freed <= facts->made;
+}
+
+/* The kind of a block that lasts. */
+static enum fit_kind
+lasting_kind(const struct fit_alloc *alloc, unsigned words)
+{
+	if (words & STACK_OPTIMISER)
+		return FIT_OPTIMISER;
+	if (words & STACK_BACKWARD)
+		return FIT_GRADIENTS;
+	/* A module's call makes no parameters. What it makes may be alive at
+	 * the end of a recording that ends within a step. */
+	return alloc->older || !(words & STACK_MODULE) ? FIT_PARAMETERS :
+							 FIT_ACTIVATIONS;
 }
 
 /* The kind of an allocation of the pattern, by its life and its stack. */
 static enum fit_kind
 kind_of(const struct sorter *sorter, uint32_t id)
 {
-	static const char *const optimisers[] = { "optim", "Optimizer", NULL };
-	static const char *const backwards[] = { "Engine::", "backward", NULL };
-	/* A module's call makes no parameters. What it makes may be alive at
-	 * the end of a recording that ends within a step. */
-	static const char *const modules[] = { "_call_impl", NULL };
-	const struct fit_run *pattern = sorter->pattern;
-	const struct fit_alloc *alloc = &pattern->allocs[id];
-	bool lasts = is_lasting(pattern, id);
+	const struct fit_alloc *alloc = &sorter->pattern->allocs[id];
+	unsigned words = sorter->stacks[alloc->stack].words;
 
 	if (alloc->pool != 0)
 		return FIT_GRAPHS;
-	if (stack_mentions(pattern->snapshot, alloc->stack, optimisers))
-		return lasts ? FIT_OPTIMISER : FIT_WORKSPACES;
-	if (lasts && stack_mentions(pattern->snapshot, alloc->stack, backwards))
-		return FIT_GRADIENTS;
-	if (lasts &&
-	    (alloc->older ||
-		!stack_mentions(pattern->snapshot, alloc->stack, modules)))
-		return FIT_PARAMETERS;
-	if (lasts)
-		return FIT_ACTIVATIONS;
-	if (alloc->end - id <= FIT_SHORT_LIFE)
+	if (is_lasting(sorter, id))
+		return lasting_kind(alloc, words);
+	if ((words & STACK_OPTIMISER) ||
+	    allocations_lived(sorter, id) <= FIT_SHORT_LIFE)
 		return FIT_WORKSPACES;
-	if ((alloc->stack == 0 ||
-		stack_mentions(pattern->snapshot, alloc->stack, backwards)) &&
+	if ((alloc->stack == 0 || (words & STACK_BACKWARD)) &&
 	    bsearch(&alloc->bytes, sorter->parameters, sorter->parameter_count,
 		sizeof(uint64_t), compare_sizes) != NULL)
 		return FIT_GRADIENTS;
 	return FIT_ACTIVATIONS;
 }
 
+static void
+note_stacks(struct sorter *sorter)
+{
+	const struct fit_run *pattern = sorter->pattern;
+
+	for (uint32_t i = 0; i < pattern->snapshot->stack_count; i++)
+		sorter->stacks[i].words = words_of_stack(pattern->snapshot, i);
+	for (uint32_t i = 0; i < pattern->count; i++) {
+		struct stack_facts *facts =
+		    &sorter->stacks[pattern->allocs[i].stack];
+
+		sorter->older_count += pattern->allocs[i].older;
+		if (pattern->allocs[i].older)
+			continue;
+		facts->made++;
+		facts->freed += is_freed(pattern, i);
+	}
+}
+
+static void
+sorter_drop(struct sorter *sorter)
+{
+	free(sorter->stacks);
+	free(sorter->parameters);
+}
+
 static bool
 sorter_make(struct sorter *sorter, const struct fit_run *pattern)
 {
 	*sorter = (struct sorter){ .pattern = pattern };
+	sorter->stacks = calloc((size_t)pattern->snapshot->stack_count + 1,
+	    sizeof(*sorter->stacks));
 	sorter->parameters =
 	    calloc((size_t)pattern->count + 1, sizeof(uint64_t));
-	if (sorter->parameters == NULL)
+	if (sorter->stacks == NULL || sorter->parameters == NULL) {
+		sorter_drop(sorter);
 		return false;
+	}
+	note_stacks(sorter);
 	for (uint32_t i = 0; i < pattern->count; i++)
-		if (is_lasting(pattern, i))
+		if (is_lasting(sorter, i) &&
+		    kind_of(sorter, i) == FIT_PARAMETERS)
 			sorter->parameters[sorter->parameter_count++] =
 			    pattern->allocs[i].bytes;
 	qsort(sorter->parameters, sorter->parameter_count, sizeof(uint64_t),
@@ -200,7 +292,7 @@ fit_judge(const struct fit_program *program,
 	}
 	out->low = (double)out->live > error ? out->live - (uint64_t)error : 0;
 	out->high = out->live + (uint64_t)error;
-	free(sorter.parameters);
+	sorter_drop(&sorter);
 	return true;
 }
 

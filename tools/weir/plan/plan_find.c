@@ -392,9 +392,13 @@ try_shapes(struct finding *in, const struct plan_requests *requests)
 
 /* Is there a round that a plan can list? */
 static bool
-has_plan(const struct plan_requests *requests, struct plan_found *found)
+has_plan(const struct trace *trace, const struct plan_requests *requests,
+    struct plan_found *found)
 {
-	if (requests->count == 0)
+	if (trace->lacks_requests)
+		snprintf(found->why, sizeof(found->why),
+		    "its history has no request: its blocks are older");
+	else if (requests->count == 0)
 		snprintf(found->why, sizeof(found->why),
 		    "it has no request above %d KiB", PLANNED_ABOVE / 1024);
 	else if (requests->length == 0)
@@ -433,7 +437,7 @@ find_plan(const struct plan_request_to_find *request, const struct trace *trace,
 		.request = request, .trace = trace, .found = out
 	};
 
-	if (!has_plan(requests, out))
+	if (!has_plan(trace, requests, out))
 		return true;
 	out->rounds = (requests->count - requests->round) / requests->length;
 	if (!replay_by(request, request->conf != NULL ? request->conf : "",

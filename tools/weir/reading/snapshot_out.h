@@ -60,6 +60,8 @@ struct csv_request {
 	int device; /* -1: the first that has events; set to the chosen device
 		     */
 	int next;   /* set to the next device that has events, or -1 */
+	/* Set if no event is a request, so that all blocks are older. */
+	bool lacks_requests;
 	char why[SNAPSHOT_WHY];
 };
 

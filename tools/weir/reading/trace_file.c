@@ -562,6 +562,7 @@ read_rows_text(const char *path, struct trace *trace, struct budget *budget,
 	snprintf(why, SNAPSHOT_WHY, "%s", request.why);
 	trace->device = request.device;
 	trace->next_device = request.next;
+	trace->lacks_requests = request.lacks_requests;
 	free(bytes);
 	return good;
 }

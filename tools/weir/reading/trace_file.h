@@ -87,7 +87,10 @@ struct trace {
 	bool has_records; /* there are `r` or `R` rows */
 	bool has_pinned;  /* there are `A` rows */
 	bool has_work;    /* there are `k` rows */
-	uint64_t end_us;  /* time of the last row */
+	/* It is of a snapshot whose history has no request: all its blocks are
+	 * older than the history. */
+	bool lacks_requests;
+	uint64_t end_us; /* time of the last row */
 	/* The most bytes that the recorded allocator held; 0: the file does not
 	 * say it. */
 	uint64_t recorded_held_bytes;

@@ -18,12 +18,65 @@ struct playing {
 	const struct recording *recording;
 	struct torch_model *model;
 	struct torch_block **blocks; /* of the model, by block; or NULL */
-	bool segments;               /* the rows of segments are PyTorch's */
-	bool freeing;                /* the row before freed a segment, too */
+	/* By older block: where another block begins that may follow it, by
+	 * the rows; or 0. */
+	uint64_t *followers;
+	bool segments; /* the rows of segments are PyTorch's */
+	bool freeing;  /* the row before freed a segment, too */
 	struct torch_played *out;
 };
 
 /* ---- What is older than the recording -------------------------------- */
+
+/* The last older block below an address, or RECORDING_NONE. */
+static uint32_t
+older_below(const struct recording *recording, uint64_t address)
+{
+	uint32_t first = 0;
+	uint32_t count = recording->older_count;
+
+	while (count > 0) {
+		uint32_t half = count / 2;
+
+		if (recording->blocks[first + half].address < address) {
+			first += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	return first == 0 ? RECORDING_NONE : first - 1;
+}
+
+static void
+note_follower(uint64_t *follower, uint64_t address)
+{
+	if (*follower == 0 || address < *follower)
+		*follower = address;
+}
+
+/* Note which blocks of the rows begin close behind an older block that is still
+ * there. */
+static void
+note_followers(struct playing *playing)
+{
+	const struct recording *recording = playing->recording;
+
+	for (uint32_t i = 0; i < recording->row_count; i++) {
+		const struct recording_row *row = &recording->rows[i];
+		uint64_t address;
+		uint32_t id;
+
+		if (row->action != 'a')
+			continue;
+		address = recording->blocks[row->index].address;
+		id = older_below(recording, address);
+		if (id != RECORDING_NONE && recording->blocks[id].done > i &&
+		    address - recording->blocks[id].address >=
+			recording->blocks[id].bytes)
+			note_follower(&playing->followers[id], address);
+	}
+}
 
 /* The size of an older block. PyTorch leaves rests of up to 1 MiB in large
  * blocks, so that a smaller gap belongs to the block before it. */
@@ -39,6 +92,8 @@ older_size(const struct playing *playing,
 	if (id + 1 < recording->older_count &&
 	    recording->blocks[id + 1].address < end)
 		end = recording->blocks[id + 1].address;
+	if (playing->followers[id] != 0 && playing->followers[id] < end)
+		end = playing->followers[id];
 	if (!segment->small && end - block->address - size <= MIB)
 		return end - block->address;
 	return size;
@@ -224,10 +279,15 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 	playing.model = torch_model_new(conf, device_bytes);
 	playing.blocks =
 	    calloc((size_t)recording->block_count + 1, sizeof(void *));
-	good = playing.model != NULL && playing.blocks != NULL;
+	playing.followers = calloc(
+	    (size_t)recording->older_count + 1, sizeof(*playing.followers));
+	good = playing.model != NULL && playing.blocks != NULL &&
+	    playing.followers != NULL;
 	/* With expandable segments a program has no others. */
-	if (good && !conf->expandable)
+	if (good && !conf->expandable) {
+		note_followers(&playing);
 		add_older(&playing);
+	}
 	if (good)
 		add_homeless(&playing);
 	progress_begin(&progress, PROGRESS_AFTER_MS);
@@ -255,6 +315,7 @@ torch_replay(const struct recording *recording, const struct torch_conf *conf,
 		complain("out of memory");
 	torch_model_free(playing.model);
 	free(playing.blocks);
+	free(playing.followers);
 	return good;
 }
 

@@ -41,7 +41,9 @@ const struct argp argp_diff = { flags, parse_diff_flag, "BEFORE AFTER",
 	"segments that were added and removed, and the stacks whose memory "
 	"grew or shrank most.\v"
 	"Segments of both snapshots are the same if their device, address and "
-	"size are equal. Stacks are the same if their frames are "
+	"size are equal. If there are none, as in snapshots of two processes, "
+	"those of equal device and size are. Stacks are the same if their "
+	"frames are "
 	"equal. " TOOL_STATUS,
 	view_children, NULL, NULL };
 
@@ -51,6 +53,8 @@ struct side {
 	struct holders holders;
 	struct callers *callers;
 	struct sums alone; /* segments that the other side lacks */
+	/* Segments are compared by size, because no address is of both. */
+	bool by_size;
 };
 
 /* A stack and its memory on both sides. */
@@ -66,38 +70,92 @@ struct changes {
 	struct change *items;
 };
 
+typedef int order_segments(const void *a, const void *b);
+
+static int
+segment_size_order(const void *a, const void *b)
+{
+	const struct snapshot_segment *one =
+	    *(const struct snapshot_segment *const *)a;
+	const struct snapshot_segment *other =
+	    *(const struct snapshot_segment *const *)b;
+
+	if (one->device != other->device)
+		return one->device < other->device ? -1 : 1;
+	return one->bytes < other->bytes ? -1 : one->bytes > other->bytes;
+}
+
+/* The segments of both sides, in one order. */
+struct segment_lists {
+	const struct snapshot_segment **sorted[2];
+	uint32_t counts[2];
+	uint32_t at[2]; /* the next segment */
+};
+
+/* Below 0 if the first side's next segment comes first, above 0 if the second
+ * side's does, and 0 if they are equal. */
+static int
+compare_next(const struct segment_lists *lists, order_segments *order)
+{
+	if (lists->at[1] >= lists->counts[1])
+		return -1;
+	if (lists->at[0] >= lists->counts[0])
+		return 1;
+	return order((const void *)&lists->sorted[0][lists->at[0]],
+	    (const void *)&lists->sorted[1][lists->at[1]]);
+}
+
+/* Add up the segments that one side alone has. Returns how many both have. */
+static uint32_t
+sum_alone(
+    struct side sides[2], struct segment_lists *lists, order_segments *order)
+{
+	uint32_t *at = lists->at;
+	uint32_t common = 0;
+
+	for (int s = 0; s < 2; s++) {
+		sides[s].alone = (struct sums){ 0 };
+		at[s] = 0;
+	}
+	while (at[0] < lists->counts[0] || at[1] < lists->counts[1]) {
+		int first = compare_next(lists, order);
+
+		if (first < 0)
+			sums_add(&sides[0].alone, sides[0].snapshot,
+			    lists->sorted[0][at[0]]);
+		if (first > 0)
+			sums_add(&sides[1].alone, sides[1].snapshot,
+			    lists->sorted[1][at[1]]);
+		common += first == 0;
+		at[0] += first <= 0;
+		at[1] += first >= 0;
+	}
+	return common;
+}
+
+/* Two processes have no segment in common. By size their segments can be
+ * compared. */
 static bool
 compare_sides(struct side sides[2], const struct view_args *args)
 {
-	const struct snapshot_segment **sorted[2];
-	uint32_t counts[2];
-	uint32_t at[2] = { 0, 0 };
-	bool done = false;
+	struct segment_lists lists = { 0 };
+	bool done;
 
 	for (int s = 0; s < 2; s++)
-		sorted[s] =
-		    segments_sorted(sides[s].snapshot, args, &counts[s]);
-	while (sorted[0] != NULL && sorted[1] != NULL && !done) {
-		bool left = at[0] < counts[0];
-		bool right = at[1] < counts[1];
-		int order = left && right ?
-		    segment_order((const void *)&sorted[0][at[0]],
-			(const void *)&sorted[1][at[1]]) :
-		    left ? -1 :
-			   1;
-
-		done = !left && !right;
-		if (!done && order < 0)
-			sums_add(&sides[0].alone, sides[0].snapshot,
-			    sorted[0][at[0]]);
-		if (!done && order > 0)
-			sums_add(&sides[1].alone, sides[1].snapshot,
-			    sorted[1][at[1]]);
-		at[0] += order <= 0;
-		at[1] += order >= 0;
+		lists.sorted[s] =
+		    segments_sorted(sides[s].snapshot, args, &lists.counts[s]);
+	done = lists.sorted[0] != NULL && lists.sorted[1] != NULL;
+	if (done && sum_alone(sides, &lists, segment_order) == 0 &&
+	    lists.counts[0] > 0 && lists.counts[1] > 0) {
+		for (int s = 0; s < 2; s++) {
+			qsort((void *)lists.sorted[s], lists.counts[s],
+			    sizeof(*lists.sorted[s]), segment_size_order);
+			sides[s].by_size = true;
+		}
+		sum_alone(sides, &lists, segment_size_order);
 	}
-	free((void *)sorted[0]);
-	free((void *)sorted[1]);
+	free((void *)lists.sorted[0]);
+	free((void *)lists.sorted[1]);
 	if (!done)
 		complain("out of memory");
 	return done;
@@ -212,6 +270,9 @@ print_sums(const struct side sides[2])
 	add_sums(table, "largest free", a->largest_free, b->largest_free);
 	printed = table_print(table, true);
 	table_free(table);
+	if (sides[0].by_size)
+		printf("\nno segment is at one address in both, as in two "
+		       "processes; by size:");
 	printf("\n%s removed (%s), %" PRIu64 " added (%s)\n",
 	    plural_text(sides[0].alone.segments, "segment", text),
 	    size_text(sides[0].alone.reserved), sides[1].alone.segments,
@@ -318,6 +379,8 @@ diff_json(const struct side sides[2], const struct choices *choices,
 		json_object_set_new(object, names[s], side);
 		json_object_set_new(object, alone[s], only);
 	}
+	json_object_set_new(object, "segments_by",
+	    json_string(sides[0].by_size ? "size" : "address"));
 	put_number(object, "change_count", changes->count);
 	for (size_t i = 0; i < changes->count && i < choices->count; i++)
 		json_array_append_new(list, change_json(&changes->items[i]));

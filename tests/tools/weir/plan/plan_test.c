@@ -116,6 +116,27 @@ TEST(a_program_without_a_large_request_has_no_plan)
 	free(trace);
 }
 
+/* Blocks that are older than the history repeat themselves by chance. */
+TEST(a_history_without_a_request_has_no_plan)
+{
+	static const char snapshot[] =
+	    "{\"segments\": [{\"address\": 4096, \"total_size\": 8388608, "
+	    "\"blocks\": [{\"size\": 4194304, \"state\": "
+	    "\"active_allocated\"}, {\"size\": 4194304, \"state\": "
+	    "\"active_allocated\"}]}], \"device_traces\": [[{\"action\": "
+	    "\"snapshot\", \"size\": 0, \"stream\": 0}]]}";
+	char *path = test_file("idle.json", snapshot, sizeof(snapshot) - 1);
+	char *plan = no_file("run.plan");
+	struct command_result made =
+	    command_weir("plan", path, "-o", plan, NULL);
+
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, "its history has no request");
+	command_free(&made);
+	free(plan);
+	free(path);
+}
+
 /* Write a trace of rounds of three requests, of which round `strange` has
  * another size. */
 static char *

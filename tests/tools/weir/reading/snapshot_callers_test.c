@@ -8,9 +8,23 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/answer.h"
 
+/* The file of a frame, by its letter. */
+static const char *
+file_of(char letter)
+{
+	if (letter == '.')
+		return "/usr/include/c++/12/x.h";
+	if (letter == 'Z')
+		return "run.py";
+	return letter >= 'A' && letter <= 'Y' ?
+	    "/usr/lib/python3/site-packages/layers/layer.py" :
+	    "p.cpp";
+}
+
 /* A stack is a text: functions, the innermost first, one letter for each. Lower
- * case is code of the program, '.' a frame of the C library, and a digit one of
- * PyTorch. */
+ * case is compiled code of the program, Z its script, another capital letter a
+ * script of an installed package, '.' a frame of the C library, and a digit one
+ * of PyTorch. */
 static size_t
 put_frames(char *text, size_t size, const char *stack)
 {
@@ -28,9 +42,7 @@ put_frames(char *text, size_t size, const char *stack)
 		n += (size_t)snprintf(text + n, size - n,
 		    "%s{\"name\": \"%s\", \"filename\": \"%s\", "
 		    "\"line\": %d}",
-		    i > 0 ? ", " : "", name,
-		    stack[i] == '.' ? "/usr/include/c++/12/x.h" : "p.cpp",
-		    stack[i]);
+		    i > 0 ? ", " : "", name, file_of(stack[i]), stack[i]);
 	}
 	return n;
 }
@@ -261,4 +273,19 @@ TEST(a_recursive_function_is_told_apart_by_what_called_it_first)
 	EXPECT_NAMES(SNAPSHOT("deep.json", "wrrra", "wrrrb"),
 	    "w_call (p.cpp:119), called by a_call (p.cpp:97)",
 	    "w_call (p.cpp:119), called by b_call (p.cpp:98)");
+}
+
+TEST(stacks_of_one_caller_are_told_apart_by_the_package_that_they_call)
+{
+	EXPECT_NAMES(SNAPSHOT("package.json", "0AZ", "0BZ", "1c"),
+	    "Z_call (run.py:90), in A_call (layer.py:65)",
+	    "Z_call (run.py:90), in B_call (layer.py:66)", "c_call (p.cpp:99)");
+}
+
+/* The innermost script of a package says more than what calls it. */
+TEST(the_innermost_script_of_a_package_is_named)
+{
+	EXPECT_NAMES(SNAPSHOT("scripts.json", "0ACZ", "0BCZ"),
+	    "Z_call (run.py:90), in A_call (layer.py:65)",
+	    "Z_call (run.py:90), in B_call (layer.py:66)");
 }

@@ -163,6 +163,36 @@ TEST(an_emptied_cache_is_emptied_in_the_model)
 	free(path);
 }
 
+/* An older block of 3.75 MiB has a rest of 0.75 MiB, which only the place of
+ * the next block shows. */
+TEST(an_older_block_reaches_to_the_block_that_follows_it)
+{
+	static const char snapshot[] =
+	    "{\"segments\": [{\"address\": 1073741824, \"total_size\": "
+	    "31457280, \"segment_type\": \"large\", \"blocks\": ["
+	    "{\"size\": 4718592, \"state\": \"inactive\"}, {\"size\": "
+	    "20971520, \"requested_size\": 20971520, \"state\": "
+	    "\"active_allocated\"}, {\"size\": 5767168, \"state\": "
+	    "\"inactive\"}]}, {\"address\": 2147483648, \"total_size\": "
+	    "27262976, \"segment_type\": \"large\", \"blocks\": ["
+	    "{\"size\": 27262976, \"requested_size\": 27262976, "
+	    "\"state\": \"active_allocated\"}]}], \"device_traces\": [["
+	    "{\"action\": \"alloc\", \"addr\": 1078460416, \"size\": "
+	    "20971520, \"stream\": 0}, {\"action\": \"alloc\", \"addr\": "
+	    "2147483648, \"size\": 27262976, \"stream\": 0}, "
+	    "{\"action\": \"free_requested\", \"addr\": 1073741824, "
+	    "\"size\": 3932160, \"stream\": 0}, {\"action\": "
+	    "\"free_completed\", \"addr\": 1073741824, \"size\": 3932160, "
+	    "\"stream\": 0}]]}";
+	char *path = test_file("rest.json", snapshot, sizeof(snapshot) - 1);
+
+	EXPECT_EQ(
+	    played_number("torch", path, "peak_reserved_bytes"), 56 * MIB);
+	EXPECT_EQ(played_number("torch", path, "peak_allocated_bytes"),
+	    (20 + 26) * MIB + 4718592);
+	free(path);
+}
+
 TEST(a_wrong_allocator_or_setting_is_a_usage_error_that_names_it)
 {
 	expect_usage("tourch", "tourch");

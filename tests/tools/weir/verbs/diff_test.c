@@ -65,6 +65,42 @@ TEST(segments_that_came_and_went_are_counted)
 	json_decref(json);
 }
 
+/* No address is of both, and one size of each. */
+TEST(segments_of_two_processes_are_compared_by_size)
+{
+	static const char other[] = "[" SEGMENT(16384, 1024,
+	    BLOCK(1024, 1)) ", " SEGMENT(32768, 4096, BLOCK(4096, 3)) "]";
+	const char *a = written("a.json", before, sizeof(before) - 1);
+	const char *b = written("b.json", other, sizeof(other) - 1);
+	struct command_result result = command_weir("diff", a, b, NULL);
+	json_t *json = difference(a, b);
+
+	EXPECT_STR_EQ(text_at(json, "segments_by"), "size");
+	EXPECT_EQ(number_at(json, "went.segments"), 1);
+	EXPECT_EQ(number_at(json, "went.reserved_bytes"), 512);
+	EXPECT_EQ(number_at(json, "came.segments"), 1);
+	EXPECT_EQ(number_at(json, "came.reserved_bytes"), 4096);
+	EXPECT_STR_HAS(result.out,
+	    "no segment is at one address in both, as in two processes; by "
+	    "size:\n1 segment removed (512 bytes), 1 added (4.00 KiB)\n");
+	json_decref(json);
+	command_free(&result);
+	json = small_difference();
+	EXPECT_STR_EQ(text_at(json, "segments_by"), "address");
+	json_decref(json);
+}
+
+/* Memory that one side lacks altogether is no other process's. */
+TEST(segments_that_all_went_are_counted)
+{
+	const char *a = written("a.json", before, sizeof(before) - 1);
+	json_t *json = difference(a, written("none.json", "[]", 2));
+
+	EXPECT_STR_EQ(text_at(json, "segments_by"), "address");
+	EXPECT_EQ(number_at(json, "went.segments"), 2);
+	json_decref(json);
+}
+
 TEST(stacks_are_printed_by_how_much_they_changed)
 {
 	json_t *json = small_difference();
