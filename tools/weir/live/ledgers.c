@@ -100,7 +100,7 @@ bool
 ledgers_open(const char *given, const char *group, struct found_ledger **list,
     bool *left_out)
 {
-	bool ignored;
+	bool ignored = false;
 	struct ledger_folder folder;
 	struct dirent *entry;
 	DIR *dir;

@@ -280,12 +280,13 @@ callers_tell_apart(
     struct callers *callers, const uint32_t *stacks, size_t count)
 {
 	uint64_t *names = calloc(2 * (count + 1), sizeof(*names));
-	uint64_t *texts = names + count + 1;
+	uint64_t *texts;
 
 	if (names == NULL) {
 		complain("out of memory");
 		return false;
 	}
+	texts = names + count + 1;
 	for (size_t i = 0; i < count; i++)
 		names[i] = near_name(callers, stacks[i]);
 	qsort(names, count, sizeof(*names), compare_names);

@@ -304,7 +304,7 @@ write_crowds(struct program *p, uint64_t batch)
 static void
 write_shuffled(struct program *p, uint64_t seed)
 {
-	uint64_t sizes[64];
+	uint64_t sizes[64] = { 0 };
 
 	p->random = seed;
 	for (unsigned step = 0; step < STEPS; step++) {
