@@ -337,14 +337,14 @@ fences_upkeep_due(struct stream_heap *mine)
 
 /* Poll how far a stream has come that has freed since, and fence it if it is
  * not done. */
-static bool
+static void
 follow(struct stream_heap *heap, struct questions *q)
 {
 	poll_fences(heap);
 	if (heap->completed_at > heap->freed_at ||
 	    (heap->fences.count == 0 && ask(heap, q)))
-		return true;
-	return record_fence(heap, heap->freed_at);
+		return;
+	record_fence(heap, heap->freed_at);
 }
 
 void
@@ -379,10 +379,9 @@ fences_poll(struct stream_heap *mine)
 		arena_promote(arena);
 }
 
-/* Call `see` for each stream that may have work since what it has freed. */
+/* Ask each stream that may have work since what it has freed, or follow it. */
 static void
-for_each_behind(struct arena *arena,
-    bool (*see)(struct stream_heap *heap, struct questions *q))
+see_behind(struct arena *arena, bool follows)
 {
 	struct questions questions = { .context = NULL };
 
@@ -392,8 +391,12 @@ for_each_behind(struct arena *arena,
 	     l != &arena->memory.heaps; l = l->next) {
 		struct stream_heap *heap =
 		    CONTAINER_OF(l, struct stream_heap, link);
-		if (heap->completed_at <= heap->freed_at)
-			see(heap, &questions);
+		if (heap->completed_at > heap->freed_at)
+			continue;
+		if (follows)
+			follow(heap, &questions);
+		else
+			ask(heap, &questions);
 	}
 	questions_end(&questions);
 	status_unmute();
@@ -403,7 +406,7 @@ void
 fences_ask_all(struct arena *arena)
 {
 	ASSERT(arena->memory.any_heap->completed_at == UINT64_MAX);
-	for_each_behind(arena, ask);
+	see_behind(arena, false);
 }
 
 void
@@ -411,7 +414,7 @@ fences_poll_all(struct arena *arena)
 {
 	ASSERT(!arena->memory.forgotten);
 	arena_begin_lending(arena);
-	for_each_behind(arena, follow);
+	see_behind(arena, true);
 }
 
 /* ---- Waits on the device ----------------------------------------------- */

@@ -59,7 +59,7 @@ fences_upkeep(struct stream_heap *mine) HOLDS(mine->arena->lock)
  * the next request. */
 void fences_poll(struct stream_heap *mine) HOLDS(mine->arena->lock);
 
-/* As above for all streams, for requests of other processes. */
+/* Poll and fence all streams so, for requests of other processes. */
 void fences_poll_all(struct arena *arena) HOLDS(arena->lock);
 
 /* How late the heap's stream is, in ns; 0 if it has nothing left to do. */

@@ -10,7 +10,7 @@
 static PyObject *before;
 static PyObject *after;
 
-/* What a hook has raised in the sleep that this thread waits for. */
+/* The exception of a hook in the sleep that this thread waits for. */
 static _Thread_local struct {
 	bool catches;
 	PyObject *type; /* NULL: nothing */

@@ -848,8 +848,8 @@ run_child(bool by_exit)
 		drop_results();
 	}
 	atomic_store(now, N_CALLS);
-	/* What looks for leaks at exit would find what only the stacks of the
-	 * parent's other threads refer to. */
+	/* A search for leaks at exit would find memory that only the stacks of
+	 * the parent's other threads refer to. */
 	if (by_exit && !test_is_watched())
 		exit(0);
 	_exit(0);

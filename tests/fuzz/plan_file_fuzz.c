@@ -80,7 +80,7 @@ make_folder(void)
 	atexit(remove_folder);
 }
 
-/* What is written from a plan are the bytes that it was read from. */
+/* A plan is written as the bytes that it was read from. */
 static void
 expect_same_file(const struct plan *plan, const uint8_t *bytes, size_t size)
 {

@@ -99,7 +99,7 @@ class Guess {
 				this.parameterSizes.add(el.size[k]);
 	}
 
-	/* Of each stack: the allocations in the trace, and how many of them are
+	/* For each stack: the allocations in the trace, and how many of them are
 	 * freed. */
 	countShares() {
 		const { elements: el, columns: c } = this.model;

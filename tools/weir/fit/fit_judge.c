@@ -62,7 +62,7 @@ enum {
 	STACK_MODULE = 4,
 };
 
-/* What is known of a stack. */
+/* Facts about a stack. */
 struct stack_facts {
 	unsigned words;
 	uint32_t made;  /* allocations of the recording */

@@ -54,8 +54,8 @@ void ledgers_program(
  * wait. */
 uint64_t ledgers_wait_ns(const struct ledger_slot *slot);
 
-/* What a member's device does: "awake", "dozing" or "asleep"; "unknown" if the
- * ledger says nothing that it can. */
+/* The state of a member's device: "awake", "dozing" or "asleep"; "unknown" if
+ * the ledger says nothing that it can. */
 const char *ledgers_state(const struct ledger_slot *slot);
 
 /* A process, which has a slot in one ledger or more. */

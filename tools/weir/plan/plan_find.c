@@ -148,7 +148,7 @@ struct attempt {
 	struct finding *in;
 	const struct plan_requests *requests;
 	struct plan_packing how;
-	/* Of the latest plan: its bytes, and the figures of its replay. */
+	/* The latest plan: its bytes, and the figures of its replay. */
 	uint64_t round_bytes;
 	uint64_t range_bytes;
 	struct plan_figures figures;

@@ -1,5 +1,5 @@
 /*
- * What weir plan --json prints (docs/json.md).
+ * The objects that weir plan --json prints (docs/json.md).
  */
 #ifndef TOOLS_WEIR_PLAN_PLAN_JSON_H
 #define TOOLS_WEIR_PLAN_PLAN_JSON_H

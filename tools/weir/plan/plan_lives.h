@@ -28,7 +28,7 @@ struct plan_lives {
 	uint32_t *live; /* for each request, until its free */
 };
 
-/* What the lives of a trace's requests say about the shape of its round. */
+/* The shape of a trace's round, by the lives of its requests. */
 struct plan_shapes {
 	/* How many rounds are one round of the program: as many as the longest
 	 * life lasts, and after which all lives repeat themselves. At most

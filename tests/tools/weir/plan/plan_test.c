@@ -100,20 +100,28 @@ TEST(a_program_that_does_not_repeat_itself_has_no_plan)
 	free(trace);
 }
 
+/* No plan is made of a recording, for this reason. */
+static void
+expect_no_plan(const char *name, const char *text, const char *reason)
+{
+	char *path = test_file(name, text, strlen(text));
+	char *plan = no_file("run.plan");
+	struct command_result made =
+	    command_weir("plan", path, "-o", plan, NULL);
+
+	EXPECT_EQ(made.status, 1);
+	EXPECT_STR_HAS(made.out, reason);
+	command_free(&made);
+	free(plan);
+	free(path);
+}
+
 TEST(a_program_without_a_large_request_has_no_plan)
 {
 	static const char rows[] = "action,addr,size,stream,time_us\n"
 				   "a,1000,4096,0,1\nf,1000,4096,0,2\n";
-	char *trace = test_file("small.csv", rows, sizeof(rows) - 1);
-	char *plan = no_file("run.plan");
-	struct command_result made =
-	    command_weir("plan", trace, "-o", plan, NULL);
 
-	EXPECT_EQ(made.status, 1);
-	EXPECT_STR_HAS(made.out, "it has no request above 1024 KiB");
-	command_free(&made);
-	free(plan);
-	free(trace);
+	expect_no_plan("small.csv", rows, "it has no request above 1024 KiB");
 }
 
 /* Blocks that are older than the history repeat themselves by chance. */
@@ -125,16 +133,8 @@ TEST(a_history_without_a_request_has_no_plan)
 	    "\"active_allocated\"}, {\"size\": 4194304, \"state\": "
 	    "\"active_allocated\"}]}], \"device_traces\": [[{\"action\": "
 	    "\"snapshot\", \"size\": 0, \"stream\": 0}]]}";
-	char *path = test_file("idle.json", snapshot, sizeof(snapshot) - 1);
-	char *plan = no_file("run.plan");
-	struct command_result made =
-	    command_weir("plan", path, "-o", plan, NULL);
 
-	EXPECT_EQ(made.status, 1);
-	EXPECT_STR_HAS(made.out, "its history has no request");
-	command_free(&made);
-	free(plan);
-	free(path);
+	expect_no_plan("idle.json", snapshot, "its history has no request");
 }
 
 /* Write a trace of rounds of three requests, of which round `strange` has
