@@ -34,7 +34,7 @@ profile_allocation(void *ptr, DeviceIndex device)
 inline void *
 take(DeviceIndex device, size_t size, cudaStream_t stream)
 {
-	void *ptr = weir_malloc_primary(device, size, weir_of(stream));
+	void *ptr = request(device, size, stream);
 
 	if (C10_UNLIKELY(ptr == nullptr))
 		ptr = take_hard(device, size, stream);

@@ -1,5 +1,20 @@
+/*
+ * Note [Requests of others]
+ *
+ * A library that PyTorch calls asks for memory on PyTorch's thread: cuBLAS when
+ * it makes a handle, with cudaMalloc(), which weir may serve, or CuPy. PyTorch
+ * expects none of it in its pools. It compares the blocks that live in a pool
+ * with the tensors that it knows, and when it restores a pool it frees all
+ * others. So a filter is asked about requests that are PyTorch's.
+ *
+ * A stream that is captured is the exception, whoever asks. What the capture
+ * frees must serve no one else as long as the graph lives, and the graph's pool
+ * holds it for so long. Memory for WEIR_STREAM_ANY is of no stream, and the
+ * functions of CUDA that filters call do not know that handle.
+ */
 #include "plugins/torch/filter.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -50,6 +65,37 @@ filter_open(const struct weir_torch_filter *filter)
 	return slot;
 }
 
+/* ---- Requests ---------------------------------------------------------- */
+
+static _Thread_local unsigned requests; /* of PyTorch, under way */
+
+void
+filter_request_begin(void)
+{
+	requests++;
+}
+
+void
+filter_request_end(void)
+{
+	requests--;
+}
+
+bool
+filter_captured(weir_stream stream)
+{
+	static int (*ask)(weir_stream stream, int *status);
+	int status = 0;
+
+	if (ask == NULL) {
+		void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+		if (driver != NULL)
+			*(void **)&ask = dlsym(driver, "cuStreamIsCapturing");
+	}
+	return ask != NULL && stream != NULL && stream != WEIR_STREAM_ANY &&
+	    ask(stream, &status) == 0 && status == 1;
+}
+
 /* Both sides write before they read, in sequentially consistent order (Dekker's
  * handshake). So either the closing thread sees the call, or the call sees that
  * the slot is closed. */
@@ -59,6 +105,9 @@ filter_ask(weir_stream stream, void *closure)
 	struct filter_slot *slot = closure;
 	bool matches = false;
 
+	if (stream == WEIR_STREAM_ANY ||
+	    (requests == 0 && !filter_captured(stream)))
+		return false;
 	if (stream == WEIR_STREAM_LEGACY)
 		stream = NULL;
 	atomic_fetch_add(&slot->calls, 1);

@@ -16,8 +16,19 @@ struct filter_slot;
 /* Put a filter into a slot, which owns it then; NULL without memory. */
 struct filter_slot *filter_open(const struct weir_torch_filter *filter);
 
-/* Ask the filter about a stream; `slot` is a struct filter_slot. */
+/* A request of PyTorch begins and ends on this thread. They may be nested. */
+void filter_request_begin(void);
+void filter_request_end(void);
+
+/*
+ * Is this thread's request for a stream to be routed? `slot` is a struct
+ * filter_slot. The filter is asked about requests of PyTorch and about streams
+ * that are captured: Note [Requests of others].
+ */
 bool filter_ask(weir_stream stream, void *slot);
+
+/* Is the stream captured? False if the driver cannot say. */
+bool filter_captured(weir_stream stream);
 
 /* Return ownership of the filter to the caller: closing the slot does not drop
  * it. */

@@ -107,12 +107,14 @@ weir_torch_host_malloc(size_t size, weir_stream stream)
 	if (atomic_load_explicit(&pool_count, memory_order_relaxed) == 0)
 		return weir_host_malloc(size);
 	pthread_mutex_lock(&lock);
+	filter_request_begin();
 	for (struct host_pool *p = pools; p != NULL && !routed; p = p->next) {
 		if (p->slot == NULL || !filter_ask(stream, p->slot))
 			continue;
 		ptr = malloc_in(p, size);
 		routed = true;
 	}
+	filter_request_end();
 	pthread_mutex_unlock(&lock);
 	return routed ? ptr : weir_host_malloc(size);
 }

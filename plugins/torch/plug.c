@@ -1,12 +1,12 @@
 /*
  * The functions of a pluggable allocator, used when there is no compiler.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "plugins/torch/filter.h"
 #include "plugins/torch/weir_torch.h"
 
 void *
@@ -14,7 +14,7 @@ weir_torch_plug_alloc(size_t size, int device, weir_stream stream)
 {
 	if (size == 0)
 		return NULL;
-	void *ptr = weir_malloc_primary(device, size, stream);
+	void *ptr = weir_torch_malloc(device, size, stream);
 	if (ptr == NULL)
 		fprintf(stderr, "weir: %s\n", weir_last_error());
 	return ptr;
@@ -105,27 +105,11 @@ weir_torch_plug_record(void *ptr, weir_stream stream)
 
 /* ---- Pools ------------------------------------------------------------- */
 
-/* Is a stream being captured? False if the driver cannot say. */
-static bool
-stream_is_captured(weir_stream stream)
-{
-	static int (*ask)(weir_stream stream, int *status);
-	int status = 0;
-
-	if (ask == NULL) {
-		void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-		if (driver != NULL)
-			*(void **)&ask = dlsym(driver, "cuStreamIsCapturing");
-	}
-	return ask != NULL && stream != NULL && ask(stream, &status) == 0 &&
-	    status == 1;
-}
-
 static bool
 plug_matches(void *closure, weir_stream stream)
 {
 	return (long)(intptr_t)closure == syscall(SYS_gettid) ||
-	    stream_is_captured(stream);
+	    filter_captured(stream);
 }
 
 void

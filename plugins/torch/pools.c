@@ -354,6 +354,27 @@ weir_torch_pool_source(
 
 /* ---- Routes ------------------------------------------------------------ */
 
+int weir_torch_routes;
+
+/* The caller holds the lock. */
+static void
+count_route(int more)
+{
+	__atomic_store_n(
+	    &weir_torch_routes, weir_torch_routes + more, __ATOMIC_RELAXED);
+}
+
+void *
+weir_torch_malloc(int device, size_t size, weir_stream stream)
+{
+	void *ptr;
+
+	filter_request_begin();
+	ptr = weir_malloc_primary(device, size, stream);
+	filter_request_end();
+	return ptr;
+}
+
 /* The caller holds the lock. */
 static enum weir_status
 entry_route(struct entry *entry, struct filter_slot *slot)
@@ -361,8 +382,10 @@ entry_route(struct entry *entry, struct filter_slot *slot)
 	enum weir_status status =
 	    weir_route_filter(entry->pool, filter_ask, slot, &entry->route);
 
-	if (status == WEIR_OK)
+	if (status == WEIR_OK) {
 		entry->slot = slot;
+		count_route(1);
+	}
 	return status;
 }
 
@@ -415,6 +438,8 @@ weir_torch_pool_end(int device, struct weir_torch_id id)
 		entry->route = NULL;
 		entry->slot = NULL;
 	}
+	if (route != NULL)
+		count_route(-1);
 	pthread_mutex_unlock(&lock);
 	if (route == NULL)
 		return WEIR_EINVAL;

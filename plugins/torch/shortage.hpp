@@ -100,6 +100,16 @@ throw_shortage(DeviceIndex device, size_t size)
 	__builtin_unreachable();
 }
 
+inline void *
+request(DeviceIndex device, size_t size, cudaStream_t stream)
+{
+	bool routed = __atomic_load_n(&weir_torch_routes, __ATOMIC_RELAXED) > 0;
+
+	return C10_UNLIKELY(routed) ?
+	    weir_torch_malloc(device, size, weir_of(stream)) :
+	    weir_malloc_primary(device, size, weir_of(stream));
+}
+
 C10_NOINLINE void *
 take_hard(DeviceIndex device, size_t size, cudaStream_t stream)
 {
@@ -108,7 +118,7 @@ take_hard(DeviceIndex device, size_t size, cudaStream_t stream)
 	if (size >= WEIR_SIZE_MAX)
 		throw_shortage(device, size);
 	if (weir_last_status() == WEIR_ENOMEM && ask_holders())
-		ptr = weir_malloc_primary(device, size, weir_of(stream));
+		ptr = request(device, size, stream);
 	if (ptr != nullptr)
 		return ptr;
 	if (weir_last_status() == WEIR_ENOMEM)

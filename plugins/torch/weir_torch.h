@@ -27,7 +27,7 @@ extern "C" {
 /**
  * Changes with each change to the declarations below.
  */
-#define WEIR_TORCH_ABI 2
+#define WEIR_TORCH_ABI 3
 
 /** WEIR_TORCH_ABI of the library. */
 WEIR_API int weir_torch_abi(void);
@@ -120,6 +120,19 @@ WEIR_API enum weir_status weir_torch_pool_begin(int device,
  */
 WEIR_API enum weir_status weir_torch_pool_end(
     int device, struct weir_torch_id id);
+
+/**
+ * As weir_malloc_primary(), for a request of PyTorch. A route serves such
+ * requests, and those of other libraries only for a stream that is captured:
+ * PyTorch counts what lives in its pools, and frees what it did not put there.
+ */
+WEIR_API void *weir_torch_malloc(int device, size_t size, weir_stream stream);
+
+/**
+ * Greater than 0 while a pool has a route. Otherwise weir_malloc_primary() does
+ * what weir_torch_malloc() does.
+ */
+WEIR_API extern int weir_torch_routes;
 
 /** Set or clear WEIR_POOL_USE_ON_OOM or WEIR_POOL_NO_SPLIT. WEIR_EINVAL if
  * there is no such pool. */

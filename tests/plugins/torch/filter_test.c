@@ -29,6 +29,7 @@ TEST(a_filter_is_asked_while_it_is_open)
 	struct filter_slot *slot = filter_open(&filter);
 	weir_stream stream = (weir_stream)&answer;
 
+	filter_request_begin();
 	EXPECT(filter_ask(stream, slot));
 	EXPECT_EQ(asked, stream);
 	EXPECT(filter_ask(WEIR_STREAM_LEGACY, slot));
@@ -47,6 +48,32 @@ TEST(a_filter_is_asked_while_it_is_open)
 	filter_close(slot);
 	EXPECT_EQ(drops, 1);
 	filter_close(NULL);
+	filter_request_end();
+}
+
+TEST(a_filter_is_not_asked_about_requests_of_others)
+{
+	bool answer = true;
+	struct weir_torch_filter filter = { yes, NULL, &answer };
+	struct filter_slot *slot = filter_open(&filter);
+	weir_stream stream = new_stream();
+
+	EXPECT(!filter_ask(NULL, slot));
+	EXPECT(!filter_ask(stream, slot));
+	capture_begin(stream);
+	EXPECT(filter_captured(stream));
+	EXPECT(filter_ask(stream, slot));
+	EXPECT(!filter_ask(NULL, slot));
+	EXPECT(!filter_ask(WEIR_STREAM_ANY, slot));
+	capture_end(stream);
+	filter_request_begin();
+	filter_request_begin();
+	filter_request_end();
+	EXPECT(filter_ask(stream, slot));
+	EXPECT(!filter_ask(WEIR_STREAM_ANY, slot));
+	filter_request_end();
+	EXPECT(!filter_ask(stream, slot));
+	filter_close(slot);
 }
 
 TEST(slots_are_used_again_after_many_others)
@@ -90,8 +117,10 @@ spoil(void *closure)
 static void *
 ask_on(void *slot)
 {
+	filter_request_begin();
 	while (!atomic_load(&stop))
 		filter_ask(NULL, slot);
+	filter_request_end();
 	return NULL;
 }
 

@@ -83,7 +83,7 @@ static void *
 take_elsewhere(void *unused)
 {
 	(void)unused;
-	return take(100, NULL);
+	return weir_torch_plug_alloc(100, 0, NULL);
 }
 
 TEST(the_thread_that_begins_is_routed)
@@ -94,7 +94,7 @@ TEST(the_thread_that_begins_is_routed)
 
 	weir_torch_plug_begin(0, id, NULL);
 	EXPECT_EQ(weir_torch_pool_uses(0, id), 1);
-	void *mine = take(100, NULL);
+	void *mine = weir_torch_plug_alloc(100, 0, NULL);
 	EXPECT_EQ(pthread_create(&thread, NULL, take_elsewhere, NULL), 0);
 	pthread_join(thread, &other);
 	weir_torch_plug_end(0, id);

@@ -25,6 +25,16 @@ for_stream(weir_stream stream)
 		.closure = stream };
 }
 
+/* A request of PyTorch. */
+static void *
+torch_take(size_t size, weir_stream stream)
+{
+	void *block = weir_torch_malloc(0, size, stream);
+
+	EXPECT_NOT_NULL(block);
+	return block;
+}
+
 static void
 count_segment(const struct weir_segment_view *segment, void *user)
 {
@@ -65,7 +75,7 @@ TEST(a_pool_with_memory_comes_back_to_life)
 	struct weir_torch_filter filter = for_stream(stream);
 
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	void *block = take(3 * MIB, stream);
+	void *block = torch_take(3 * MIB, stream);
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_OK(weir_torch_pool_release(0, one));
 	EXPECT_EQ(segments_of(one), 1);
@@ -77,7 +87,7 @@ TEST(a_pool_with_memory_comes_back_to_life)
 	EXPECT(equal);
 	give(block);
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	EXPECT_EQ(take(3 * MIB, stream), block);
+	EXPECT_EQ(torch_take(3 * MIB, stream), block);
 	expect_healthy();
 }
 
@@ -103,18 +113,73 @@ TEST(requests_that_match_go_to_the_pool)
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
 	EXPECT_STATUS(weir_torch_pool_begin(0, one, &filter), WEIR_EINVAL);
 	EXPECT_EQ(weir_torch_pool_uses(0, one), 1);
-	take(100, stream);
-	take(12 * MIB, stream);
-	take(12 * MIB, stream);
-	take(100, NULL);
+	torch_take(100, stream);
+	torch_take(12 * MIB, stream);
+	torch_take(12 * MIB, stream);
+	torch_take(100, NULL);
 	/* Segments as PyTorch's default has them. */
 	EXPECT_EQ(segments_of(one), 3);
 	EXPECT_EQ(segments_of(none), 4);
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_STATUS(weir_torch_pool_end(0, one), WEIR_EINVAL);
-	take(100, stream);
+	torch_take(100, stream);
 	EXPECT_EQ(segments_of(one), 3);
 	EXPECT_EQ(weir_torch_pool_uses(0, one), 1);
+	expect_healthy();
+}
+
+static bool
+is_any_stream(void *closure, weir_stream stream)
+{
+	(void)closure;
+	EXPECT_NE(stream, WEIR_STREAM_ANY);
+	return true;
+}
+
+static bool
+only_these_live(const void *const *blocks, size_t n)
+{
+	bool equal = false;
+
+	EXPECT_OK(weir_torch_pool_check_live(0, one, blocks, n, &equal));
+	return equal;
+}
+
+/* As cuBLAS asks for its handle's memory, and CuPy for an array, on the thread
+ * whose requests PyTorch has routed. */
+TEST(requests_of_other_libraries_stay_out_of_the_pool)
+{
+	struct weir_torch_filter filter = { .matches = is_any_stream };
+	weir_stream stream = new_stream();
+
+	EXPECT_EQ(weir_torch_routes, 0);
+	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
+	EXPECT_EQ(weir_torch_routes, 1);
+	void *const theirs[] = { take(100, WEIR_STREAM_ANY), take(100, NULL),
+		take(3 * MIB, stream) };
+	void *const mine[] = { torch_take(100, NULL),
+		torch_take(3 * MIB, stream) };
+	EXPECT(only_these_live((const void *const *)mine, 2));
+	EXPECT_OK(weir_torch_pool_end(0, one));
+	EXPECT_EQ(weir_torch_routes, 0);
+	for (int i = 0; i < 3; i++)
+		give(theirs[i]);
+	EXPECT(only_these_live((const void *const *)mine, 2));
+	expect_healthy();
+}
+
+/* What a capture frees is for the graph alone, whoever asked for it. */
+TEST(memory_of_a_captured_stream_is_in_the_pool)
+{
+	struct weir_torch_filter filter = { .matches = is_any_stream };
+	weir_stream stream = new_stream();
+
+	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
+	capture_begin(stream);
+	const void *theirs = take(100, stream);
+	EXPECT(only_these_live(&theirs, 1));
+	capture_end(stream);
+	EXPECT_OK(weir_torch_pool_end(0, one));
 	expect_healthy();
 }
 
@@ -145,11 +210,11 @@ TEST(expandable_segments_are_set_by_the_user)
 
 	EXPECT_OK(weir_torch_conf("expandable_segments:True"));
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	EXPECT(info_of(take(100, NULL)).expandable);
+	EXPECT(info_of(torch_take(100, NULL)).expandable);
 	EXPECT_OK(weir_torch_conf("expandable_segments:False"));
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_OK(weir_torch_pool_begin(0, two, &filter));
-	EXPECT(!info_of(take(100, NULL)).expandable);
+	EXPECT(!info_of(torch_take(100, NULL)).expandable);
 	expect_healthy();
 }
 
@@ -161,7 +226,7 @@ TEST(pools_of_a_program_that_may_sleep_can_leave_the_device)
 
 	EXPECT_OK(weir_options_set("may_sleep:True"));
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	EXPECT(info_of(take(100, NULL)).expandable);
+	EXPECT(info_of(torch_take(100, NULL)).expandable);
 	expect_healthy();
 }
 
@@ -172,8 +237,8 @@ TEST(memory_of_a_pool_goes_back_when_nobody_uses_it)
 	struct weir_torch_filter filter = for_stream(NULL);
 
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	void *live = take(5 * MIB, NULL);
-	give(take(30 * MIB, NULL));
+	void *live = torch_take(5 * MIB, NULL);
+	give(torch_take(30 * MIB, NULL));
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_OK(weir_torch_empty(none));
 	EXPECT_OK(weir_torch_empty(one));
@@ -244,7 +309,7 @@ TEST(a_source_is_asked_and_dropped_with_the_pool)
 	EXPECT_OK(weir_torch_pool_hold(0, one, &source));
 	EXPECT_STATUS(weir_torch_pool_hold(0, one, &source), WEIR_EINVAL);
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	void *block = take(5 * MIB, NULL);
+	void *block = torch_take(5 * MIB, NULL);
 	EXPECT_EQ(own.taken, 1);
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_OK(weir_torch_pool_release(0, one));
@@ -275,7 +340,7 @@ TEST(an_empty_pool_is_given_a_source)
 	EXPECT_EQ(weir_torch_pool_uses(0, one), 2);
 	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	give(take(5 * MIB, NULL));
+	give(torch_take(5 * MIB, NULL));
 	EXPECT_EQ(own.taken, 1);
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	for (int i = 0; i < 3; i++)
@@ -295,7 +360,7 @@ TEST(a_pool_in_use_keeps_its_memory_and_gets_no_source)
 
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
 	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
-	void *block = take(5 * MIB, NULL);
+	void *block = torch_take(5 * MIB, NULL);
 	EXPECT_OK(weir_torch_pool_end(0, one));
 	EXPECT_STATUS(weir_torch_pool_source(0, one, &source), WEIR_EINVAL);
 	give(block);
@@ -320,11 +385,11 @@ TEST(a_checkpoint_is_restored_by_name)
 	EXPECT_STATUS(
 	    weir_torch_checkpoint_take(0, one, &checkpoint), WEIR_EINVAL);
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	void *a = take(512, NULL);
-	void *b = take(3 * MIB, NULL);
+	void *a = torch_take(512, NULL);
+	void *b = torch_take(3 * MIB, NULL);
 	EXPECT_OK(weir_torch_checkpoint_take(0, one, &checkpoint));
 	give(a);
-	take(5000, NULL);
+	torch_take(5000, NULL);
 	EXPECT_OK(weir_torch_checkpoint_restore(0, checkpoint, &restored));
 	EXPECT_EQ(restored.n_freed, 2);
 	EXPECT_EQ(restored.n_live, 2);
@@ -351,8 +416,8 @@ TEST(a_checkpoint_waits_for_other_streams)
 	weir_stream late = new_stream();
 
 	EXPECT_OK(weir_torch_pool_begin(0, one, &filter));
-	take(512, NULL);
-	void *block = take(3 * MIB, NULL);
+	torch_take(512, NULL);
+	void *block = torch_take(3 * MIB, NULL);
 	busy(late, LATE_MS);
 	record(block, late);
 	give(block);
@@ -376,7 +441,7 @@ hold_and_release(void *arg)
 			EXPECT_OK(weir_torch_pool_end(0, id));
 			EXPECT_OK(weir_torch_pool_release(0, id));
 		}
-		give(take(1000, NULL));
+		give(torch_take(1000, NULL));
 		EXPECT_OK(weir_torch_empty(id));
 		EXPECT_OK(weir_torch_pool_release(0, id));
 	}
