@@ -81,16 +81,21 @@ filter_request_end(void)
 	requests--;
 }
 
+typedef int is_capturing(weir_stream stream, int *status);
+
 bool
 filter_captured(weir_stream stream)
 {
-	static int (*ask)(weir_stream stream, int *status);
+	/* The driver's cuStreamIsCapturing(), once it is loaded. */
+	static _Atomic(is_capturing *) found;
+	is_capturing *ask = atomic_load_explicit(&found, memory_order_relaxed);
 	int status = 0;
 
 	if (ask == NULL) {
 		void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 		if (driver != NULL)
 			*(void **)&ask = dlsym(driver, "cuStreamIsCapturing");
+		atomic_store_explicit(&found, ask, memory_order_relaxed);
 	}
 	return ask != NULL && stream != NULL && stream != WEIR_STREAM_ANY &&
 	    ask(stream, &status) == 0 && status == 1;
