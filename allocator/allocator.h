@@ -17,6 +17,10 @@ struct arena;
 enum weir_status allocator_malloc_in(
     struct arena *arena, size_t size, weir_stream handle, void **out);
 
+/* As weir_malloc_on(), for memory that the program asks of the driver: no route
+ * serves it, unless the stream is captured. */
+void *allocator_malloc_for_driver(int device, size_t size, weir_stream stream);
+
 /* The primary context of a device has been reset: all its memory is gone, and
  * addresses in it are foreign from now on. The driver is called only to remove
  * mappings and address reservations, which outlive a context. */

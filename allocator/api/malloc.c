@@ -585,6 +585,15 @@ weir_malloc_primary(int device, size_t size, weir_stream stream)
 	return malloc_primary_rare(device, size, stream);
 }
 
+void *
+allocator_malloc_for_driver(int device, size_t size, weir_stream stream)
+{
+	route_bypass_begin();
+	void *ptr = malloc_on(device, size, stream);
+	route_bypass_end();
+	return ptr;
+}
+
 static __attribute__((noinline)) void *
 malloc_cached_rare(size_t size, weir_stream stream, CUcontext context)
 {

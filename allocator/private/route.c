@@ -14,6 +14,16 @@
  * gives the capture an arena of its own. A later request that sees that the
  * capture has ended drops the arena. If the program registers its graph before
  * that, the arena belongs to the graph.
+ *
+ * Note [Requests to the driver]
+ *
+ * The preload serves what the program asks of the driver, on any thread: the
+ * memory of a library's handle too, which is made in the midst of other work.
+ * Routes are for requests to weir. Who routes them to a pool knows what lives
+ * in it, discards or restores its contents, and frees what a checkpoint does
+ * not have. So requests to the driver pass over routes. If their stream is
+ * captured they do not: what the capture frees must serve no one else as long
+ * as the graph lives.
  */
 #include "allocator/private/route.h"
 
@@ -51,6 +61,7 @@ static struct tree trees[ROUTE_KINDS] GUARDED_BY(lock);
 /* Routes for unregistered captures. */
 static struct list captures GUARDED_BY(lock) = { &captures, &captures };
 static uint64_t last_id GUARDED_BY(lock);
+static _Thread_local bool bypassed;
 static atomic_uint count;         /* routes; changed under the lock */
 static atomic_uint capture_count; /* those in `captures`; likewise */
 
@@ -413,6 +424,19 @@ route_claim_unregistered(const struct arena *main, uint64_t capture,
 
 /* ---- For a request ----------------------------------------------------- */
 
+void
+route_bypass_begin(void)
+{
+	ASSERT(!bypassed);
+	bypassed = true;
+}
+
+void
+route_bypass_end(void)
+{
+	bypassed = false;
+}
+
 enum weir_status
 route_find(struct arena *main, struct stream *stream, struct arena **out)
 {
@@ -424,7 +448,8 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	enum weir_status status = capture_ask(stream, &capture);
 	if (status != WEIR_OK)
 		return status;
-	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
+	if ((capture != 0 || !bypassed) &&
+	    atomic_load_explicit(&count, memory_order_relaxed) > 0)
 		*out = find_route(main, stream, capture);
 	if (*out == NULL && capture != 0)
 		return adopt_unregistered(main, stream, capture, out);

@@ -49,6 +49,13 @@ void route_end(struct route *route);
 enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);
 
+/*
+ * Begin and end a part of this thread's work in which no route serves its
+ * requests, unless their stream is captured: Note [Requests to the driver].
+ */
+void route_bypass_begin(void);
+void route_bypass_end(void);
+
 /* Drop the arenas of unregistered captures that have ended; returns the bytes
  * given back. Holds no lock. */
 size_t route_tidy(const struct arena *main);

@@ -274,7 +274,9 @@ WEIR_API void weir_checkpoint_drop(struct weir_checkpoint *checkpoint);
 /* ---- Routes ---------------------------------------------------------- */
 
 /** Sends requests of weir_malloc() and its like to a pool. Of the routes that
- * match a request the one that began last decides. */
+ * match a request the one that began last decides. Under `weir run`
+ * cudaMalloc() and its like are no such requests: libraries call it in the
+ * midst of other work. */
 struct weir_route;
 
 /** Send requests of the calling thread to a pool, until the route ends; the

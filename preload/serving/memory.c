@@ -71,7 +71,7 @@ allocate_of(const struct request *request)
 	void *memory = NULL;
 
 	if (arena == NULL)
-		return weir_malloc_on(
+		return allocator_malloc_for_driver(
 		    request->device, request->bytes, request->stream);
 	(void)allocator_malloc_in(
 	    arena, request->bytes, request->stream, &memory);

@@ -400,6 +400,20 @@ TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
 	free(program);
 }
 
+/* A library's handle, made while requests are routed, is in no pool. */
+TEST(what_a_program_asks_of_the_driver_is_in_no_pool_of_weir_s)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_route");
+
+	plain_environment();
+	result = command_weir("run", "--sim", "--quiet", program, NULL);
+	EXPECT_EQ(result.status, 0);
+	EXPECT_STR_EQ(result.out, "of weir's requests alone: yes\n");
+	command_free(&result);
+	free(program);
+}
+
 TEST(the_error_of_a_linked_program_at_its_limit_names_the_limit)
 {
 	struct command_result result;
