@@ -5,6 +5,7 @@
  */
 #include "graphs/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,6 +280,82 @@ weir_pool_id(const struct weir_pool *pool)
 {
 	return pool != NULL ? pool->id : 0;
 }
+
+/* ---- Names ------------------------------------------------------------- */
+
+bool
+pool_is_name(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= WEIR_POOL_NAME_SIZE ||
+	    (name[0] >= '0' && name[0] <= '9') ||
+	    strncmp(name, "pool:", 5) == 0)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f ||
+		    name[i] == ',' || name[i] == ';')
+			return false;
+	return true;
+}
+
+enum weir_status
+weir_pool_name_set(struct weir_pool *pool, const char *name)
+{
+	if (os_forked())
+		return status_forked("weir_pool_name_set");
+	if (pool == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_pool_name_set: the pool is NULL");
+	if (name == NULL)
+		name = "";
+	if (*name != '\0' && !pool_is_name(name))
+		return status_set(WEIR_EINVAL,
+		    "weir_pool_name_set: '%.80s' is no name: at most %d bytes, "
+		    "not beginning with a digit or \"pool:\", without comma, "
+		    "semicolon and control characters",
+		    name, WEIR_POOL_NAME_SIZE - 1);
+	lock_enter(&lock);
+	snprintf(pool->name, sizeof(pool->name), "%s", name);
+	lock_leave(&lock);
+	return WEIR_OK;
+}
+
+void
+weir_pool_name(const struct weir_pool *pool, char name[WEIR_POOL_NAME_SIZE])
+{
+	if (name == NULL)
+		return;
+	name[0] = '\0';
+	if (pool == NULL || os_forked())
+		return;
+	lock_enter(&lock);
+	memcpy(name, pool->name, WEIR_POOL_NAME_SIZE);
+	lock_leave(&lock);
+}
+
+size_t
+pool_arenas_named(const char *name, struct arena **out, size_t most)
+{
+	size_t n = 0;
+
+	lock_enter(&lock);
+	struct tree_node *node = pools.count > 0 ? tree_first(&pools) : NULL;
+	for (; node != NULL; node = tree_next(node)) {
+		const struct weir_pool *pool =
+		    CONTAINER_OF(node, struct weir_pool, node);
+		if (strcmp(pool->name, name) != 0 ||
+		    !arena_lives(pool->arena, pool->generation))
+			continue;
+		if (n < most)
+			out[n] = pool->arena;
+		n++;
+	}
+	lock_leave(&lock);
+	return n;
+}
+
+/* ---- Finding ----------------------------------------------------------- */
 
 /* Hold the pool of a number; NULL: there is none, or nothing of it is left. */
 static struct weir_pool *

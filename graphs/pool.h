@@ -20,6 +20,7 @@ struct weir_pool {
 	/* Under the registry's lock. */
 	unsigned refs;
 	bool kept; /* WEIR_POOL_KEEP: has a keep on its arena */
+	char name[WEIR_POOL_NAME_SIZE];
 	struct tree_node node;
 	struct list unheld;
 };
@@ -30,6 +31,13 @@ enum weir_status pool_adopt(struct arena *arena, struct weir_pool **out);
 
 /* Add a holder. Cannot fail. */
 void pool_hold(struct weir_pool *pool);
+
+/* Is this a name that a pool may have? */
+bool pool_is_name(const char *name);
+
+/* Find the arenas of all pools of a name, `most` at most. Returns how many
+ * there are. They are only good to be compared with: nobody holds them. */
+size_t pool_arenas_named(const char *name, struct arena **out, size_t most);
 
 /* ---- registrable.c ----------------------------------------------------- */
 

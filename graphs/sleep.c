@@ -147,6 +147,7 @@ struct discards {
 	size_t range_capacity;
 	size_t range_count;
 	struct arena **arenas; /* of the pools */
+	size_t arena_capacity;
 	size_t arena_count;
 };
 
@@ -210,33 +211,77 @@ read_ranges(const struct weir_sleep_options *options, struct discards *d)
 	return WEIR_OK;
 }
 
+/* How many pools the options name by number and by name at most. */
 static enum weir_status
-read_pools(const struct weir_sleep_options *options, struct discards *d)
+count_pools(const struct weir_sleep_options *options, size_t *n)
 {
-	size_t n = options->discard_pool_count;
-
-	if (n == 0)
-		return WEIR_OK;
-	if (options->discard_pools == NULL)
+	if (options->discard_pool_count > 0 && options->discard_pools == NULL)
 		return status_set(
 		    WEIR_EINVAL, "weir_sleep: discard_pools is NULL");
-	d->arenas = n < SIZE_MAX / sizeof(*d->arenas) ?
-	    meta_alloc(n * sizeof(*d->arenas)) :
-	    NULL;
-	if (d->arenas == NULL)
-		return status_set(WEIR_EHOSTMEM,
-		    "weir_sleep: no host memory for %zu pools", n);
-	d->arena_count = n;
-	for (size_t i = 0; i < n; i++) {
+	if (options->discard_name_count > 0 && options->discard_names == NULL)
+		return status_set(
+		    WEIR_EINVAL, "weir_sleep: discard_names is NULL");
+	/* A half of all, so that the sum is right. */
+	*n = options->discard_pool_count < SIZE_MAX / 2 ?
+	    options->discard_pool_count :
+	    SIZE_MAX / 2;
+	for (size_t i = 0; i < options->discard_name_count; i++) {
+		const char *name = options->discard_names[i];
+		size_t more =
+		    name != NULL ? pool_arenas_named(name, NULL, 0) : 0;
+		if (more == 0)
+			return status_set(WEIR_EINVAL,
+			    "weir_sleep: there is no pool '%.80s' to discard",
+			    name != NULL ? name : "(NULL)");
+		*n += more;
+	}
+	return WEIR_OK;
+}
+
+static enum weir_status
+read_numbered(const struct weir_sleep_options *options, struct discards *d)
+{
+	for (size_t i = 0; i < options->discard_pool_count; i++) {
 		struct weir_pool *pool;
 		if (weir_pool_find(options->discard_pools[i], &pool) != WEIR_OK)
 			return status_set(WEIR_EINVAL,
 			    "weir_sleep: there is no pool %llu to discard",
 			    (unsigned long long)options->discard_pools[i]);
-		d->arenas[i] = pool->arena;
+		d->arenas[d->arena_count++] = pool->arena;
 		weir_pool_release(pool);
 	}
 	return WEIR_OK;
+}
+
+static void
+read_named(const struct weir_sleep_options *options, struct discards *d)
+{
+	for (size_t i = 0; i < options->discard_name_count; i++) {
+		size_t left = d->arena_capacity - d->arena_count;
+		size_t n = pool_arenas_named(options->discard_names[i],
+		    d->arenas + d->arena_count, left);
+		d->arena_count += n < left ? n : left;
+	}
+}
+
+static enum weir_status
+read_pools(const struct weir_sleep_options *options, struct discards *d)
+{
+	size_t n = 0;
+	enum weir_status status = count_pools(options, &n);
+
+	if (status != WEIR_OK || n == 0)
+		return status;
+	if (n < SIZE_MAX / sizeof(*d->arenas))
+		d->arenas = meta_alloc(n * sizeof(*d->arenas));
+	if (d->arenas == NULL)
+		return status_set(WEIR_EHOSTMEM,
+		    "weir_sleep: no host memory for %zu pools", n);
+	d->arena_capacity = n;
+	status = read_numbered(options, d);
+	if (status == WEIR_OK)
+		read_named(options, d);
+	return status;
 }
 
 static void
@@ -245,7 +290,7 @@ drop_discards(struct discards *d)
 	if (d->ranges != NULL)
 		meta_free(d->ranges, d->range_capacity * sizeof(*d->ranges));
 	if (d->arenas != NULL)
-		meta_free(d->arenas, d->arena_count * sizeof(*d->arenas));
+		meta_free(d->arenas, d->arena_capacity * sizeof(*d->arenas));
 }
 
 static bool

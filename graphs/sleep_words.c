@@ -5,7 +5,8 @@
  *
  * A text is "asleep" or "awake", and options after commas:
  *
- *   asleep,discard=pool:3,discard=0x7f0000000000+4096,live-only,fail,discard-all
+ *   asleep,discard=pool:3,discard=0x7f0000000000+4096,discard=kv_cache,live-only
+ *   asleep,discard-all,fail
  *   awake,wait=1000
  */
 #include <weir/sleep.h>
@@ -17,6 +18,7 @@
 #include "allocator/options.h"
 #include "allocator/private/sleeping.h"
 #include "base/status.h"
+#include "graphs/pool.h"
 #include "graphs/sleep.h"
 #include "graphs/tuning.h"
 #include "streams/stream.h"
@@ -129,7 +131,7 @@ struct sleep_words {
 	struct weir_sleep_options options;
 	uint64_t pools[SLEEP_WORDS];
 	struct weir_sleep_range ranges[SLEEP_WORDS];
-	uint64_t wait_ms;
+	const char *names[SLEEP_WORDS];
 };
 
 static enum weir_status
@@ -160,10 +162,15 @@ parse_discard(struct sleep_words *words, const char *value, const char *word)
 	uint64_t addr;
 	uint64_t size;
 
-	if (options->discard_pool_count + options->discard_range_count ==
+	if (options->discard_pool_count + options->discard_range_count +
+		options->discard_name_count ==
 	    SLEEP_WORDS)
 		return status_set(WEIR_EINVAL,
 		    "sleep.state: more than %d pools and ranges", SLEEP_WORDS);
+	if (pool_is_name(value)) {
+		words->names[options->discard_name_count++] = value;
+		return WEIR_OK;
+	}
 	if (strncmp(value, "pool:", 5) == 0) {
 		if (!parse_whole(value + 5, '\0',
 			&words->pools[options->discard_pool_count]))
@@ -202,7 +209,8 @@ sleep_by_words(char *rest)
 	struct sleep_words words = { .options = {
 					 .struct_size = sizeof(words.options),
 					 .discard_pools = words.pools,
-					 .discard_ranges = words.ranges } };
+					 .discard_ranges = words.ranges,
+					 .discard_names = words.names } };
 	struct weir_sleep_result result = { .struct_size = sizeof(result) };
 	const struct options *options;
 	enum weir_status status = options_get(&options);

@@ -143,6 +143,24 @@ WEIR_API void weir_pool_release(struct weir_pool *pool);
 /** A number of the pool that no other ever has. */
 WEIR_API uint64_t weir_pool_id(const struct weir_pool *pool);
 
+/** The bytes of a pool's name at most, with its end. */
+#define WEIR_POOL_NAME_SIZE 64
+
+/**
+ * Name a pool: weir_sleep() and `weir sleep --discard NAME` find it by its
+ * name. Several pools may have one name.
+ *
+ * @param name  NULL or "" for none. It begins with no digit and not with
+ *              "pool:", and has no comma, semicolon or control character
+ * @return WEIR_EINVAL for another name, or one that is too long
+ */
+WEIR_API enum weir_status weir_pool_name_set(
+    struct weir_pool *pool, const char *name);
+
+/** Copy the name of a pool; "" if it has none. */
+WEIR_API void weir_pool_name(
+    const struct weir_pool *pool, char name[WEIR_POOL_NAME_SIZE]);
+
 /**
  * Hold the pool of a number. A pool that nobody holds any more but that has
  * memory left comes back to life.

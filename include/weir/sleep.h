@@ -72,6 +72,9 @@ struct weir_sleep_options {
 	size_t discard_pool_count;
 	const struct weir_sleep_range *discard_ranges;
 	size_t discard_range_count;
+	/** All pools of these names, too (weir_pool_name_set()). */
+	const char *const *discard_names;
+	size_t discard_name_count;
 };
 
 /* X(name, text): why memory stays on a device that is asleep. */

@@ -40,17 +40,19 @@ static PyObject *
 pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "device", "use_on_oom", "no_split",
-		"registrable", NULL };
+		"registrable", "name", NULL };
 	int device = WEIR_DEVICE_CURRENT;
 	int use_on_oom = 0;
 	int no_split = 0;
 	int registrable = 0;
+	const char *name = NULL;
 	struct weir_pool *pool;
 	enum weir_status status;
 
 	(void)type;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$ppp:Pool", names,
-		arg_device, &device, &use_on_oom, &no_split, &registrable))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$pppz:Pool", names,
+		arg_device, &device, &use_on_oom, &no_split, &registrable,
+		&name))
 		return NULL;
 	unsigned flags = (use_on_oom ? WEIR_POOL_USE_ON_OOM : 0) |
 	    (no_split ? WEIR_POOL_NO_SPLIT : 0) |
@@ -62,6 +64,11 @@ pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	NATIVE_TAKE_GIL;
 	if (status != WEIR_OK)
 		return error_raise(status);
+	status = weir_pool_name_set(pool, name);
+	if (status != WEIR_OK) {
+		weir_pool_release(pool);
+		return error_raise(status);
+	}
 	return pool_wrap(pool, device);
 }
 
@@ -385,6 +392,16 @@ pool_get_device(PyObject *self, void *closure)
 }
 
 static PyObject *
+get_name(PyObject *self, void *closure)
+{
+	char name[WEIR_POOL_NAME_SIZE];
+
+	(void)closure;
+	weir_pool_name(pool_of(self), name);
+	return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+}
+
+static PyObject *
 get_use_count(PyObject *self, void *closure)
 {
 	(void)closure;
@@ -416,6 +433,8 @@ static PyMethodDef methods[] = {
 };
 static PyGetSetDef attributes[] = {
 	{ "id", get_id, NULL, "A number that no other pool ever has.", NULL },
+	{ "name", get_name, NULL, "Its name, for weir.sleep(); or \"\".",
+	    NULL },
 	{ "device", pool_get_device, NULL, "The device's number.", NULL },
 	{ "use_count", get_use_count, NULL,
 	    "How often it is held: by objects, graphs and routes.", NULL },
@@ -424,7 +443,7 @@ static PyGetSetDef attributes[] = {
 static PyType_Slot slots[] = {
 	{ Py_tp_doc,
 	    (char *)"Pool(device=None, *, use_on_oom=False, no_split=False,\n"
-		    "     registrable=False)\n--\n\n"
+		    "     registrable=False, name=None)\n--\n\n"
 		    "Memory of one device that stays apart from all other.\n\n"
 		    "`with pool:` sends what the thread asks for to the pool; "
 		    "weir.malloc(pool=...) does\nso for one block. use_on_oom: "
@@ -432,7 +451,11 @@ static PyType_Slot slots[] = {
 		    "elsewhere. no_split: blocks are not cut.\n"
 		    "registrable: for communication libraries, which register "
 		    "memory with devices and\npeers: each segment is one piece "
-		    "of physical memory that never moves.\n\n"
+		    "of physical memory that never moves. name: weir.sleep() "
+		    "and "
+		    "`weir sleep --discard`\nfind it by that; several pools "
+		    "may "
+		    "have one.\n\n"
 		    "It gives back what is free when neither an object nor a "
 		    "graph holds it, and each\nlive block when it is freed and "
 		    "its work is done." },

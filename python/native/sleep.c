@@ -7,13 +7,16 @@
 
 PyDoc_STRVAR(sleep_doc,
     "sleep($module, device=None, *, discard_pools=(), discard_ranges=(),\n"
-    "      discard_all=False, live_only=False, fail=False)\n--\n\n"
+    "      discard_names=(), discard_all=False, live_only=False, fail=False)\n"
+    "--\n\n"
     "Put a device to sleep: what is live is copied to host memory, and all\n"
     "memory that weir has from handles goes back to the driver. Addresses "
     "stay.\n"
     "Until wake() its memory must not be used. device \"all\": all devices.\n\n"
-    "discard_pools, discard_ranges: ids of pools, and pairs (address, bytes),\n"
-    "whose contents are undefined afterwards; discard_all: all contents.\n"
+    "discard_pools, discard_names, discard_ranges: ids and names of pools, "
+    "and\n"
+    "pairs (address, bytes), whose contents are undefined afterwards;\n"
+    "discard_all: all contents.\n"
     "live_only: do not copy the free memory of pools that graphs keep, where\n"
     "replays may have left results. fail: let requests of all threads fail\n"
     "meanwhile instead of waiting; those of this thread always fail.\n\n"
@@ -111,6 +114,63 @@ sleep_result(const struct weir_sleep_result *result)
 		(unsigned long long)result->unmap_ns);
 }
 
+/* Names, as weir_sleep() takes them. */
+struct names {
+	PyObject *texts;     /* a list of bytes, which own the names */
+	const char **values; /* PyMem_Free() */
+	size_t n;
+};
+
+static void
+drop_names(struct names *names)
+{
+	Py_XDECREF(names->texts);
+	PyMem_Free(names->values);
+}
+
+/* Append a string; false with an exception. */
+static bool
+add_name(struct names *names, PyObject *item)
+{
+	PyObject *text =
+	    PyUnicode_Check(item) ? PyUnicode_AsUTF8String(item) : NULL;
+	bool added = text != NULL && PyList_Append(names->texts, text) == 0;
+
+	if (added)
+		names->values[names->n++] = PyBytes_AsString(text);
+	else if (PyErr_Occurred() == NULL)
+		PyErr_SetString(
+		    PyExc_TypeError, "discard_names has names of pools");
+	Py_XDECREF(text);
+	return added;
+}
+
+/* Read a sequence of strings; false with an exception. */
+static bool
+read_names(PyObject *object, struct names *names)
+{
+	PyObject *items =
+	    PyUnicode_Check(object) ? NULL : PySequence_Tuple(object);
+	Py_ssize_t n = items != NULL ? PyTuple_Size(items) : 0;
+	bool right = items != NULL;
+
+	if (PyUnicode_Check(object))
+		PyErr_SetString(PyExc_TypeError,
+		    "discard_names is a sequence of names, not one name");
+	if (right) {
+		names->texts = PyList_New(0);
+		names->values =
+		    PyMem_Calloc((size_t)n + 1, sizeof(*names->values));
+		right = names->texts != NULL && names->values != NULL;
+		if (names->texts != NULL && names->values == NULL)
+			PyErr_NoMemory();
+	}
+	for (Py_ssize_t i = 0; right && i < n; i++)
+		right = add_name(names, PyTuple_GetItem(items, i));
+	Py_XDECREF(items);
+	return right;
+}
+
 /* Call weir_sleep(), with `pairs` as ranges. */
 static enum weir_status
 sleep_without_gil(int device, struct weir_sleep_options *options,
@@ -138,12 +198,14 @@ sleep_without_gil(int device, struct weir_sleep_options *options,
 static PyObject *
 module_sleep(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = { "device", "discard_pools", "discard_ranges",
-		"discard_all", "live_only", "fail", NULL };
+	static char *keywords[] = { "device", "discard_pools", "discard_ranges",
+		"discard_names", "discard_all", "live_only", "fail", NULL };
 	struct weir_sleep_options options = { .struct_size = sizeof options };
 	struct weir_sleep_result result = { .struct_size = sizeof result };
+	struct names names = { NULL, NULL, 0 };
 	PyObject *pools = NULL;
 	PyObject *ranges = NULL;
+	PyObject *named = NULL;
 	int device = WEIR_DEVICE_CURRENT;
 	int all = 0;
 	int live = 0;
@@ -154,8 +216,9 @@ module_sleep(PyObject *module, PyObject *args, PyObject *kwargs)
 	PyObject *out = NULL;
 
 	(void)module;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$OOppp:sleep", names,
-		arg_devices, &device, &pools, &ranges, &all, &live, &fail))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$OOOppp:sleep",
+		keywords, arg_devices, &device, &pools, &ranges, &named, &all,
+		&live, &fail))
 		return NULL;
 	options.flags = (all ? WEIR_SLEEP_DISCARD_ALL : 0u) |
 	    (live ? WEIR_SLEEP_LIVE_ONLY : 0u) | (fail ? WEIR_SLEEP_FAIL : 0u);
@@ -167,6 +230,10 @@ module_sleep(PyObject *module, PyObject *args, PyObject *kwargs)
 	if (ranges != NULL && (pairs = read_numbers(ranges, 2, &n)) == NULL)
 		goto drop;
 	options.discard_range_count = (size_t)n;
+	if (named != NULL && !read_names(named, &names))
+		goto drop;
+	options.discard_names = names.values;
+	options.discard_name_count = names.n;
 	hooks_catch();
 	enum weir_status status =
 	    sleep_without_gil(device, &options, pairs, &result);
@@ -174,6 +241,7 @@ module_sleep(PyObject *module, PyObject *args, PyObject *kwargs)
 		out = status == WEIR_OK ? sleep_result(&result) :
 					  error_raise(status);
 drop:
+	drop_names(&names);
 	PyMem_Free(ids);
 	PyMem_Free(pairs);
 	return out;

@@ -26,16 +26,26 @@ __all__ = ["DEFAULT_TAG", "TorchMemorySaver", "torch_memory_saver"]
 DEFAULT_TAG = "default"
 
 
+def pool_of_tag(tag):
+    """A pool of the tag's name, by which `weir sleep --discard` finds it; of none
+    if the tag is no name of a pool."""
+    try:
+        return weir.Pool(name=str(tag))
+    except weir.InvalidArgumentError:
+        return weir.Pool()
+
+
 class _Tag:
     """The pools of a tag, by whether their contents are kept."""
 
-    def __init__(self):
+    def __init__(self, tag):
+        self.tag = tag
         self.pools = {}
         self.paused = False
 
-    def pool(self, backup, **how):
+    def pool(self, backup):
         if backup not in self.pools:
-            self.pools[backup] = weir.Pool(**how)
+            self.pools[backup] = pool_of_tag(self.tag)
         return self.pools[backup]
 
     def suspend(self):
@@ -81,7 +91,7 @@ class TorchMemorySaver:
             yield
             return
         with self._lock:
-            named = self._tags.setdefault(tag, _Tag())
+            named = self._tags.setdefault(tag, _Tag(tag))
             if named.paused:
                 raise RuntimeError(
                     f"torch_memory_saver: tag {tag!r} is paused")

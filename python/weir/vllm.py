@@ -16,6 +16,7 @@ makes vLLM's memory pools with tags pools of weir.
 import contextlib
 
 import weir
+from weir.memory_saver import pool_of_tag
 
 __all__ = ["Allocator", "SleepBackend", "allocator", "register"]
 
@@ -37,7 +38,7 @@ class Allocator:
         tag = tag or "default"
         pool = self._pools.get(tag)
         if pool is None:
-            pool = self._pools[tag] = weir.Pool()
+            pool = self._pools[tag] = pool_of_tag(tag)
         with pool:
             yield
 

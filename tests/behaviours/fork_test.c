@@ -333,6 +333,10 @@ enum outcome {
 	    (weir_pool_segment_id(w.pool, (uint64_t[2]){ 0 }), WEIR_OK))       \
 	X(weir_pool_acquire, REFUSED, weir_pool_acquire(w.pool))               \
 	X(weir_pool_id, EITHER, ((void)weir_pool_id(w.pool), WEIR_OK))         \
+	X(weir_pool_name_set, REFUSED, weir_pool_name_set(w.pool, "name"))     \
+	X(weir_pool_name, DONE,                                                \
+	    (weir_pool_name(w.pool, (char[WEIR_POOL_NAME_SIZE]){ 0 }),         \
+		WEIR_OK))                                                      \
 	X(weir_pool_find, REFUSED,                                             \
 	    weir_pool_find(weir_pool_id(w.pool), &r.pool))                     \
 	X(weir_pool_use_count, EITHER,                                         \

@@ -26,6 +26,37 @@ is_of(struct weir_pool *pool, const void *ptr)
 	return lookup_exact((CUdeviceptr)(uintptr_t)ptr)->arena == pool->arena;
 }
 
+/* ---- Names ------------------------------------------------------------- */
+
+TEST(a_pool_has_a_name_or_none)
+{
+	static const char *const wrong[] = { "7", "pool:7", "a,b", "a;b", "a\n",
+		"\x7f",
+		"0123456789012345678901234567890123456789012345678901234567890"
+		"123" };
+	struct weir_pool *pool = new_pool(0, 0);
+	char name[WEIR_POOL_NAME_SIZE];
+
+	weir_pool_name(pool, name);
+	EXPECT_STR_EQ(name, "");
+	EXPECT_OK(weir_pool_name_set(pool, "kv cache: \xc3\xa9"));
+	weir_pool_name(pool, name);
+	EXPECT_STR_EQ(name, "kv cache: \xc3\xa9");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		EXPECT_STATUS(weir_pool_name_set(pool, wrong[i]), WEIR_EINVAL);
+		EXPECT_STR_HAS(weir_last_error(), "is no name");
+	}
+	weir_pool_name(pool, name);
+	EXPECT_STR_EQ(name, "kv cache: \xc3\xa9");
+	EXPECT_OK(weir_pool_name_set(pool, NULL));
+	weir_pool_name(pool, name);
+	EXPECT_STR_EQ(name, "");
+	EXPECT_STATUS(weir_pool_name_set(NULL, "a"), WEIR_EINVAL);
+	weir_pool_name(NULL, name);
+	weir_pool_name(pool, NULL);
+	expect_healthy();
+}
+
 /* ---- Holding ----------------------------------------------------------- */
 
 TEST(a_pool_is_held_by_callers_and_routes)

@@ -161,6 +161,48 @@ TEST(discarded_ranges_and_pools_come_back_without_a_copy)
 	expect_healthy();
 }
 
+TEST(pools_are_discarded_by_name)
+{
+	struct weir_pool *pools[] = { new_pool(0, 0), new_pool(0, 0),
+		new_pool(0, 0) };
+	static const char *const names[] = { "kv_cache", "kv_cache",
+		"weights" };
+	struct weir_sleep_options options = { .struct_size = sizeof(options),
+		.discard_names = &names[1],
+		.discard_name_count = 1 };
+	weir_stream stream = new_stream();
+	unsigned char *blocks[3];
+
+	for (int i = 0; i < 3; i++) {
+		EXPECT_OK(weir_pool_name_set(pools[i], names[i]));
+		blocks[i] = take_from(pools[i], (1 << i) * MIB * 4, stream);
+		fill(blocks[i], 4 * MIB, 5, stream);
+	}
+	struct weir_sleep_result slept = put_to_sleep(&options);
+	EXPECT_EQ(slept.discarded_bytes, 12 * MIB);
+	EXPECT_EQ(slept.copied_bytes, 16 * MIB);
+	wake_up();
+	expect_filled(blocks[2], 4 * MIB, 5, stream);
+	/* A pool keeps its name while it has memory. */
+	weir_pool_release(pools[0]);
+	conf("may_sleep:True");
+	EXPECT_OK(weir_ctl_set("sleep.state", "asleep,discard=weights"));
+	EXPECT_OK(weir_ctl_set("sleep.state", "awake"));
+	slept = put_to_sleep(&options);
+	EXPECT_EQ(slept.discarded_bytes, 12 * MIB);
+	wake_up();
+	options.discard_name_count = 2;
+	slept = put_to_sleep(&options);
+	EXPECT_EQ(slept.discarded_bytes, 28 * MIB);
+	wake_up();
+	EXPECT_OK(weir_pool_name_set(pools[1], NULL));
+	give(blocks[0]);
+	settle();
+	EXPECT_STATUS(weir_sleep(0, &options, NULL), WEIR_EINVAL);
+	EXPECT_STR_HAS(weir_last_error(), "no pool 'kv_cache' to discard");
+	expect_healthy();
+}
+
 TEST(wrong_options_are_refused_by_name)
 {
 	uint64_t id = 12345;

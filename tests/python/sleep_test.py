@@ -74,7 +74,31 @@ def test_what_is_discarded_is_not_copied():
     weir.wake()
 
 
+def test_pools_are_discarded_by_name():
+    stream = weir.Stream()
+    pools = [weir.Pool(name="kv cache"), weir.Pool(name="kv cache"),
+             weir.Pool(name="weights"), weir.Pool()]
+    assert [pool.name for pool in pools] == [
+        "kv cache", "kv cache", "weights", ""]
+    blocks = [weir.malloc(2 * MIB, stream, pool=pool) for pool in pools]
+    slept = weir.sleep(discard_names=["kv cache"])
+    assert slept["discarded_bytes"] == 4 * MIB
+    assert slept["copied_bytes"] == 4 * MIB
+    weir.wake()
+    assert len(blocks) == 4
+
+
+@pytest.mark.parametrize("name", ["3", "a,b", "pool:3", "x" * 64, "a\n"])
+def test_a_pool_s_name_is_checked(name):
+    with pytest.raises(weir.InvalidArgumentError, match="is no name"):
+        weir.Pool(name=name)
+
+
 @pytest.mark.parametrize("how, error", [
+    ({"discard_names": ["nobody's"]}, weir.InvalidArgumentError),
+    ({"discard_names": "kv"}, TypeError),
+    ({"discard_names": [3]}, TypeError),
+    ({"discard_names": 3}, TypeError),
     ({"discard_pools": [10 ** 6]}, weir.InvalidArgumentError),
     ({"discard_ranges": [(16, 16)]}, weir.InvalidArgumentError),
     ({"discard_ranges": [3]}, TypeError),

@@ -30,9 +30,9 @@ struct choices {
 enum { FLAG_LIVE_ONLY = 256, FLAG_FAIL, FLAG_DISCARD_ALL };
 
 static const struct argp_option sleep_flags[] = {
-	{ "discard", 'd', "POOL|ADDRESS+BYTES", 0,
-	    "do not keep a pool, by its number, or a range, of PID; may be "
-	    "repeated",
+	{ "discard", 'd', "POOL|NAME|ADDRESS+BYTES", 0,
+	    "do not keep a pool, by number or name, or a range, of PID; "
+	    "may be repeated",
 	    0 },
 	{ "discard-all", FLAG_DISCARD_ALL, NULL, 0, "keep no contents", 0 },
 	{ "live-only", FLAG_LIVE_ONLY, NULL, 0,

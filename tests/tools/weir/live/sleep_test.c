@@ -123,7 +123,7 @@ TEST_TIMEOUT(the_error_of_a_refused_sleep_names_the_reason, 60)
 
 	expect_refused("sleep", "--discard=77", "no pool 77");
 	expect_refused("sleep", "--discard=0x10+4", "not in memory of weir's");
-	expect_refused("sleep", "--discard=x", "'discard=x' is no option");
+	expect_refused("sleep", "--discard=x", "no pool 'x' to discard");
 	expect_value("sleep.state", "awake\n");
 	program_step(&program, 'w', 0);
 	EXPECT_EQ(program_finish(&program), 0);
