@@ -17,8 +17,9 @@ struct arena;
 enum weir_status allocator_malloc_in(
     struct arena *arena, size_t size, weir_stream handle, void **out);
 
-/* As weir_malloc_on(), for memory that the program asks of the driver: no route
- * serves it, unless the stream is captured. */
+/* As weir_malloc_on(), for memory that the program asks of the driver: a route
+ * serves it only to a pool of WEIR_POOL_SERVES_DRIVER, or if the stream is
+ * captured. */
 void *allocator_malloc_for_driver(int device, size_t size, weir_stream stream);
 
 /* The primary context of a device has been reset: all its memory is gone, and

@@ -126,7 +126,7 @@ check_create(const struct weir_pool_source *source, unsigned flags)
 	if ((flags &
 		~(unsigned)(WEIR_POOL_USE_ON_OOM | WEIR_POOL_NO_SPLIT |
 		    WEIR_POOL_KEEP | WEIR_POOL_SEGMENTS |
-		    WEIR_POOL_REGISTRABLE)) != 0)
+		    WEIR_POOL_REGISTRABLE | WEIR_POOL_SERVES_DRIVER)) != 0)
 		return status_set(
 		    WEIR_EINVAL, "weir_pool_create: unknown flags %#x", flags);
 	if (source != NULL &&
@@ -170,6 +170,7 @@ weir_pool_create(int device, const struct weir_pool_source *source,
 	struct weir_pool *pool = meta_zalloc(sizeof(*pool));
 	if (pool == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a pool");
+	pool->serves_driver = (flags & WEIR_POOL_SERVES_DRIVER) != 0;
 	struct source own = { .traits = &traits_segments,
 		.take = source_take,
 		.give = source_give,

@@ -16,6 +16,7 @@ struct weir_pool {
 	struct arena *arena; /* valid while held, and of `generation` */
 	uint64_t generation;
 	struct weir_pool_source source; /* if it has one */
+	bool serves_driver;             /* WEIR_POOL_SERVES_DRIVER */
 
 	/* Under the registry's lock. */
 	unsigned refs;

@@ -13,12 +13,13 @@ struct weir_route {
 };
 
 static enum weir_status
-begin_route(struct weir_pool *pool, const struct route_match *match,
-    struct weir_route **out)
+begin_route(
+    struct weir_pool *pool, struct route_match *match, struct weir_route **out)
 {
 	struct weir_route *route = meta_zalloc(sizeof(*route));
 	if (route == NULL)
 		return status_set(WEIR_EHOSTMEM, "no host memory for a route");
+	match->serves_driver = pool->serves_driver;
 	enum weir_status status =
 	    route_begin(pool->arena, match, &route->route);
 	if (status != WEIR_OK) {

@@ -588,9 +588,9 @@ weir_malloc_primary(int device, size_t size, weir_stream stream)
 void *
 allocator_malloc_for_driver(int device, size_t size, weir_stream stream)
 {
-	route_bypass_begin();
+	route_driver_begin();
 	void *ptr = malloc_on(device, size, stream);
-	route_bypass_end();
+	route_driver_end();
 	return ptr;
 }
 

@@ -21,9 +21,9 @@
  * memory of a library's handle too, which is made in the midst of other work.
  * Routes are for requests to weir. Who routes them to a pool knows what lives
  * in it, discards or restores its contents, and frees what a checkpoint does
- * not have. So requests to the driver pass over routes. If their stream is
- * captured they do not: what the capture frees must serve no one else as long
- * as the graph lives.
+ * not have. So requests to the driver pass over routes, but for those of pools
+ * whose maker wants all. If their stream is captured they do not: what the
+ * capture frees must serve no one else as long as the graph lives.
  */
 #include "allocator/private/route.h"
 
@@ -61,9 +61,9 @@ static struct tree trees[ROUTE_KINDS] GUARDED_BY(lock);
 /* Routes for unregistered captures. */
 static struct list captures GUARDED_BY(lock) = { &captures, &captures };
 static uint64_t last_id GUARDED_BY(lock);
-static _Thread_local bool bypassed;
-static atomic_uint count;         /* routes; changed under the lock */
-static atomic_uint capture_count; /* those in `captures`; likewise */
+static _Thread_local bool to_driver; /* this thread's request is */
+static atomic_uint count;            /* routes; changed under the lock */
+static atomic_uint capture_count;    /* those in `captures`; likewise */
 
 static struct route *
 route_of(struct tree_node *node)
@@ -124,14 +124,24 @@ latest_before(enum route_kind kind, uint64_t key, uint64_t id)
 							    NULL;
 }
 
-/* Likewise, for one device. */
+/* A request for which a route is looked for. */
+struct wanted {
+	const struct arena *main;
+	const struct stream *stream;
+	uint64_t capture; /* 0: the stream is not captured */
+	bool to_driver;   /* and not captured */
+};
+
+/* Likewise, one that may serve the request. */
 static struct route *
-latest_of_device(
-    const struct arena *main, enum route_kind kind, uint64_t key, uint64_t id)
+latest_for(const struct wanted *wanted, enum route_kind kind, uint64_t key,
+    uint64_t id)
 {
 	struct route *route = latest_before(kind, key, id);
 
-	while (route != NULL && route->arena->main != main)
+	while (route != NULL &&
+	    (route->arena->main != wanted->main ||
+		(wanted->to_driver && !route->match.serves_driver)))
 		route = latest_before(kind, key, route->id);
 	return route;
 }
@@ -223,39 +233,39 @@ later_of(struct route *a, struct route *b)
 	return a == NULL || (b != NULL && b->id > a->id) ? b : a;
 }
 
-/* The latest route of a device that is no filter and matches, with a reference;
+/* The latest route that is no filter and serves the request, with a reference;
  * or NULL. */
 static struct route *
-find_plain_route(
-    const struct arena *main, const struct stream *stream, uint64_t capture)
+find_plain_route(const struct wanted *wanted)
 {
 	struct route *found;
 
-	ASSERT(main == main->main);
+	ASSERT(wanted->main == wanted->main->main);
 	lock_enter(&lock);
-	found = latest_of_device(
-	    main, ROUTE_STREAM, stream_key(stream), UINT64_MAX);
+	found = latest_for(
+	    wanted, ROUTE_STREAM, stream_key(wanted->stream), UINT64_MAX);
 	found = later_of(found,
-	    latest_of_device(main, ROUTE_THREAD, os_thread_id(), UINT64_MAX));
-	if (capture != 0)
+	    latest_for(wanted, ROUTE_THREAD, os_thread_id(), UINT64_MAX));
+	if (wanted->capture != 0)
 		found = later_of(found,
-		    latest_of_device(main, ROUTE_CAPTURE, capture, UINT64_MAX));
+		    latest_for(
+			wanted, ROUTE_CAPTURE, wanted->capture, UINT64_MAX));
 	if (found != NULL)
 		found->refs++;
 	lock_leave(&lock);
 	return found;
 }
 
-/* The latest filter of a device that began before route `id`, with a reference;
- * or NULL. */
+/* The latest filter for the request that began before route `id`, with a
+ * reference; or NULL. */
 static struct route *
-filter_before(const struct arena *main, uint64_t id)
+filter_before(const struct wanted *wanted, uint64_t id)
 {
 	struct route *found;
 
-	ASSERT(main == main->main);
+	ASSERT(wanted->main == wanted->main->main);
 	lock_enter(&lock);
-	found = latest_of_device(main, ROUTE_FILTER, 0, id);
+	found = latest_for(wanted, ROUTE_FILTER, 0, id);
 	if (found != NULL)
 		found->refs++;
 	lock_leave(&lock);
@@ -265,17 +275,17 @@ filter_before(const struct arena *main, uint64_t id)
 /* The latest filter after route `since` that accepts the stream, with a
  * reference; or NULL. */
 static struct route *
-find_filter(
-    const struct arena *main, const struct stream *stream, uint64_t since)
+find_filter(const struct wanted *wanted, uint64_t since)
 {
-	struct route *route = filter_before(main, UINT64_MAX);
+	struct route *route = filter_before(wanted, UINT64_MAX);
 
 	while (route != NULL && route->id > since &&
-	    !route->match.filter(stream->handle, route->match.closure)) {
+	    !route->match.filter(
+		wanted->stream->handle, route->match.closure)) {
 		uint64_t id = route->id;
 
 		route_put(route);
-		route = filter_before(main, id);
+		route = filter_before(wanted, id);
 	}
 	if (route == NULL || route->id > since)
 		return route;
@@ -283,12 +293,13 @@ find_filter(
 	return NULL;
 }
 
+/* The arena of the route that serves the request, with a hold; or NULL. */
 static struct arena *
-find_route(struct arena *main, struct stream *stream, uint64_t capture)
+find_route(const struct wanted *wanted)
 {
-	struct route *plain = find_plain_route(main, stream, capture);
+	struct route *plain = find_plain_route(wanted);
 	struct route *filter =
-	    find_filter(main, stream, plain != NULL ? plain->id : 0);
+	    find_filter(wanted, plain != NULL ? plain->id : 0);
 	struct route *route = filter != NULL ? filter : plain;
 	struct arena *arena = NULL;
 
@@ -425,16 +436,16 @@ route_claim_unregistered(const struct arena *main, uint64_t capture,
 /* ---- For a request ----------------------------------------------------- */
 
 void
-route_bypass_begin(void)
+route_driver_begin(void)
 {
-	ASSERT(!bypassed);
-	bypassed = true;
+	ASSERT(!to_driver);
+	to_driver = true;
 }
 
 void
-route_bypass_end(void)
+route_driver_end(void)
 {
-	bypassed = false;
+	to_driver = false;
 }
 
 enum weir_status
@@ -448,9 +459,9 @@ route_find(struct arena *main, struct stream *stream, struct arena **out)
 	enum weir_status status = capture_ask(stream, &capture);
 	if (status != WEIR_OK)
 		return status;
-	if ((capture != 0 || !bypassed) &&
-	    atomic_load_explicit(&count, memory_order_relaxed) > 0)
-		*out = find_route(main, stream, capture);
+	if (atomic_load_explicit(&count, memory_order_relaxed) > 0)
+		*out = find_route(&(struct wanted){
+		    main, stream, capture, to_driver && capture == 0 });
 	if (*out == NULL && capture != 0)
 		return adopt_unregistered(main, stream, capture, out);
 	return WEIR_OK;

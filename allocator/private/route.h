@@ -24,6 +24,7 @@ struct route_match {
 	struct stream *stream;
 	bool (*filter)(weir_stream stream, void *closure);
 	void *closure;
+	bool serves_driver; /* requests to the driver, too */
 };
 
 /* Begin a route: requests that match go to `arena`. The route owns the arena,
@@ -50,11 +51,12 @@ enum weir_status route_find(
     struct arena *main, struct stream *stream, struct arena **out);
 
 /*
- * Begin and end a part of this thread's work in which no route serves its
- * requests, unless their stream is captured: Note [Requests to the driver].
+ * Begin and end a request of this thread to the driver. No route serves it that
+ * does not say so, unless its stream is captured: Note [Requests to the
+ * driver].
  */
-void route_bypass_begin(void);
-void route_bypass_end(void);
+void route_driver_begin(void);
+void route_driver_end(void);
 
 /* Drop the arenas of unregistered captures that have ended; returns the bytes
  * given back. Holds no lock. */

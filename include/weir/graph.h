@@ -96,6 +96,10 @@ enum weir_pool_flags {
 	 * suspended, and has no source of its own.
 	 */
 	WEIR_POOL_REGISTRABLE = 16,
+	/** Under `weir run`, routes send cudaMalloc() and its like to the pool
+	 * as well. Libraries call it in the midst of other work, so what they
+	 * keep for themselves may then lie in the pool. At creation only. */
+	WEIR_POOL_SERVES_DRIVER = 32,
 };
 
 /**
@@ -293,8 +297,8 @@ WEIR_API void weir_checkpoint_drop(struct weir_checkpoint *checkpoint);
 
 /** Sends requests of weir_malloc() and its like to a pool. Of the routes that
  * match a request the one that began last decides. Under `weir run`
- * cudaMalloc() and its like are no such requests: libraries call it in the
- * midst of other work. */
+ * cudaMalloc() and its like are no such requests, except for a pool of
+ * WEIR_POOL_SERVES_DRIVER. */
 struct weir_route;
 
 /** Send requests of the calling thread to a pool, until the route ends; the

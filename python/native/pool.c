@@ -40,23 +40,25 @@ static PyObject *
 pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "device", "use_on_oom", "no_split",
-		"registrable", "name", NULL };
+		"registrable", "serves_driver", "name", NULL };
 	int device = WEIR_DEVICE_CURRENT;
 	int use_on_oom = 0;
 	int no_split = 0;
 	int registrable = 0;
+	int serves_driver = 0;
 	const char *name = NULL;
 	struct weir_pool *pool;
 	enum weir_status status;
 
 	(void)type;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$pppz:Pool", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O&$ppppz:Pool", names,
 		arg_device, &device, &use_on_oom, &no_split, &registrable,
-		&name))
+		&serves_driver, &name))
 		return NULL;
 	unsigned flags = (use_on_oom ? WEIR_POOL_USE_ON_OOM : 0) |
 	    (no_split ? WEIR_POOL_NO_SPLIT : 0) |
-	    (registrable ? WEIR_POOL_REGISTRABLE : 0);
+	    (registrable ? WEIR_POOL_REGISTRABLE : 0) |
+	    (serves_driver ? WEIR_POOL_SERVES_DRIVER : 0);
 	NATIVE_RELEASE_GIL;
 	status = weir_pool_create(device, NULL, flags, &pool);
 	if (status == WEIR_OK && device == WEIR_DEVICE_CURRENT)
@@ -443,7 +445,8 @@ static PyGetSetDef attributes[] = {
 static PyType_Slot slots[] = {
 	{ Py_tp_doc,
 	    (char *)"Pool(device=None, *, use_on_oom=False, no_split=False,\n"
-		    "     registrable=False, name=None)\n--\n\n"
+		    "     registrable=False, serves_driver=False, "
+		    "name=None)\n--\n\n"
 		    "Memory of one device that stays apart from all other.\n\n"
 		    "`with pool:` sends what the thread asks for to the pool; "
 		    "weir.malloc(pool=...) does\nso for one block. use_on_oom: "
@@ -451,7 +454,10 @@ static PyType_Slot slots[] = {
 		    "elsewhere. no_split: blocks are not cut.\n"
 		    "registrable: for communication libraries, which register "
 		    "memory with devices and\npeers: each segment is one piece "
-		    "of physical memory that never moves. name: weir.sleep() "
+		    "of physical memory that never moves. serves_driver: under "
+		    "`weir run` "
+		    "routes send\ncudaMalloc() and its like here too. name: "
+		    "weir.sleep() "
 		    "and "
 		    "`weir sleep --discard`\nfind it by that; several pools "
 		    "may "

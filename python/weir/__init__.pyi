@@ -224,6 +224,7 @@ class Pool:
     def __init__(self, device: _Device = None, *, use_on_oom: bool = False,
                  no_split: bool = False,
                  registrable: bool = False,
+                 serves_driver: bool = False,
                  name: Optional[str] = None) -> None: ...
     @staticmethod
     def find(id: int) -> Pool: ...

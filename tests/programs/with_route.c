@@ -32,31 +32,43 @@ only_these_live(struct weir_pool *pool, const void *const *blocks, size_t n)
 	return equal;
 }
 
-int
-main(void)
+/* Does the pool have weir's two blocks alone while the program asks the driver
+ * for memory too? */
+static bool
+has_own_alone(const struct cuda *cuda, unsigned flags)
 {
 	const void *blocks[2];
 	struct weir_route *route;
 	struct weir_pool *pool;
-	struct cuda cuda;
 	address plain;
 	address ordered;
 	stream on;
 
-	cuda_by_dlsym(&cuda);
-	cuda_start(&cuda);
-	MUST(cuda.stream_create(&on, NON_BLOCKING, 0));
-	right(weir_pool_create(0, NULL, 0, &pool));
+	MUST(cuda->stream_create(&on, NON_BLOCKING, 0));
+	right(weir_pool_create(0, NULL, flags, &pool));
 	right(weir_route_thread(pool, &route));
 	blocks[0] = weir_malloc(bytes, (weir_stream)on);
 	blocks[1] = weir_malloc(100, NULL);
-	MUST(cuda.mem_alloc(&plain, bytes));
-	MUST(cuda.mem_alloc_async(&ordered, bytes, on));
-	printf("of weir's requests alone: %s\n",
-	    only_these_live(pool, blocks, 2) ? "yes" : "no");
+	MUST(cuda->mem_alloc(&plain, bytes));
+	MUST(cuda->mem_alloc_async(&ordered, bytes, on));
+	bool alone = only_these_live(pool, blocks, 2);
 	weir_route_end(route);
-	MUST(cuda.mem_free_async(ordered, on));
-	MUST(cuda.mem_free(plain));
+	MUST(cuda->mem_free_async(ordered, on));
+	MUST(cuda->mem_free(plain));
 	weir_pool_release(pool);
+	return alone;
+}
+
+int
+main(void)
+{
+	struct cuda cuda;
+
+	cuda_by_dlsym(&cuda);
+	cuda_start(&cuda);
+	printf("weir's requests alone: %s\n",
+	    has_own_alone(&cuda, 0) ? "yes" : "no");
+	printf("in a pool that serves the driver: %s\n",
+	    has_own_alone(&cuda, WEIR_POOL_SERVES_DRIVER) ? "yes" : "no");
 	return 0;
 }

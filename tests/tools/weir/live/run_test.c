@@ -400,7 +400,8 @@ TEST(the_order_of_a_linked_program_is_seen_from_its_first_wait_on)
 	free(program);
 }
 
-/* A library's handle, made while requests are routed, is in no pool. */
+/* A library's handle, made while requests are routed, is in no pool that does
+ * not want it. */
 TEST(what_a_program_asks_of_the_driver_is_in_no_pool_of_weir_s)
 {
 	struct command_result result;
@@ -409,7 +410,9 @@ TEST(what_a_program_asks_of_the_driver_is_in_no_pool_of_weir_s)
 	plain_environment();
 	result = command_weir("run", "--sim", "--quiet", program, NULL);
 	EXPECT_EQ(result.status, 0);
-	EXPECT_STR_EQ(result.out, "of weir's requests alone: yes\n");
+	EXPECT_STR_EQ(result.out,
+	    "weir's requests alone: yes\n"
+	    "in a pool that serves the driver: no\n");
 	command_free(&result);
 	free(program);
 }
