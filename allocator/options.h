@@ -39,6 +39,7 @@ struct options {
 	bool expandable_segments;
 	bool may_sleep;                      /* device-scope memory is mapped */
 	char sleep_folder[OPTION_FOLDER];    /* "": page-locked memory */
+	char pool_ranges[OPTION_FOLDER];     /* names and semicolons */
 	size_t max_split_size;               /* bytes; SIZE_MAX: no bound */
 	size_t max_non_split_rounding;       /* bytes */
 	size_t large_segment_size;           /* bytes */

@@ -41,6 +41,7 @@
  *	launches.c  kernels, copies and fills, for races.c
  *	sites.c     where in the program memory is allocated
  *	nvtx.c      the program's NVTX ranges, in the history
+ *	range_pools.c  memory of NVTX ranges, in pools by name
  *
  * Nothing runs before the program looks up or calls a symbol of the driver.
  */
@@ -459,6 +460,12 @@ void watch_wait(void);
  * that is on, as a region with the name of the call. */
 void watch_begin(enum hook_id id);
 void watch_end(enum hook_id id);
+
+/* This thread enters a pushed range of NVTX, and leaves it: range_pools.c. NULL
+ * if the range's memory is in no pool. */
+struct range_routes;
+struct range_routes *range_pools_enter(const char *name);
+void range_pools_leave(struct range_routes *routes);
 
 /* Report that the wait of watch_begin() was for all work of the device:
  * streams/delay.h, Note [Lost time]. */

@@ -98,6 +98,13 @@ const struct entry option_entries[] = {
 		"without a name in this folder, in place of page-locked memory "
 		"(docs/sleep.md). Of that, 32 MiB are used at a time then. The "
 		"next sleep heeds a change." },
+	{ "pool_ranges", PATH(pool_ranges), "none",
+	    "names with semicolons between them, or none",
+	    .help =
+		"What a thread asks for, also of the driver, within a pushed "
+		"NVTX range of such a name is in a pool of that name, so that "
+		"weir sleep --discard NAME finds it. For programs under weir "
+		"run (docs/sleep.md)." },
 	{ "large_segment_size_mb",
 	    SIZE_MIB(large_segment_size, 11, (1 << 20) - 1), "20", "11 or more",
 	    .help =

@@ -4,11 +4,11 @@
  * Note [NVTX into the history]
  *
  * A program with NVTX looks for a tool once, in NVTX_INJECTION64_PATH. `weir
- * run --history` names this library there, unless the user has another tool.
- * NVTX calls the entry below, which sets the functions it wants to be called. A
- * range becomes two annotations of the history, as weir_annotate() makes them,
- * and a mark becomes two at one moment. Names are copied, because NVTX may free
- * them when the call returns.
+ * run --history` names this library there, unless the user has another tool,
+ * and so does the option pool_ranges. NVTX calls the entry below, which sets
+ * the functions it wants to be called. A range becomes two annotations of the
+ * history, as weir_annotate() makes them, and a mark becomes two at one moment.
+ * Names are copied, because NVTX may free them when the call returns.
  *
  * The end of a range does not say its name, so the names of open ranges are
  * stored: up to NVTX_LEVELS pushed ranges of a thread, and up to NVTX_OPEN
@@ -94,6 +94,7 @@ static struct {
 struct stack {
 	unsigned depth; /* ranges beyond NVTX_LEVELS have no name here */
 	char names[NVTX_LEVELS][NVTX_NAME];
+	struct range_routes *routes[NVTX_LEVELS];
 };
 
 static PRELOAD_THREAD struct stack *stack;
@@ -101,10 +102,22 @@ static pthread_key_t stack_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
 
+/* A thread ends, perhaps within ranges. */
+static void
+end_stack(void *ended)
+{
+	struct stack *own = ended;
+
+	for (int i = NVTX_LEVELS - 1; i >= 0; i--)
+		range_pools_leave(own->routes[i]);
+	free(own);
+	stack = NULL;
+}
+
 static void
 make_stack_key(void)
 {
-	has_key = pthread_key_create(&stack_key, free) == 0;
+	has_key = pthread_key_create(&stack_key, end_stack) == 0;
 }
 
 /* NULL without memory: then the thread's ranges are left out. */
@@ -191,6 +204,8 @@ push_range(const char *text)
 	if (own->depth < NVTX_LEVELS) {
 		copy_range_name(own->names[own->depth], text);
 		annotate_range(own->names[own->depth], WEIR_STAGE_START);
+		own->routes[own->depth] =
+		    range_pools_enter(own->names[own->depth]);
 	}
 	return (int)own->depth++;
 }
@@ -216,8 +231,11 @@ pop(void)
 	if (own == NULL || own->depth == 0)
 		return -1;
 	own->depth--;
-	if (own->depth < NVTX_LEVELS)
+	if (own->depth < NVTX_LEVELS) {
+		range_pools_leave(own->routes[own->depth]);
+		own->routes[own->depth] = NULL;
 		annotate_range(own->names[own->depth], WEIR_STAGE_END);
+	}
 	return (int)own->depth;
 }
 

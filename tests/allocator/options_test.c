@@ -38,6 +38,7 @@ static const char *const defaults[][2] = {
 	{ "expandable_segments", "True" },
 	{ "may_sleep", "False" },
 	{ "sleep_folder", "none" },
+	{ "pool_ranges", "none" },
 	{ "large_segment_size_mb", "20" },
 	{ "max_split_size_mb", "unlimited" },
 	{ "max_non_split_rounding_mb", "20" },

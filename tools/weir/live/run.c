@@ -443,15 +443,19 @@ set_joined(const char *name, const char *first, const char *last)
 	return done;
 }
 
-/* Send NVTX ranges into the history, unless the environment names a
- * profiler. */
+/* Have NVTX call the preload, for the history or for the option pool_ranges,
+ * unless the environment names a profiler. WEIR_CONF is set. */
 static bool
 set_nvtx(const struct choices *choices, const char *library)
 {
 	static const char name[] = "NVTX_INJECTION64_PATH";
 	const char *given = getenv(name);
 
-	if ((choices->history == NULL && !choices->watch) ||
+	const char *conf = getenv("WEIR_CONF");
+	bool names_ranges =
+	    conf != NULL && strstr(conf, "pool_ranges:") != NULL;
+
+	if ((choices->history == NULL && !choices->watch && !names_ranges) ||
 	    (given != NULL && *given != '\0'))
 		return true;
 	return set_variable(name, library);

@@ -417,6 +417,28 @@ TEST(what_a_program_asks_of_the_driver_is_in_no_pool_of_weir_s)
 	free(program);
 }
 
+TEST(memory_of_named_nvtx_ranges_is_in_pools_of_their_names)
+{
+	struct command_result result;
+	char *program = test_build("tests/programs/with_range");
+
+	plain_environment();
+	unsetenv("NVTX_INJECTION64_PATH");
+	result = command_weir("run", "--sim", "--quiet", "--may-sleep",
+	    "--conf", "pool_ranges:weights;kv cache", program, NULL);
+	EXPECT_STR_EQ(result.err, "");
+	EXPECT_STR_EQ(result.out, "tool 1\ndiscarded 104, copied 22\n");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	/* Of ranges that nest the inner one decides. */
+	result = command_weir("run", "--sim", "--quiet", "--may-sleep",
+	    "--conf", "pool_ranges:step;kv cache", program, NULL);
+	EXPECT_STR_EQ(result.out, "tool 1\ndiscarded 104, copied 22\n");
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+	free(program);
+}
+
 TEST(the_error_of_a_linked_program_at_its_limit_names_the_limit)
 {
 	struct command_result result;
