@@ -522,6 +522,14 @@ malloc_large(int device, size_t size, weir_stream stream)
 	return malloc_rare(device, size, stream);
 }
 
+/* Serve a request that the latest cache's small blocks cannot. */
+static inline QUICK void *
+malloc_other(int device, size_t size, weir_stream stream)
+{
+	return size > TCACHE_BINNED ? malloc_large(device, size, stream) :
+				      malloc_rare(device, size, stream);
+}
+
 static inline QUICK void *
 malloc_on(int device, size_t size, weir_stream stream)
 {
@@ -529,8 +537,7 @@ malloc_on(int device, size_t size, weir_stream stream)
 
 	if (tcache_malloc(device, size, stream, &ptr))
 		return ptr;
-	return size > TCACHE_BINNED ? malloc_large(device, size, stream) :
-				      malloc_rare(device, size, stream);
+	return malloc_other(device, size, stream);
 }
 
 void *
@@ -588,8 +595,13 @@ weir_malloc_primary(int device, size_t size, weir_stream stream)
 void *
 allocator_malloc_for_driver(int device, size_t size, weir_stream stream)
 {
+	void *ptr;
+
+	/* A cache has no memory of a route's. */
+	if (tcache_malloc(device, size, stream, &ptr))
+		return ptr;
 	route_driver_begin();
-	void *ptr = malloc_on(device, size, stream);
+	ptr = malloc_other(device, size, stream);
 	route_driver_end();
 	return ptr;
 }
