@@ -830,6 +830,67 @@ TEST(a_wake_that_fails_is_repeated_without_what_was_freed_since)
 	expect_filled(b, 4 * MIB, 3, stream);
 }
 
+TEST(frees_between_two_wakes_may_lie_below_those_before_the_first)
+{
+	device_need_sim("it makes calls of the driver fail");
+	enum { BLOCKS = 6 };
+	weir_stream stream = new_stream();
+	unsigned char *blocks[BLOCKS];
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = take(4 * MIB, stream);
+		fill(blocks[i], 4 * MIB, (unsigned char)(i + 1), stream);
+	}
+	put_to_sleep(NULL);
+	give(blocks[4]);
+	/* The two handles of the last block: the others' copies are queued. */
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 9, 1000, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	EXPECT_STATUS(weir_wake(0, 0, NULL), WEIR_ENOMEM);
+	sim()->reset();
+	give(blocks[1]);
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, 16 * MIB);
+	EXPECT_EQ(woken.copied_bytes, 16 * MIB);
+	for (int i = 0; i < BLOCKS; i++)
+		if (i != 1 && i != 4)
+			expect_filled(
+			    blocks[i], 4 * MIB, (unsigned char)(i + 1), stream);
+}
+
+/* Each stream has a segment. That of the second has nothing to be copied, and
+ * that of the last comes after it. */
+TEST(what_is_freed_has_no_copy_that_is_left_out_if_it_was_discarded)
+{
+	enum { STREAMS = 3 };
+	weir_stream streams[STREAMS];
+	unsigned char *freed[STREAMS];
+	unsigned char *kept[STREAMS];
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	for (int i = 0; i < STREAMS; i++) {
+		streams[i] = new_stream();
+		freed[i] = take(4 * MIB, streams[i]);
+		kept[i] = take(6 * MIB, streams[i]);
+		fill(freed[i], 4 * MIB, (unsigned char)i, streams[i]);
+		fill(kept[i], 6 * MIB, (unsigned char)(i + 5), streams[i]);
+	}
+	struct weir_sleep_range discarded[] = { { freed[1], 4 * MIB },
+		{ kept[1], 6 * MIB } };
+	struct weir_sleep_options options = { .struct_size = sizeof(options),
+		.discard_ranges = discarded,
+		.discard_range_count = 2 };
+	put_to_sleep(&options);
+	for (int i = 0; i < STREAMS; i++)
+		give(freed[i]);
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, 18 * MIB);
+	EXPECT_EQ(woken.copied_bytes, 12 * MIB);
+	expect_filled(kept[0], 6 * MIB, 5, streams[0]);
+	expect_filled(kept[2], 6 * MIB, 7, streams[2]);
+}
+
 TEST(guarded_blocks_are_freed_while_the_device_sleeps)
 {
 	conf("guard:512");
