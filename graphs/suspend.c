@@ -701,6 +701,7 @@ forget_free(struct block *block, struct copies *copies)
     HOLDS(block->arena->lock)
 {
 	struct segment *segment = block->segment;
+	struct handle *handles;
 	struct handle *next;
 	struct cut cut;
 	CUdeviceptr start;
@@ -716,11 +717,7 @@ forget_free(struct block *block, struct copies *copies)
 		cut_drop(&cut);
 		return block;
 	}
-	block = block_join(block, block);
-	lock_assert_held(&block->arena->lock);
-	block = cut_make(block, start, size, &cut);
-	lock_assert_held(&segment->arena->lock);
-	struct handle *handles = handles_take(segment, start, size);
+	block = cut_with_handles(block, block, &cut, &handles);
 	lock_assert_held(&block->arena->lock);
 	block = block_commit_absent(block);
 	for (struct handle *h = handles; h != NULL; h = next) {
