@@ -203,7 +203,8 @@ read_ranges(const struct weir_sleep_options *options, struct discards *d)
 			    "weir_sleep: the range of %zu bytes at %p is not "
 			    "in memory of weir's",
 			    r->size, r->addr);
-		d->ranges[i] = (struct copy_range){ addr, r->size };
+		d->ranges[i] =
+		    (struct copy_range){ .addr = addr, .size = r->size };
 	}
 	d->range_count = n;
 	qsort(d->ranges, n, sizeof(*d->ranges), compare_ranges);

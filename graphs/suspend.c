@@ -221,7 +221,8 @@ add_range(struct ranges *ranges, const struct handle *handle, CUdeviceptr from,
 	if (!joins)
 		ranges->n++;
 	if (ranges->at != NULL && !joins)
-		ranges->at[ranges->n - 1].addr = from;
+		ranges->at[ranges->n - 1] = (struct copy_range){ .addr = from,
+			.segment = handle->segment->index };
 	if (ranges->at != NULL)
 		ranges->at[ranges->n - 1].size =
 		    to - ranges->at[ranges->n - 1].addr;
@@ -700,6 +701,7 @@ forget_free(struct block *block, struct copies *copies)
     HOLDS(block->arena->lock)
 {
 	struct segment *segment = block->segment;
+	struct handle *handles;
 	struct handle *next;
 	struct cut cut;
 	CUdeviceptr start;
@@ -708,15 +710,14 @@ forget_free(struct block *block, struct copies *copies)
 	if (size == 0 || !is_away(segment, start, size) ||
 	    cut_prepare(block, block, start, size, &cut) != WEIR_OK)
 		return block;
-	if (copies != NULL && !copies_leave_out(copies, start, size)) {
+	const struct copy_range range = {
+		.addr = start, .size = size, .segment = segment->index
+	};
+	if (copies != NULL && !copies_leave_out(copies, &range)) {
 		cut_drop(&cut);
 		return block;
 	}
-	block = block_join(block, block);
-	lock_assert_held(&block->arena->lock);
-	block = cut_make(block, start, size, &cut);
-	lock_assert_held(&segment->arena->lock);
-	struct handle *handles = handles_take(segment, start, size);
+	block = cut_with_handles(block, block, &cut, &handles);
 	lock_assert_held(&block->arena->lock);
 	block = block_commit_absent(block);
 	for (struct handle *h = handles; h != NULL; h = next) {
@@ -731,17 +732,20 @@ forget_free(struct block *block, struct copies *copies)
 static void
 forget_freed(struct arena *arena) HOLDS(arena->lock)
 {
+	struct copies *copies = arena->private.suspension.copies;
+
 	reclaim_poll(arena, RECLAIM_SKIPS);
 	if (arena->memory.kept > 1) /* not by the suspension alone */
 		return;
+	if (copies != NULL)
+		copies_begin(copies);
 	for (struct list *l = arena->memory.segments.next;
 	     l != &arena->memory.segments; l = l->next)
 		for (struct block *b = segment_of(l)->first;
 		     b != NULL && segment_of(l)->expandable; b = b->next)
 			if (block_state(b) == BLOCK_FREE) {
 				lock_assert_held(&b->arena->lock);
-				b = forget_free(
-				    b, arena->private.suspension.copies);
+				b = forget_free(b, copies);
 			}
 }
 

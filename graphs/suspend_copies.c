@@ -49,12 +49,16 @@ enum { TEXT_SIZE = 512 };
 
 struct piece {
 	CUdeviceptr addr;
-	size_t size;  /* 0: dropped */
-	void *copy;   /* NULL: not copied yet, dropped, or in the file */
-	void *host;   /* the host memory that it owns; or NULL */
-	size_t range; /* of the plan */
-	uint64_t at;  /* in the file */
+	uint64_t segment; /* of its range */
+	size_t size;      /* 0: dropped */
+	void *copy;       /* NULL: not copied yet, dropped, or in the file */
+	void *host;       /* the host memory that it owns; or NULL */
+	size_t range;     /* of the plan */
+	size_t next;      /* the piece that follows it, or no_piece */
+	uint64_t at;      /* in the file */
 };
+
+static const size_t no_piece = SIZE_MAX;
 
 struct copies {
 	/* Constant. */
@@ -63,10 +67,12 @@ struct copies {
 	CUstream stream;
 	struct suspend_file file;
 
-	struct piece *pieces; /* in the order of the plan */
+	/* From the first by ->next in the order of the plan; a piece that was
+	 * cut off another lies behind all that were made before. */
+	struct piece *pieces;
 	size_t n;
 	size_t capacity;
-	size_t queued; /* pieces that are queued to be copied back */
+	size_t turn; /* the piece from which the next call goes on */
 };
 
 /* ---- Pieces ------------------------------------------------------------ */
@@ -87,14 +93,16 @@ run_end(const struct handle *first, CUdeviceptr *end)
 /* Cut a range into pieces of at most `most` bytes, or only count them if
  * `pieces` is NULL. */
 static size_t
-cut_range(CUdeviceptr addr, size_t size, size_t most, struct piece *pieces)
+cut_range(const struct copy_range *range, size_t most, struct piece *pieces)
 {
+	size_t size = range->size;
 	size_t n = 0;
 
 	ASSERT(size > 0);
 	for (size_t at = 0; at < size; at += most, n++)
 		if (pieces != NULL)
-			pieces[n] = (struct piece){ .addr = addr + at,
+			pieces[n] = (struct piece){ .addr = range->addr + at,
+				.segment = range->segment,
 				.size = size - at < most ? size - at : most };
 	return n;
 }
@@ -109,8 +117,11 @@ cut_all(const struct arena *arena, size_t most, struct piece *pieces)
 	for (struct handle *h = handles_first(arena); h != NULL; h = next) {
 		CUdeviceptr end;
 		next = run_end(h, &end);
-		n += cut_range(h->addr, end - h->addr, most,
-		    pieces != NULL ? pieces + n : NULL);
+		const struct copy_range range = { .addr = h->addr,
+			.size = end - h->addr,
+			.segment = h->segment->index };
+		n +=
+		    cut_range(&range, most, pieces != NULL ? pieces + n : NULL);
 	}
 	return n;
 }
@@ -126,12 +137,26 @@ cut_pieces(const struct copy_plan *plan, struct piece *pieces)
 		return cut_all(plan->arena, most, pieces);
 	for (size_t i = 0; i < plan->range_count; i++) {
 		size_t begin = n;
-		n += cut_range(plan->ranges[i].addr, plan->ranges[i].size, most,
-		    pieces != NULL ? pieces + n : NULL);
+		n += cut_range(
+		    &plan->ranges[i], most, pieces != NULL ? pieces + n : NULL);
 		for (size_t k = begin; k < n && pieces != NULL; k++)
 			pieces[k].range = i;
 	}
 	return n;
+}
+
+/* Let each of the pieces be followed by the next in the array. */
+static void
+link_pieces(struct copies *copies)
+{
+	for (size_t i = 0; i < copies->n; i++)
+		copies->pieces[i].next = i + 1 < copies->n ? i + 1 : no_piece;
+}
+
+static struct piece *
+piece_in_turn(const struct copies *copies)
+{
+	return copies->turn != no_piece ? &copies->pieces[copies->turn] : NULL;
 }
 
 /* Make room for `more` pieces. */
@@ -143,6 +168,8 @@ grow_pieces(struct copies *copies, size_t more)
 
 	if (capacity <= copies->capacity)
 		return true;
+	if (capacity < 2 * copies->capacity)
+		capacity = 2 * copies->capacity;
 	pieces = meta_zalloc(capacity * sizeof(*pieces));
 	if (pieces == NULL)
 		return false;
@@ -480,6 +507,7 @@ copies_take(int device, CUcontext context, const struct copy_plan *plan,
 	copies->file.fd = -1;
 	if (n > 0)
 		copies->n = cut_pieces(plan, copies->pieces);
+	link_pieces(copies);
 	enum weir_status status = make_stream(copies);
 	if (status != WEIR_OK)
 		goto drop_copies;
@@ -504,7 +532,7 @@ drop_copies:
 void
 copies_begin(struct copies *copies)
 {
-	copies->queued = 0;
+	copies->turn = copies->n > 0 ? 0 : no_piece;
 }
 
 /* Does a piece end in the memory of a handle? */
@@ -518,18 +546,18 @@ enum weir_status
 copies_queue(struct copies *copies, const struct handle *handle)
 {
 	CUresult code = CUDA_SUCCESS;
+	const struct piece *piece;
 
 	if (in_file(copies))
 		return WEIR_OK;
-	for (; copies->queued < copies->n && code == CUDA_SUCCESS;
-	     copies->queued++) {
-		const struct piece *piece = &copies->pieces[copies->queued];
-		if (piece->size == 0)
-			continue;
-		if (!ends_in(piece, handle))
+	while (
+	    (piece = piece_in_turn(copies)) != NULL && code == CUDA_SUCCESS) {
+		if (piece->size > 0 && !ends_in(piece, handle))
 			break;
-		code = driver_peek()->cuMemcpyHtoDAsync(
-		    piece->addr, piece->copy, piece->size, copies->stream);
+		if (piece->size > 0)
+			code = driver_peek()->cuMemcpyHtoDAsync(piece->addr,
+			    piece->copy, piece->size, copies->stream);
+		copies->turn = piece->next;
 	}
 	return driver_status(
 	    code, "resuming: cuMemcpyHtoDAsync(%#llx)", handle->addr);
@@ -579,44 +607,57 @@ copies_move(struct copies *copies, size_t range, CUdeviceptr to)
 	}
 }
 
-/* Cut the piece that has this address inside in two. There is room for it. The
- * first part owns the host memory of both. */
-static void
-split_at(struct copies *copies, CUdeviceptr addr)
+/* Does a piece lie before a range, in the order of the plan? */
+static bool
+lies_before(const struct piece *piece, const struct copy_range *range)
 {
-	for (size_t i = 0; i < copies->n; i++) {
-		struct piece *piece = &copies->pieces[i];
-		size_t first = addr - piece->addr;
+	return piece->segment != range->segment ?
+	    piece->segment < range->segment :
+	    piece->addr + piece->size <= range->addr;
+}
 
-		if (addr <= piece->addr || first >= piece->size)
-			continue;
-		ASSERT(copies->n < copies->capacity);
-		memmove(
-		    piece + 2, piece + 1, (copies->n - i - 1) * sizeof(*piece));
-		copies->n++;
-		piece[1] = (struct piece){ .addr = addr,
-			.size = piece->size - first,
-			.copy = piece->copy != NULL ?
-			    (char *)piece->copy + first :
-			    NULL,
-			.range = piece->range,
-			.at = piece->at + first };
-		piece->size = first;
-		return;
-	}
+/* Cut a piece in two if the address lies inside; false: it does not. There is
+ * room for the second part. The first owns the host memory of both. */
+static bool
+cut_piece(struct copies *copies, struct piece *piece, CUdeviceptr addr)
+{
+	size_t first = addr - piece->addr;
+	struct piece *second = &copies->pieces[copies->n];
+
+	if (addr <= piece->addr || first >= piece->size)
+		return false;
+	ASSERT(copies->n < copies->capacity);
+	*second = *piece;
+	second->addr = addr;
+	second->size -= first;
+	second->at += first;
+	second->host = NULL;
+	if (second->copy != NULL)
+		second->copy = (char *)second->copy + first;
+	piece->size = first;
+	piece->next = copies->n++;
+	return true;
 }
 
 bool
-copies_leave_out(struct copies *copies, CUdeviceptr addr, size_t size)
+copies_leave_out(struct copies *copies, const struct copy_range *range)
 {
-	ASSERT(size > 0);
+	struct piece *piece;
+
+	ASSERT(range->size > 0);
 	if (!grow_pieces(copies, 2))
 		return false;
-	split_at(copies, addr);
-	split_at(copies, addr + size);
-	for (size_t i = 0; i < copies->n; i++)
-		if (copies->pieces[i].addr - addr < size)
-			copies->pieces[i].size = 0;
+	while ((piece = piece_in_turn(copies)) != NULL &&
+	    lies_before(piece, range))
+		copies->turn = piece->next;
+	if (piece != NULL && cut_piece(copies, piece, range->addr))
+		copies->turn = piece->next;
+	while ((piece = piece_in_turn(copies)) != NULL &&
+	    piece->addr - range->addr < range->size) {
+		cut_piece(copies, piece, range->addr + range->size);
+		piece->size = 0;
+		copies->turn = piece->next;
+	}
 	return true;
 }
 

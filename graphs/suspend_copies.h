@@ -13,12 +13,14 @@ struct copies;
 struct copy_range {
 	CUdeviceptr addr;
 	size_t size;
+	uint64_t segment; /* its index; for copies_leave_out() alone */
 };
 
 /* The ranges to copy, and where to. */
 struct copy_plan {
-	/* In the order of handles_next() if copies_queue() is called, mapped
-	 * throughout; NULL: all memory of an arena. */
+	/* In the order of handles_next() if copies_queue() or
+	 * copies_leave_out() is called, mapped throughout; NULL: all memory of
+	 * an arena. */
 	const struct copy_range *ranges;
 	const struct arena *arena;
 	size_t range_count;
@@ -63,9 +65,10 @@ enum weir_status copies_load(struct copies *copies);
 void copies_move(struct copies *copies, size_t range, CUdeviceptr to);
 
 /* Copy nothing back to a range from now on, which lies in memory without a
- * mapping. The host memory is kept. False: no host memory, and nothing has
- * changed. */
-bool copies_leave_out(struct copies *copies, CUdeviceptr addr, size_t size);
+ * mapping. The host memory is kept. Call copies_begin(); then this for some
+ * ranges in the order of handles_next(), which lie apart. False: no host
+ * memory, and nothing has changed. */
+bool copies_leave_out(struct copies *copies, const struct copy_range *range);
 
 /* Free the host memory, which is then cached: Note [Copies]; and the file. NULL
  * does nothing. The caller holds no lock. */

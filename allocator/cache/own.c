@@ -75,10 +75,16 @@ cache_close(struct cache *cache)
 	atomic_exchange(&cache->wanted, 1);
 }
 
+/* The caches of the thread that forked this process. Nothing reads this, so it
+ * is volatile; a leak checker finds the caches by it. */
+static struct tcache *volatile tcache_of_parent;
+
 /* A forked child has no device memory and no caches. */
 static void
 forget_own(void)
 {
+	if (tcache_own != &tcache_nobody)
+		tcache_of_parent = tcache_own;
 	tcache_own = &tcache_nobody;
 }
 

@@ -290,6 +290,11 @@ help_request(struct help *help, struct arena *arena, size_t want)
 		options->lend_ms * UINT64_C(1000000)))
 		return true;
 	now_ns = os_monotonic_ns();
+	/* A member may have given to another one that asked, since the request
+	 * was refused, and have no more. */
+	if (now_ns < help->asks_until_ns && missing > 0 &&
+	    member_has_more_room(arena->device))
+		return true;
 	if (now_ns < help->asks_until_ns && is_idle_memory(file, all)) {
 		wait_for_turn(file->ledger, turn, help->asks_until_ns - now_ns);
 		return true;

@@ -121,8 +121,7 @@ hide_blocks(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 		lock_assert_held(&plan->pool->owner->arena->lock);
 		donor->block = block_adopt(&donor->span, plan->pool->owner);
 		lock_assert_held(&donor->block->arena->lock);
-		donor->block = cut_make(donor->block, donor->from,
-		    donor_chosen(donor), &donor->cut);
+		donor->block = cut_make(donor->block, &donor->cut);
 		donor->block->segment->busy++;
 	}
 }

@@ -365,7 +365,7 @@ cut_prepare(const struct block *first, const struct block *last,
 	lock_assert_held(&first->arena->lock);
 	ASSERT(start >= first->addr && size > 0);
 	ASSERT(start + size <= last->addr + last->size);
-	*cut = (struct cut){ 0 };
+	*cut = (struct cut){ .start = start, .size = size };
 	if (start > first->addr &&
 	    block_new(first->arena, start, &cut->middle) != WEIR_OK)
 		return WEIR_EHOSTMEM;
@@ -392,8 +392,10 @@ cut_drop(struct cut *cut)
 }
 
 struct block *
-cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
+cut_make(struct block *block, struct cut *cut)
 {
+	CUdeviceptr start = cut->start;
+	size_t size = cut->size;
 	struct block *middle = block;
 
 	lock_assert_held(&block->arena->lock);
@@ -420,6 +422,22 @@ cut_make(struct block *block, CUdeviceptr start, size_t size, struct cut *cut)
 		block_put(block, BLOCK_FREE);
 	*cut = (struct cut){ 0 };
 	return middle;
+}
+
+struct block *
+cut_with_handles(struct block *first, struct block *last, struct cut *cut,
+    struct handle **handles)
+{
+	struct segment *segment = first->segment;
+
+	lock_assert_held(&first->arena->lock);
+	ASSERT(segment->expandable);
+	struct block *block = block_join(first, last);
+	lock_assert_held(&block->arena->lock);
+	block = cut_make(block, cut);
+	lock_assert_held(&segment->arena->lock);
+	*handles = handles_take(segment, block->addr, block->size);
+	return block;
 }
 
 /* ---- Back to the driver ------------------------------------------------ */
@@ -512,6 +530,7 @@ release_expandable(const struct span *span, size_t want)
 {
 	struct segment *segment = span->first->segment;
 	struct arena *arena = segment->arena;
+	struct handle *handles;
 	struct cut cut;
 	CUdeviceptr start;
 	size_t size =
@@ -528,13 +547,12 @@ release_expandable(const struct span *span, size_t want)
 	}
 	if (cut_prepare(span->first, span->last, start, size, &cut) != WEIR_OK)
 		return 0;
-	struct block *block = block_join(span->first, span->last);
-	lock_assert_held(&block->arena->lock);
-	block = cut_make(block, start, size, &cut);
+	struct block *block =
+	    cut_with_handles(span->first, span->last, &cut, &handles);
 	segment->busy++;
 	lock_assert_held(&segment->arena->lock);
 	lock_assert_held(&arena->lock);
-	struct handle *handles = handles_take(segment, start, size);
+	lock_assert_held(&block->arena->lock);
 	bool released = unmap_unlocked(arena, handles, start, size);
 	settle_handles(segment, handles, released);
 	segment->busy--;

@@ -75,8 +75,10 @@ size_t segment_size_for(
 /* Bytes of whole handles (or of a whole driver segment) in a span. */
 size_t segment_releasable(const struct span *span);
 
-/* The records for cutting the middle out of a block. */
+/* The middle that is cut out of a block, and the records for that. */
 struct cut {
+	CUdeviceptr start;
+	size_t size;
 	struct block *middle; /* the middle; NULL: it starts with the block */
 	struct block *after;  /* the part after it, or NULL */
 };
@@ -90,8 +92,13 @@ void cut_drop(struct cut *cut);
 
 /* Cut a free block that is in no tree. The parts around the middle become FREE;
  * returns the middle, which is UNMAPPING. */
-struct block *cut_make(struct block *block, CUdeviceptr start, size_t size,
-    struct cut *cut) HOLDS(block->arena->lock);
+struct block *cut_make(struct block *block, struct cut *cut)
+    HOLDS(block->arena->lock);
+
+/* Cut the free blocks from `first` to `last`, likewise, and remove the handles
+ * that tile the middle from its segment: *handles, through ->next. */
+struct block *cut_with_handles(struct block *first, struct block *last,
+    struct cut *cut, struct handle **handles) HOLDS(first->arena->lock);
 
 /* Reserve a new expandable segment for the pool, all unmapped. WEIR_ENOMEM,
  * WEIR_EHOSTMEM, WEIR_EDRIVER. */

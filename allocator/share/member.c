@@ -24,7 +24,10 @@ struct membership {
 	atomic_bool joined;      /* and the ledger can be used */
 	atomic_bool begun;
 	atomic_int holds;
+	/* Of the latest refusal: the bytes that were missing, and those that
+	 * were left of the group's limit before it. */
 	atomic_size_t missing;
+	_Atomic(uint64_t) room;
 	_Atomic(enum ledger_state) state; /* also before joining */
 	char group[LEDGER_GROUP];
 };
@@ -229,15 +232,28 @@ lower_lease(const struct ledger_file *file, size_t held)
 	ledger_ring_turn(file->ledger);
 }
 
+/* The bytes of the group's limit that nobody holds, claims, or is promised. */
+static uint64_t
+group_room(const struct ledger *ledger)
+{
+	uint64_t limit = atomic_load(&ledger->limit);
+	uint64_t charged = ledger_charged(ledger);
+
+	return limit > charged ? limit - charged : 0;
+}
+
 /* Raise the lease to `held`, also out of what dead members had. */
 static size_t
 raise_lease(struct membership *m, int device, size_t held)
 {
 	uint64_t missing = 0;
+	uint64_t room = group_room(m->file.ledger);
 	enum ledger_result result = lease_claim(&m->file, held, &missing);
 
-	if (result == LEDGER_REFUSED && ledger_empty_dead(&m->file) > 0)
+	if (result == LEDGER_REFUSED && ledger_empty_dead(&m->file) > 0) {
+		room = group_room(m->file.ledger);
 		result = lease_claim(&m->file, held, &missing);
+	}
 	if (result == LEDGER_CORRUPT)
 		give_up_group(m, device, "its ledger is damaged");
 	if (result != LEDGER_REFUSED)
@@ -246,6 +262,7 @@ raise_lease(struct membership *m, int device, size_t held)
 	uint64_t lease = atomic_load(&ledger_own_slot(&m->file)->lease);
 	if (missing > held - lease)
 		missing = held - lease;
+	atomic_store(&m->room, room);
 	atomic_store(&m->missing, (size_t)missing);
 	return (size_t)missing;
 }
@@ -324,6 +341,15 @@ member_take_missing(int device)
 {
 	ASSERT(device >= 0 && device < DEVICES_MAX);
 	return atomic_exchange(&memberships[device].missing, 0);
+}
+
+bool
+member_has_more_room(int device)
+{
+	const struct ledger_file *file = member_file(device);
+
+	return file != NULL &&
+	    group_room(file->ledger) > atomic_load(&memberships[device].room);
 }
 
 unsigned

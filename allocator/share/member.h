@@ -45,6 +45,9 @@ struct ledger_file *member_file(int device);
  * call. */
 size_t member_take_missing(int device);
 
+/* Has the group more room now than before the latest refusal? */
+bool member_has_more_room(int device);
+
 /* A member of a group, as it was a moment ago. */
 struct member {
 	unsigned slot;

@@ -201,7 +201,8 @@ copy_batch(struct leaving_batch *batch, const char *folder) HOLDS(handles_lock)
 	while ((memory = next_memory(&w)) != NULL)
 		if (memory->batch == batch)
 			ranges[memory->range] = (struct copy_range){
-				handles_mapping_of(memory)->name, memory->bytes
+				.addr = handles_mapping_of(memory)->name,
+				.size = memory->bytes
 			};
 	plan.ranges = ranges;
 	enum weir_status status = driver_enter(context, &guard);

@@ -16,6 +16,28 @@
 #include "tests/support/device.h"
 #include "tests/support/peers.h"
 
+/* A block whose bytes all have this value. */
+static unsigned char *
+take_filled(size_t bytes, unsigned char value, weir_stream stream)
+{
+	unsigned char *block = take(bytes, stream);
+
+	fill(block, bytes, value, stream);
+	return block;
+}
+
+/* Begin to capture a stream into a new graph; NULL: without a pool. */
+static struct weir_graph *
+capture(weir_stream stream, struct weir_pool *pool)
+{
+	struct weir_graph *graph = NULL;
+
+	EXPECT_OK(weir_graph_create(0, &graph));
+	EXPECT_OK(
+	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL));
+	return graph;
+}
+
 static struct weir_sleep_result
 put_to_sleep(const struct weir_sleep_options *options)
 {
@@ -115,9 +137,8 @@ TEST(a_device_that_sleeps_gives_all_its_memory_back_and_has_it_again)
 TEST(sleeping_twice_or_waking_twice_changes_nothing)
 {
 	weir_stream stream = new_stream();
-	unsigned char *a = take(4 * MIB, stream);
+	unsigned char *a = take_filled(4 * MIB, 1, stream);
 
-	fill(a, 4 * MIB, 1, stream);
 	wake_up();
 	put_to_sleep(NULL);
 	struct weir_sleep_result again = put_to_sleep(NULL);
@@ -134,7 +155,7 @@ TEST(discarded_ranges_and_pools_come_back_without_a_copy)
 {
 	struct weir_pool *pool = new_pool(0, 0);
 	weir_stream stream = new_stream();
-	unsigned char *a = take(32 * MIB, stream);
+	unsigned char *a = take_filled(32 * MIB, 7, stream);
 	unsigned char *b = take_from(pool, 16 * MIB, stream);
 	uint64_t id = weir_pool_id(pool);
 	struct weir_sleep_range ranges[] = { { a + 20 * MIB, 4 * MIB },
@@ -145,7 +166,6 @@ TEST(discarded_ranges_and_pools_come_back_without_a_copy)
 		.discard_ranges = ranges,
 		.discard_range_count = 3 };
 
-	fill(a, 32 * MIB, 7, stream);
 	fill(b, 16 * MIB, 8, stream);
 	struct weir_sleep_result slept = put_to_sleep(&options);
 	EXPECT_EQ(slept.discarded_bytes, 24 * MIB);
@@ -237,12 +257,10 @@ TEST(what_cannot_leave_stays_and_is_named)
 {
 	weir_stream stream = new_stream();
 	unsigned char *plain = take(6 * MIB, WEIR_STREAM_ANY);
-	unsigned char *pinned = take(16 * MIB, stream);
-	unsigned char *other = take(16 * MIB, stream);
+	unsigned char *pinned = take_filled(16 * MIB, 2, stream);
+	unsigned char *other = take_filled(16 * MIB, 3, stream);
 
 	fill(plain, 6 * MIB, 1, stream);
-	fill(pinned, 16 * MIB, 2, stream);
-	fill(other, 16 * MIB, 3, stream);
 	EXPECT_OK(weir_pin(pinned));
 	struct weir_sleep_result slept = put_to_sleep(NULL);
 	EXPECT_EQ(slept.stays[WEIR_SLEEP_SEGMENT].count, 1);
@@ -268,13 +286,10 @@ TEST(what_cannot_leave_stays_and_is_named)
 TEST(graphs_replay_after_waking_and_their_free_memory_is_kept)
 {
 	weir_stream stream = new_stream();
-	struct weir_graph *graph = NULL;
 	struct weir_pool *pool = new_pool(0, 0);
 
 	load_kernels();
-	EXPECT_OK(weir_graph_create(0, &graph));
-	EXPECT_OK(
-	    weir_graph_capture_begin(graph, stream, pool, WEIR_CAPTURE_GLOBAL));
+	struct weir_graph *graph = capture(stream, pool);
 	unsigned char *between = take(4 * MIB, stream);
 	fill(between, 4 * MIB, 7, stream);
 	unsigned char *output = take(4 * MIB, stream);
@@ -331,11 +346,8 @@ TEST(sleep_is_refused_while_a_stream_is_captured)
 {
 	weir_stream stream = new_stream();
 	unsigned char *a = take(4 * MIB, new_stream());
-	struct weir_graph *graph = NULL;
+	struct weir_graph *graph = capture(stream, NULL);
 
-	EXPECT_OK(weir_graph_create(0, &graph));
-	EXPECT_OK(
-	    weir_graph_capture_begin(graph, stream, NULL, WEIR_CAPTURE_GLOBAL));
 	EXPECT_STATUS(weir_sleep(0, NULL, NULL), WEIR_ECAPTURE);
 	EXPECT_STR_EQ(
 	    weir_last_error(), "device 0: a stream of it is being captured");
@@ -357,9 +369,8 @@ TEST(requests_of_the_sleeper_fail_and_frees_are_taken)
 	unsigned char *a = take(4 * MIB, stream);
 	unsigned char *b = take(2000, stream);
 	unsigned char *c = take_from(pool, 4 * MIB, stream);
-	unsigned char *d = take(8 * MIB, stream);
+	unsigned char *d = take_filled(8 * MIB, 5, stream);
 
-	fill(d, 8 * MIB, 5, stream);
 	record(a, other);
 	put_to_sleep(NULL);
 	EXPECT_NO_MEMORY(weir_malloc(512, stream), WEIR_ENOTREADY);
@@ -478,10 +489,9 @@ TEST(threads_allocate_and_free_while_the_device_sleeps_and_wakes)
 	struct busy_thread threads[THREADS];
 	atomic_bool stop = false;
 	weir_stream stream = new_stream();
-	unsigned char *a = take(4 * MIB, stream);
+	unsigned char *a = take_filled(4 * MIB, 9, stream);
 	unsigned cycles = test_effort(CYCLES);
 
-	fill(a, 4 * MIB, 9, stream);
 	for (int i = 0; i < THREADS; i++) {
 		threads[i] = (struct busy_thread){ .stream = new_stream(),
 			.stop = &stop };
@@ -538,11 +548,10 @@ TEST(work_in_flight_ends_before_memory_leaves)
 TEST(waking_waits_for_memory_that_a_neighbour_holds)
 {
 	weir_stream stream = new_stream();
-	unsigned char *a = take(64 * MIB, stream);
+	unsigned char *a = take_filled(64 * MIB, 3, stream);
 	size_t total = device_total(0);
 
 	device_need_sim("the device's memory is changed");
-	fill(a, 64 * MIB, 3, stream);
 	put_to_sleep(NULL);
 	size_t used = sim()->memory_used(0);
 	EXPECT_EQ(sim()->set_memory(0, used + 20 * MIB), CUDA_SUCCESS);
@@ -592,9 +601,8 @@ TEST(waking_takes_the_unused_memory_of_other_members)
 TEST(without_host_memory_sleep_changes_nothing)
 {
 	weir_stream stream = new_stream();
-	unsigned char *a = take(64 * MIB, stream);
+	unsigned char *a = take_filled(64 * MIB, 3, stream);
 
-	fill(a, 64 * MIB, 3, stream);
 	finish(stream);
 	size_t held = reserved();
 	conf("pinned_limit_mb:20");
@@ -639,18 +647,13 @@ make_world(struct world *w)
 {
 	w->pool = new_pool(0, 0);
 	w->stream = new_stream();
-	w->own = take(OWN, w->stream);
-	w->small = take(1000, w->stream);
+	w->own = take_filled(OWN, 1, w->stream);
+	w->small = take_filled(1000, 2, w->stream);
 	w->plain = take(PLAIN, WEIR_STREAM_ANY);
 	w->private = take_from(w->pool, PRIVATE, w->stream);
-	EXPECT_OK(weir_graph_create(0, &w->graph));
-	EXPECT_OK(weir_graph_capture_begin(
-	    w->graph, w->stream, NULL, WEIR_CAPTURE_GLOBAL));
-	w->output = take(OUTPUT, w->stream);
-	fill(w->output, OUTPUT, 5, w->stream);
+	w->graph = capture(w->stream, NULL);
+	w->output = take_filled(OUTPUT, 5, w->stream);
 	EXPECT_OK(weir_graph_capture_end(w->graph));
-	fill(w->own, OWN, 1, w->stream);
-	fill(w->small, 1000, 2, w->stream);
 	fill(w->plain, PLAIN, 3, w->stream);
 	fill(w->private, PRIVATE, 4, w->stream);
 	EXPECT_OK(weir_graph_replay(w->graph, w->stream));
@@ -804,10 +807,9 @@ free_some_asleep(unsigned freed, weir_stream stream)
 	unsigned char *whole[FREED_PARTS];
 	size_t kept = FREED_PARTS;
 
-	for (unsigned i = 0; i < FREED_PARTS; i++) {
-		whole[i] = take(FREED_PART, stream);
-		fill(whole[i], FREED_PART, (unsigned char)(i + 1), stream);
-	}
+	for (unsigned i = 0; i < FREED_PARTS; i++)
+		whole[i] =
+		    take_filled(FREED_PART, (unsigned char)(i + 1), stream);
 	put_to_sleep(NULL);
 	for (unsigned i = 0; i < FREED_PARTS; i++)
 		if ((freed & 1u << i) != 0) {
@@ -858,8 +860,7 @@ TEST(a_wake_that_fails_is_repeated_without_what_was_freed_since)
 
 	conf("may_sleep:True,handle_mb:2,tcache:0");
 	unsigned char *a = take(20 * MIB, stream);
-	unsigned char *b = take(4 * MIB, stream);
-	fill(b, 4 * MIB, 3, stream);
+	unsigned char *b = take_filled(4 * MIB, 3, stream);
 	put_to_sleep(NULL);
 	EXPECT_EQ(
 	    sim()->fail("cuMemCreate", 5, 1000, CUDA_ERROR_OUT_OF_MEMORY), 0);
@@ -872,14 +873,72 @@ TEST(a_wake_that_fails_is_repeated_without_what_was_freed_since)
 	expect_filled(b, 4 * MIB, 3, stream);
 }
 
+TEST(frees_between_two_wakes_may_lie_below_those_before_the_first)
+{
+	device_need_sim("it makes calls of the driver fail");
+	enum { BLOCKS = 6 };
+	weir_stream stream = new_stream();
+	unsigned char *blocks[BLOCKS];
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	for (int i = 0; i < BLOCKS; i++)
+		blocks[i] =
+		    take_filled(4 * MIB, (unsigned char)(i + 1), stream);
+	put_to_sleep(NULL);
+	give(blocks[4]);
+	/* The two handles of the last block: the others' copies are queued. */
+	EXPECT_EQ(
+	    sim()->fail("cuMemCreate", 9, 1000, CUDA_ERROR_OUT_OF_MEMORY), 0);
+	EXPECT_STATUS(weir_wake(0, 0, NULL), WEIR_ENOMEM);
+	sim()->reset();
+	give(blocks[1]);
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, 16 * MIB);
+	EXPECT_EQ(woken.copied_bytes, 16 * MIB);
+	for (int i = 0; i < BLOCKS; i++)
+		if (i != 1 && i != 4)
+			expect_filled(
+			    blocks[i], 4 * MIB, (unsigned char)(i + 1), stream);
+}
+
+/* Each stream has a segment. That of the second has nothing to be copied, and
+ * that of the last comes after it. */
+TEST(what_is_freed_has_no_copy_that_is_left_out_if_it_was_discarded)
+{
+	enum { STREAMS = 3 };
+	weir_stream streams[STREAMS];
+	unsigned char *freed[STREAMS];
+	unsigned char *kept[STREAMS];
+
+	conf("may_sleep:True,handle_mb:2,tcache:0");
+	for (int i = 0; i < STREAMS; i++) {
+		streams[i] = new_stream();
+		freed[i] = take(4 * MIB, streams[i]);
+		kept[i] =
+		    take_filled(6 * MIB, (unsigned char)(i + 5), streams[i]);
+	}
+	struct weir_sleep_range discarded[] = { { freed[1], 4 * MIB },
+		{ kept[1], 6 * MIB } };
+	struct weir_sleep_options options = { .struct_size = sizeof(options),
+		.discard_ranges = discarded,
+		.discard_range_count = 2 };
+	put_to_sleep(&options);
+	for (int i = 0; i < STREAMS; i++)
+		give(freed[i]);
+	struct weir_wake_result woken = wake_up();
+	EXPECT_EQ(woken.mapped_bytes, 18 * MIB);
+	EXPECT_EQ(woken.copied_bytes, 12 * MIB);
+	expect_filled(kept[0], 6 * MIB, 5, streams[0]);
+	expect_filled(kept[2], 6 * MIB, 7, streams[2]);
+}
+
 TEST(guarded_blocks_are_freed_while_the_device_sleeps)
 {
 	conf("guard:512");
 	weir_stream stream = new_stream();
-	unsigned char *a = take(100000, stream);
+	unsigned char *a = take_filled(100000, 4, stream);
 	unsigned char *b = take(100000, stream);
 
-	fill(a, 100000, 4, stream);
 	put_to_sleep(NULL);
 	give(b);
 	wake_up();

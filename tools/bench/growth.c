@@ -21,6 +21,7 @@
 #include <weir/graph.h>
 #include <weir/host.h>
 #include <weir/save.h>
+#include <weir/sleep.h>
 #include <weir/stream.h>
 #include <weir/trace.h>
 
@@ -262,6 +263,45 @@ look_at_all(size_t n)
 		failures++;
 	expect_ok(weir_stats(0, &stats));
 	expect_ok(weir_ctl_list("", see_value, &seen));
+}
+
+/* ---- Sleep -------------------------------------------------------------- */
+
+/* Put the device to sleep with a handle for each of n adjacent blocks, of which
+ * only the contents at both ends are kept, and free every other block. So each
+ * of n / 2 ranges that do not come back cuts two copies, of which the other
+ * part does. */
+static void
+sleep_and_free_blocks(size_t n)
+{
+	enum { KEPT = 4 * KIB };
+	struct weir_sleep_range *middles = calloc(n, sizeof(*middles));
+	struct weir_sleep_options options = { .struct_size = sizeof(options),
+		.discard_ranges = middles,
+		.discard_range_count = n };
+
+	expect_ok(weir_options_set("handle_mb:2"));
+	for (size_t i = 0; i < n; i++) {
+		char *block = expect_memory(weir_malloc(SEGMENT, NULL));
+
+		with.blocks[i] = block;
+		middles[i] = (struct weir_sleep_range){ block + KEPT,
+			SEGMENT - 2 * KEPT };
+	}
+	expect_ok(weir_sleep(0, &options, NULL));
+	for (size_t i = 0; i < n; i += 2)
+		weir_free(with.blocks[i]);
+	free(middles);
+}
+
+static void
+wake(size_t n)
+{
+	struct weir_wake_result woken = { .struct_size = sizeof(woken) };
+
+	expect_ok(weir_wake(0, 0, &woken));
+	if (woken.mapped_bytes != n / 2 * SEGMENT)
+		failures++;
 }
 
 /* ---- The history -------------------------------------------------------- */
@@ -575,6 +615,7 @@ static const struct growth {
 	{ "look-blocks", 2000, take_blocks, look_at_all },
 	{ "look-segments", 1000, begin_segments, look_at_all },
 	{ "look-pools", 500, make_pools, look_at_all },
+	{ "wake-after-frees", 1000, sleep_and_free_blocks, wake },
 	{ "history", 2000, NULL, begin_history },
 	{ "streams", 500, NULL, use_streams },
 	{ "streams-in-turn", 500, NULL, change_streams },

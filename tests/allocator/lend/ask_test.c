@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allocator/memory/arena.h"
 #include "base/os.h"
 #include "tests/support/device.h"
 #include "tests/support/peers.h"
@@ -68,6 +69,32 @@ TEST(used_memory_of_a_member_is_not_taken)
 	join_with("lend_ms:1000");
 	EXPECT_NO_MEMORY(weir_malloc(30 * MIB, NULL), WEIR_ENOMEM);
 	take(20 * MIB, NULL);
+	kill_peer(&peer);
+	drop_device();
+}
+
+/* Between its refusal and its question another member's question was answered.
+ */
+TEST(a_request_is_tried_again_though_nobody_has_any_more_to_give)
+{
+	struct help help = { 0 };
+	struct peer peer;
+
+	share_device();
+	peer = new_peer("group_limit_mb:64");
+	EXPECT(tell_peer(&peer, "take", 1, 40));
+	join_with("lend_ms:10000");
+	give(take(2 * MIB, NULL));
+	struct arena *arena = arena_peek(0);
+	EXPECT_GT(member_lease(0, 50 * MIB), 0);
+	EXPECT(!help_request(&help, arena, 50 * MIB));
+	EXPECT_GT(member_lease(0, 50 * MIB), 0);
+	EXPECT(tell_peer(&peer, "give", 1, 0));
+	EXPECT(tell_peer(&peer, "trim", 0, 0));
+	EXPECT(help_request(&help, arena, 50 * MIB));
+	EXPECT_EQ(member_lease(0, 50 * MIB), 0);
+	EXPECT(!help_request(&help, arena, 50 * MIB));
+	help_end(&help, arena);
 	kill_peer(&peer);
 	drop_device();
 }

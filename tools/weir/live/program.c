@@ -269,6 +269,25 @@ ask_witness(struct waiting *w)
 
 /* ---- Waiting ------------------------------------------------------------ */
 
+/* End the watch of the witness. A continuation that it sends late would end the
+ * next stop, so that does not begin before the witness has answered. */
+static void
+end_watch(struct waiting *w)
+{
+	int64_t left_ms = PROGRAM_ANSWER_MS;
+
+	w->asked_ms = time_ms();
+	witness_forget_stopped(&w->witness, ++w->asked);
+	while (w->asked_ms != 0 && w->witness.fd >= 0 && left_ms > 0) {
+		struct pollfd polled = { .fd = w->witness.fd,
+			.events = POLLIN };
+
+		poll(&polled, 1, (int)left_ms);
+		read_witness(w);
+		left_ms = w->asked_ms + PROGRAM_ANSWER_MS - time_ms();
+	}
+}
+
 /* Stop as the program has. Without a witness nobody would end this stop. */
 static void
 stop_as(struct waiting *w, int number)
@@ -284,7 +303,7 @@ stop_as(struct waiting *w, int number)
 	raise(number);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	witness_watch_stopped(&w->witness, 0);
+	end_watch(w);
 }
 
 /* Wait for the program's end. Returns its status. */

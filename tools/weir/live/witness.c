@@ -18,8 +18,9 @@
 #include "tools/weir/tuning.h"
 
 struct question {
-	uint32_t number;
-	pid_t stopped; /* see witness_watch_stopped(); -1: as before */
+	uint32_t number; /* 0: needs no answer */
+	/* See witness_watch_stopped(); 0: none any more; -1: as before. */
+	pid_t stopped;
 };
 
 /* ---- The witness -------------------------------------------------------- */
@@ -185,6 +186,12 @@ void
 witness_watch_stopped(const struct witness *witness, pid_t child)
 {
 	send_question(witness, &(struct question){ 0, child });
+}
+
+void
+witness_forget_stopped(const struct witness *witness, uint32_t number)
+{
+	send_question(witness, &(struct question){ number, 0 });
 }
 
 bool

@@ -59,8 +59,12 @@ struct witness witness_start(char **program);
 void witness_ask(const struct witness *witness, uint32_t number);
 
 /* The caller stops while this child is stopped: the witness continues the
- * caller as soon as the child runs again. With 0, the caller has continued. */
+ * caller as soon as the child runs again. */
 void witness_watch_stopped(const struct witness *witness, pid_t child);
+
+/* The caller has continued. From its answer on, which is as that to
+ * witness_ask(), the witness does not continue the caller any more. */
+void witness_forget_stopped(const struct witness *witness, uint32_t number);
 
 /* Read a message. Does not wait: false if there is none. Closes the socket if
  * the witness has ended. */

@@ -13,6 +13,35 @@
 #include "tests/support/test.h"
 #include "tests/tools/weir/strict_metrics.h"
 
+/* A member in another process that holds 20 MiB, of a new group. */
+static struct peer
+begin_with_member(const char *options)
+{
+	share_device();
+	struct peer peer = new_peer(options);
+	EXPECT(tell_peer(&peer, "take", 0, 20));
+	return peer;
+}
+
+/* This process and another one are members of a new group. This one holds
+ * memory. */
+static struct peer
+begin_as_member(void)
+{
+	share_device();
+	struct peer peer = new_peer("");
+	join_with("group_limit_mb:64");
+	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
+	return peer;
+}
+
+static void
+end_with(struct peer *peer)
+{
+	kill_peer(peer);
+	drop_device();
+}
+
 static void
 expect_fault(const char *flag, const char *value, const char *err)
 {
@@ -71,13 +100,11 @@ number_of(const char *key)
 
 TEST(members_of_a_group_are_printed_and_changed)
 {
-	struct peer peer;
+	struct peer peer =
+	    begin_with_member("group_limit_mb:64,group_guarantee_mb:8");
 	char word[64];
 	char out[32];
 
-	share_device();
-	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	EXPECT(tell_peer(&peer, "take", 1, 10));
 	EXPECT(tell_peer(&peer, "give", 1, 0));
 	struct command_result result =
@@ -104,8 +131,7 @@ TEST(members_of_a_group_are_printed_and_changed)
 	EXPECT(!tell_peer(&peer, "take", 1, 30));
 	expect_set("--limit", "96M");
 	EXPECT(tell_peer(&peer, "take", 1, 60));
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 /* The metric of the only member, or of the group. */
@@ -126,12 +152,10 @@ metric_now(const char *name)
 TEST(a_group_has_metrics)
 {
 	struct command_result result;
-	struct peer peer;
+	struct peer peer =
+	    begin_with_member("group_limit_mb:64,group_guarantee_mb:40,"
+			      "group_priority:7");
 
-	share_device();
-	peer = new_peer("group_limit_mb:64,group_guarantee_mb:40,"
-			"group_priority:7");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	EXPECT(tell_peer(&peer, "take", 1, 10));
 	EXPECT(tell_peer(&peer, "give", 1, 0));
 	EXPECT_EQ(metric_now("weir_group_limit_bytes"), 64 << 20);
@@ -154,8 +178,7 @@ TEST(a_group_has_metrics)
 	EXPECT_STR_HAS(result.err, "no group none");
 	command_free(&result);
 	expect_fault("--metrics", "--json", "one of --json, --metrics");
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 /* Do the table, the object and the metrics show the only member's state? */
@@ -179,11 +202,8 @@ expect_member_state(const char *state)
 
 TEST(a_member_is_awake_or_asleep)
 {
-	struct peer peer;
+	struct peer peer = begin_with_member("group_limit_mb:64");
 
-	share_device();
-	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	expect_member_state("awake");
 	EXPECT(tell_peer(&peer, "sleep", 0, 0));
 	expect_member_state("asleep");
@@ -198,19 +218,14 @@ TEST(a_member_is_awake_or_asleep)
 	peer = new_peer("");
 	EXPECT(tell_peer(&peer, "take", 0, 20));
 	expect_member_state("awake");
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_state_that_there_is_not_is_unknown_and_a_fault)
 {
 	struct command_result result;
-	struct peer peer;
+	struct peer peer = begin_as_member();
 
-	share_device();
-	peer = new_peer("");
-	join_with("group_limit_mb:64");
-	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
 	atomic_store(&ledger_own_slot(ledger_here())->state, 77);
 	EXPECT_EQ(metric_now("weir_member_asleep"), -1);
 	result = command_weir("group", "g", "--folder", peers_folder, NULL);
@@ -221,53 +236,41 @@ TEST(a_state_that_there_is_not_is_unknown_and_a_fault)
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.out, "in a state that there is not");
 	command_free(&result);
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_ledger_of_another_version_is_refused)
 {
 	struct command_result result;
-	struct peer peer;
+	struct peer peer = begin_as_member();
 
-	share_device();
-	peer = new_peer("");
-	join_with("group_limit_mb:64");
-	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
 	ledger_here()->ledger->version--;
 	result = command_weir("group", "--folder", peers_folder, NULL);
 	EXPECT_STR_HAS(result.err, "not a ledger of this version of weir");
 	EXPECT_STR_EQ(result.out, "no groups\n");
 	command_free(&result);
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(changes_that_cannot_be_are_refused_with_a_reason)
 {
-	struct peer peer;
+	struct peer peer = begin_with_member("group_limit_mb:64");
 	char word[64];
 
-	share_device();
-	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	expect_fault("--limit", "10M", "10.00 MiB too much");
 	expect_fault("--limit", "ten", "not a size");
 	expect_fault("--guarantee", "1=4M", "is no member of group g");
 	expect_fault("--guarantee", "4M", "not PID=VALUE");
 	snprintf(word, sizeof(word), "%ld=80M", (long)peer.pid);
 	expect_fault("--guarantee", word, "is not possible");
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_killed_member_is_not_listed_and_the_ledger_is_consistent)
 {
-	struct peer peer;
+	struct peer peer =
+	    begin_with_member("group_limit_mb:64,group_guarantee_mb:8");
 
-	share_device();
-	peer = new_peer("group_limit_mb:64,group_guarantee_mb:8");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	kill_peer(&peer);
 	struct command_result result =
 	    command_weir("group", "--folder", peers_folder, "--json", NULL);
@@ -284,31 +287,23 @@ TEST(a_killed_member_is_not_listed_and_the_ledger_is_consistent)
 
 TEST(a_fault_of_a_ledger_is_found)
 {
-	struct peer peer;
+	struct peer peer = begin_as_member();
 
-	share_device();
-	peer = new_peer("");
-	join_with("group_limit_mb:64");
-	EXPECT(weir_malloc(1 << 20, NULL) != NULL);
 	atomic_store(&ledger_here()->ledger->slots[5].lease, 1 << 20);
 	struct command_result result =
 	    command_weir("group", "--folder", peers_folder, "--check", NULL);
 	EXPECT_EQ(result.status, 1);
 	EXPECT_STR_HAS(result.out, "a slot without a member has a charge");
 	command_free(&result);
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 /* A copy of a ledger, such as one to look at later, is no second group. */
 TEST(a_ledger_under_another_name_is_left_out)
 {
 	char command[256];
-	struct peer peer;
+	struct peer peer = begin_with_member("group_limit_mb:64");
 
-	share_device();
-	peer = new_peer("group_limit_mb:64");
-	EXPECT(tell_peer(&peer, "take", 0, 20));
 	snprintf(command, sizeof(command),
 	    "cd %s && for i in g.*; do cp \"$i\" \"h$i\"; done", peers_folder);
 	EXPECT_EQ(system(command), 0);
@@ -323,8 +318,7 @@ TEST(a_ledger_under_another_name_is_left_out)
 	EXPECT_EQ(result.status, 0);
 	EXPECT_STR_EQ(result.err, "");
 	command_free(&result);
-	kill_peer(&peer);
-	drop_device();
+	end_with(&peer);
 }
 
 TEST(a_ledger_that_was_overwritten_is_a_fault)

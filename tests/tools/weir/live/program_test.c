@@ -445,6 +445,44 @@ TEST(run_is_stopped_while_its_program_is)
 	EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
 
+/* The process of the group that is neither `weir run` nor its program. */
+static pid_t
+witness_of(const struct running *r, pid_t program)
+{
+	pid_t found[GROUP_MAX];
+	size_t n = find_group(r->pid, found);
+
+	for (size_t i = 0; i < n; i++)
+		if (found[i] != r->pid && found[i] != program)
+			return found[i];
+	FAIL("there is no witness");
+}
+
+/* Else a witness that is late would continue it while its program is stopped.
+ */
+TEST(run_stops_again_when_its_witness_knows_that_it_went_on)
+{
+	struct running r = start_signals(lead_group, "stop");
+	int status;
+
+	expect_stopped_by(&r, SIGSTOP);
+	pid_t program = program_of(&r);
+	pid_t witness = witness_of(&r, program);
+	EXPECT_EQ(kill(witness, SIGSTOP), 0);
+	EXPECT_EQ(kill(program, SIGCONT), 0);
+	read_until(&r, "ready\n");
+	EXPECT_EQ(kill(r.pid, SIGCONT), 0);
+	expect_continued(&r);
+	EXPECT_EQ(kill(program, SIGSTOP), 0);
+	usleep(200 * 1000);
+	EXPECT_EQ(waitpid(r.pid, &status, WUNTRACED | WNOHANG), 0);
+	EXPECT_EQ(kill(witness, SIGCONT), 0);
+	expect_stopped_by(&r, SIGSTOP);
+	EXPECT_EQ(kill(program, SIGKILL), 0);
+	EXPECT_EQ(waitpid(r.pid, &status, 0), r.pid);
+	EXPECT(WIFSIGNALED(status));
+}
+
 /* ---- Ends --------------------------------------------------------------- */
 
 /* Run a shell's command under `weir run`. */

@@ -64,77 +64,73 @@ plan_of_program(void)
 	return plan;
 }
 
-/* Run the program with the plan. The caller owns the report and the result. */
-static json_t *
-follow(const char *plan, const char *how, const char *seed,
-    struct command_result *out)
+static void
+drop_plan(char *plan)
+{
+	unlink(plan);
+	free(plan);
+}
+
+/* Run the program with the plan. So many requests follow it, it is dropped so
+ * many times, and none fails. The caller frees the result. */
+static struct command_result
+follow(const char *plan, const char *how, const char *seed, long long planned,
+    long long dropped)
 {
 	char *program = test_build("tests/programs/driver_planned");
 	char *path = report_path();
+	struct command_result result = command_weir("run", "--sim", "--report",
+	    path, "--plan", plan, program, how, seed, NULL);
 
-	*out = command_weir("run", "--sim", "--report", path, "--plan", plan,
-	    program, how, seed, NULL);
-	EXPECT_EQ(out->status, 0);
+	EXPECT_EQ(result.status, 0);
 	json_t *report = report_read(path);
+	EXPECT_EQ(report_number(report, "planned"), planned);
+	EXPECT_EQ(report_number(report, "plans_dropped"), dropped);
+	EXPECT_EQ(report_number(report, "ooms"), 0);
+	json_decref(report);
 	free(path);
 	free(program);
-	return report;
+	return result;
 }
 
 TEST(each_process_with_any_seed_follows_the_plan_in_all_rounds)
 {
 	static const char *const seeds[] = { "1", "7", "1234567" };
 	char *plan = plan_of_program();
-	struct command_result result;
 
 	for (int i = 0; i < 3; i++) {
-		json_t *report = follow(plan, "stays", seeds[i], &result);
-
+		struct command_result result = follow(
+		    plan, "stays", seeds[i], BELIEVED_START + 12 * ROUND, 0);
 		EXPECT_STR_EQ(result.out, "moved: 0 of 120\n");
 		EXPECT_STR_EQ(result.err, "");
-		EXPECT_EQ(report_number(report, "planned"),
-		    BELIEVED_START + 12 * ROUND);
-		EXPECT_EQ(report_number(report, "plans_dropped"), 0);
-		json_decref(report);
 		command_free(&result);
 	}
-	unlink(plan);
-	free(plan);
+	drop_plan(plan);
 }
 
 TEST(a_program_that_leaves_its_plan_is_served_on_and_the_report_says_so)
 {
 	char *plan = plan_of_program();
-	struct command_result result;
-	json_t *report = follow(plan, "leaves", "1", &result);
+	/* A seventh round is as planned: its blocks are 0 MiB larger. */
+	struct command_result result =
+	    follow(plan, "leaves", "1", BELIEVED_START + 7 * ROUND, 1);
 
 	EXPECT_STR_EQ(result.out, "moved: 0 of 48\n");
 	EXPECT_STR_HAS(result.err, "the program has left it");
-	/* A seventh round is as planned: its blocks are 0 MiB larger. */
-	EXPECT_EQ(report_number(report, "planned"), BELIEVED_START + 7 * ROUND);
-	EXPECT_EQ(report_number(report, "plans_dropped"), 1);
-	EXPECT_EQ(report_number(report, "ooms"), 0);
-	json_decref(report);
 	command_free(&result);
-	unlink(plan);
-	free(plan);
+	drop_plan(plan);
 }
 
 TEST(after_a_reset_of_the_device_the_plan_begins_again)
 {
 	char *plan = plan_of_program();
-	struct command_result result;
-	json_t *report = follow(plan, "resets", "1", &result);
+	struct command_result result =
+	    follow(plan, "resets", "1", 3 * (BELIEVED_START + 6 * ROUND), 0);
 
 	EXPECT_STR_EQ(result.out, "moved: 0 of 144\n");
 	EXPECT_STR_EQ(result.err, "");
-	EXPECT_EQ(
-	    report_number(report, "planned"), 3 * (BELIEVED_START + 6 * ROUND));
-	EXPECT_EQ(report_number(report, "plans_dropped"), 0);
-	json_decref(report);
 	command_free(&result);
-	unlink(plan);
-	free(plan);
+	drop_plan(plan);
 }
 
 TEST(the_report_on_stderr_says_how_the_plan_was_followed)
@@ -148,8 +144,7 @@ TEST(the_report_on_stderr_says_how_the_plan_was_followed)
 	EXPECT_STR_HAS(result.err, "\n  as planned                     86   ");
 	EXPECT_STR_HAS(result.err, "\n  dropped                         1   ");
 	command_free(&result);
-	unlink(plan);
-	free(plan);
+	drop_plan(plan);
 	free(program);
 }
 
@@ -230,8 +225,7 @@ TEST(a_damaged_plan_is_named_and_the_program_goes_on)
 	expect_refused(plan, "another size");
 	EXPECT_EQ(truncate(plan, 0), 0);
 	expect_refused(plan, "this is no plan");
-	unlink(plan);
-	free(plan);
+	drop_plan(plan);
 }
 
 TEST(what_is_no_file_is_named_and_the_program_goes_on)
