@@ -89,7 +89,7 @@ replay_planned(const struct plan_request_to_find *request,
 
 /* Make the plan's requests: those before the round, and the round. */
 static struct plan *
-plan_of(const struct plan_requests *requests)
+plan_of(const struct plan_requests *requests, uint64_t held_bytes)
 {
 	uint32_t count = requests->round + requests->length;
 	struct plan *plan;
@@ -100,6 +100,7 @@ plan_of(const struct plan_requests *requests)
 	}
 	plan->round = requests->round;
 	plan->streams = requests->streams;
+	plan->held_bytes = held_bytes;
 	for (uint32_t i = 0; i < count; i++)
 		plan->entries[i] = (struct plan_entry){
 			.size = requests->list[i].size,
@@ -184,7 +185,8 @@ try_plan(struct attempt *attempt, struct plan **plan)
 static bool
 try_packing(struct attempt *attempt)
 {
-	struct plan *plan = plan_of(attempt->requests);
+	struct plan *plan =
+	    plan_of(attempt->requests, attempt->in->found->without.held);
 	bool good = plan != NULL && plan_pack(plan, &attempt->how) &&
 	    try_plan(attempt, &plan);
 
