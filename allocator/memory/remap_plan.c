@@ -144,11 +144,13 @@ find_run(struct remap_plan *plan)
 /* The block over plan->at, in its segment of places; NULL if there is none. */
 static struct block *
 block_at_place(const struct remap_plan *plan)
+    HOLDS(plan->pool->owner->arena->lock)
 {
 	const struct arena *arena = plan->pool->owner->arena;
-	const struct segment *segment = segment_of_places(arena, plan->at);
 	struct block *block = lookup_floor(plan->at);
 
+	lock_assert_held(&arena->lock);
+	const struct segment *segment = segment_of_places(arena, plan->at);
 	if (segment == NULL)
 		return NULL;
 	/* The address table has no unmapped blocks. */
@@ -161,8 +163,9 @@ block_at_place(const struct remap_plan *plan)
 
 /* Measure the row at plan->at. False if some of it is in use. */
 static bool
-find_place_row(struct remap_plan *plan)
+find_place_row(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 {
+	lock_assert_held(&plan->pool->owner->arena->lock);
 	CUdeviceptr until = plan->at + plan->rounded;
 	struct block *block = block_at_place(plan);
 	size_t parts = 0;

@@ -159,14 +159,16 @@ stalls_more(const struct plan_figures *with, const struct plan_figures *without)
 	    without->stall_us + without->duration_us / PLANNED_COST_SHARE;
 }
 
-/* Does one plan give a good many more requests their places than the other? */
+/* Do a good many more requests have another address than in the round before
+ * with one plan than with the other? */
 static bool
-places_more(const struct plan_figures *a, const struct plan_figures *b)
+moves_more(const struct plan_figures *a, const struct plan_figures *b)
 {
-	return a->planned > b->planned + b->planned / PLANNED_PLACED_SHARE;
+	return a->moved > b->moved + b->repeated / PLANNED_MOVED_SHARE;
 }
 
-/* Plans that hold about as much are told apart by what they cost. */
+/* Of plans that cost nothing one is better by which fewer addresses change.
+ * Plans that hold about as much are told apart by what they cost. */
 static bool
 is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
     const struct plan_found *found)
@@ -179,8 +181,8 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 		return costs_nothing(a, without);
 	if (a->ooms != b->ooms)
 		return a->ooms < b->ooms;
-	if (!found->has_work && places_more(a, b) != places_more(b, a))
-		return places_more(a, b);
+	if (moves_more(a, b) || moves_more(b, a))
+		return moves_more(b, a);
 	if (!found->has_work &&
 	    stalls_more(a, without) != stalls_more(b, without))
 		return stalls_more(b, without);

@@ -31,9 +31,9 @@ enum { PLANNED_APART = 8 };
  * many. */
 enum { PLANNED_SAME_SHARE = 100 };
 
-/* Two plans give about as many requests their places if they differ by no more
- * than one part in so many. */
-enum { PLANNED_PLACED_SHARE = 20 };
+/* With two plans about as many requests move if they differ by no more than one
+ * part in so many of the requests. */
+enum { PLANNED_MOVED_SHARE = 20 };
 
 /* ---- The price of waits ------------------------------------------------ */
 
