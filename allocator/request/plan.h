@@ -9,10 +9,10 @@
  * (snapshot/plan_file.h). The option plan:FILE gives that plan to the device's
  * own arena.
  *
- * The range gets its addresses, which it keeps, when the program makes the first
- * request that is believed to be the plan's (snapshot/plan_follow.h). All of it
- * is mapped then, or in a program that begins otherwise the round's part of it,
- * if the device comes to hold as much without a plan (plan->held_bytes).
+ * The range gets its addresses, which it keeps, when the program makes the
+ * first request that is believed to be the plan's (snapshot/plan_follow.h). All
+ * of it is mapped then, or in a program that begins otherwise the round's part
+ * of it, if the device comes to hold as much without a plan (plan->held_bytes).
  * Otherwise it is mapped place by place, as requests come: when a round begins,
  * what the warm-up left cached is still in use or not complete, and graphs may
  * hold much.

@@ -81,7 +81,8 @@ const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
 	"Compute from a recording where the large requests of a program that "
 	"repeats itself should lie.\v"
 	"'weir run --plan FILE' follows a plan. It is written only if a replay "
-	"of the recording holds no more with it than without, and loses no more "
+	"of the recording holds no more with it than without, and loses no "
+	"more "
 	"time by waits. Exit status: 0 written, 1 no plan helps, or --check "
 	"finds a difference, 2 trouble.",
 	NULL, NULL, NULL };
