@@ -505,7 +505,9 @@ fill_place(struct request *r) HOLDS(r->heap->arena->lock)
 	enum weir_status status =
 	    grow_at_place(r, GROW_MIXED, plan_new_most(r));
 	if (r->got != NULL)
-		search_count_served(r, SERVED_moved);
+		search_count_served(r,
+		    served_here.served.grown_bytes > 0 ? SERVED_grown :
+							 SERVED_moved);
 	return status;
 }
 
