@@ -16,8 +16,8 @@
 #include "base/status.h"
 
 enum {
-	PLAN_VERSION = 1,
-	HEAD_BYTES = 8 + 4 * 4 + 3 * 8,
+	PLAN_VERSION = 2,
+	HEAD_BYTES = 8 + 4 * 4 + 4 * 8,
 	ENTRY_BYTES = 8 + 8 + 4,
 	SUM_BYTES = 8,
 };
@@ -152,6 +152,7 @@ encode(const struct plan *plan, uint8_t *bytes, size_t size)
 	put_bytes(&at, plan->bytes, 8);
 	put_bytes(&at, plan->round_bytes, 8);
 	put_bytes(&at, plan->live_bytes, 8);
+	put_bytes(&at, plan->held_bytes, 8);
 	for (uint32_t i = 0; i < plan->count; i++) {
 		put_bytes(&at, plan->entries[i].size, 8);
 		put_bytes(&at, plan->entries[i].offset, 8);
@@ -247,6 +248,7 @@ plan_decode(
 	plan->bytes = get_bytes(&at, 8);
 	plan->round_bytes = get_bytes(&at, 8);
 	plan->live_bytes = get_bytes(&at, 8);
+	plan->held_bytes = get_bytes(&at, 8);
 	decode_entries(plan, at);
 	fault = fault_of_plan(plan);
 	if (fault != NULL) {

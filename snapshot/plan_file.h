@@ -15,7 +15,7 @@
  *	8 bytes   "weirplan"
  *	4 each    version, entries, first entry of the round, streams
  *	8 each    bytes of the range, bytes of the round's part of it, peak of
- *	          the bytes of it that are live
+ *	          the bytes of it that are live, bytes held without a plan
  *	          each entry: 8 bytes size, 8 bytes offset, 4 bytes stream
  *	8 bytes   checksum of all bytes before
  */
@@ -45,6 +45,10 @@ struct plan {
 	uint64_t bytes;       /* of the range */
 	uint64_t round_bytes; /* of its part for the round */
 	uint64_t live_bytes;  /* the most of this part that is live at once */
+	/* The most that the program holds without a plan, as far as the
+	 * recording shows. Up to then a request may get new memory at its place
+	 * although there is free memory elsewhere. */
+	uint64_t held_bytes;
 	uint32_t count;
 	uint32_t round; /* the index of the round's first entry; below count */
 	uint32_t streams; /* 1 to PLAN_STREAMS */

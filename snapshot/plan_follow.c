@@ -118,7 +118,6 @@ pass_entry(struct plan_follow *follow, uint32_t i)
 	follow->strange = 0;
 	follow->met++;
 	follow->believed |= follow->met >= seen_least(plan);
-	follow->begins = i == plan->round;
 	if (i >= plan->round) {
 		follow->joined |= follow->believed;
 		follow->followed += follow->joined;
@@ -178,7 +177,6 @@ plan_follow(struct plan_follow *follow, uint64_t stream, uint64_t size)
 	const struct plan_entry *entry;
 
 	*seen = (struct plan_seen){ .stream = stream, .size = size };
-	follow->begins = false;
 	if (follow->away)
 		pass_away(follow);
 	if (follow->away)

@@ -34,7 +34,6 @@ struct plan_follow {
 	bool away;          /* the program has left the plan */
 	bool believed;      /* PLAN_SEEN requests in a row were the plan's */
 	bool joined;        /* a round was believed, ever */
-	bool begins;        /* the latest request was the first of a round */
 	bool ended;         /* too many rounds differed */
 	unsigned met;       /* requests in a row that were the plan's */
 	unsigned strange;   /* requests in a row that were not */

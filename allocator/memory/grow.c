@@ -45,6 +45,62 @@ pool_grow(struct view *view, struct pool *pool, const struct options *options,
 }
 
 enum weir_status
+pool_grow_at(struct view *view, struct pool *pool,
+    const struct options *options, struct grow_at *at, enum grow_how how)
+{
+	struct arena *arena = pool->owner->arena;
+	struct driver_guard guard;
+	enum weir_status status = driver_enter(arena->context, &guard);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(at->size > 0 && view->mine->arena == pool->owner->arena);
+	at->mapped = 0;
+	if (status != WEIR_OK)
+		return status;
+	lock_assert_held(&arena->lock);
+	arena_job_begin(arena);
+	if (arena->memory.kept > 0 && how == GROW_MOVED)
+		status = status_set(WEIR_ENOMEM, "nothing may be moved here");
+	else
+		status = map_at(view, pool, options, at,
+		    arena->memory.kept > 0 ? GROW_NEW : how);
+	driver_leave(&guard);
+	lock_assert_held(&arena->lock);
+	arena_job_done(arena);
+	return status;
+}
+
+enum weir_status
+pool_reserve_places(struct pool *pool, const struct options *options,
+    size_t bytes, CUdeviceptr *out)
+{
+	struct driver_guard guard;
+	enum weir_status status;
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(bytes > 0);
+	if (!heap_maps(pool->owner, options))
+		return status_set(
+		    WEIR_ENOMEM, "memory is not mapped, so it has no places");
+	status = driver_enter(pool->owner->arena->context, &guard);
+	if (status != WEIR_OK)
+		return status;
+	status = segment_reserve_places(pool, bytes, out);
+	driver_leave(&guard);
+	return status;
+}
+
+void
+arena_open_places(const struct arena *arena, CUdeviceptr addr)
+{
+	struct segment *segment = segment_of_places(arena, addr);
+
+	lock_assert_held(&arena->lock);
+	if (segment != NULL)
+		segment->of_places = false;
+}
+
+enum weir_status
 pool_prepare(struct pool *pool, const struct options *options, size_t size)
 {
 	struct arena *arena = pool->owner->arena;

@@ -28,6 +28,44 @@ enum weir_status pool_grow(struct view *view, struct pool *pool,
     const struct options *options, size_t rounded, enum grow_how how,
     size_t *need) HOLDS(pool->owner->arena->lock);
 
+/* The addresses that pool_grow_at() fills, within a range of
+ * pool_reserve_places(). */
+struct grow_at {
+	CUdeviceptr addr;
+	size_t size;
+	size_t new_most; /* bytes of new memory, at most */
+	size_t mapped;   /* the result: bytes that came to be mapped */
+};
+
+/*
+ * Map what the addresses lack, with memory as for pool_grow(). Releases the
+ * lock in between.
+ *
+ * @return as pool_grow(); also WEIR_ENOMEM: some of the addresses are in use,
+ *         or the request may not use them without a wait; or more new memory
+ *         is needed than allowed
+ */
+enum weir_status pool_grow_at(struct view *view, struct pool *pool,
+    const struct options *options, struct grow_at *at, enum grow_how how)
+    HOLDS(pool->owner->arena->lock);
+
+/*
+ * Reserve a range of addresses that is mapped by pool_grow_at() only. Its free
+ * memory is like any other. The addresses stay reserved while no memory is
+ * there, until arena_open_places().
+ *
+ * @return WEIR_ENOMEM, WEIR_EHOSTMEM, WEIR_EDRIVER; also WEIR_ENOMEM: the pool
+ *         maps no memory
+ */
+enum weir_status pool_reserve_places(struct pool *pool,
+    const struct options *options, size_t bytes, CUdeviceptr *out)
+    HOLDS(pool->owner->arena->lock);
+
+/* From now on the range is like any other of the arena. `addr` is its start;
+ * one that is gone already is ignored. */
+void arena_open_places(const struct arena *arena, CUdeviceptr addr)
+    HOLDS(arena->lock);
+
 /* Get new memory of `size` bytes into a pool before any request needs it.
  * Releases the lock in between. Fails as pool_grow(). */
 enum weir_status pool_prepare(struct pool *pool, const struct options *options,

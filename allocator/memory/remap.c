@@ -43,10 +43,12 @@ static enum weir_status
 prepare_remap(struct remap_plan *plan)
 {
 	struct arena *arena = plan->pool->owner->arena;
-	struct part *last = plan_last_part(plan);
+	const struct part *first = &plan->parts[0];
+	const struct part *last = plan_last_part(plan);
 	enum weir_status status = WEIR_OK;
 
-	ASSERT(plan->part_count > 0 && plan->rest == NULL);
+	ASSERT(plan->part_count > 0);
+	ASSERT(plan->middle == NULL && plan->rest == NULL);
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct donor *donor = &plan->donors[i];
 		if (donor_chosen(donor) == 0)
@@ -67,9 +69,10 @@ prepare_remap(struct remap_plan *plan)
 			return status;
 	}
 	lock_assert_held(&arena->lock);
-	if (last->size < last->block->size)
-		status = block_new(
-		    arena, last->block->addr + last->size, &plan->rest);
+	if (first->addr > first->block->addr)
+		status = block_new(arena, first->addr, &plan->middle);
+	if (status == WEIR_OK && last->size < part_room(last))
+		status = block_new(arena, last->addr + last->size, &plan->rest);
 	if (status == WEIR_OK)
 		status = block_prepare(arena, plan->addr + plan->rounded);
 	return status;
@@ -88,11 +91,38 @@ drop_prepared(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 			use_clear(waiting, &donor->span.first->pending);
 		cut_drop(&donor->cut);
 	}
+	lock_assert_held(&plan->pool->owner->arena->lock);
+	if (plan->middle != NULL) {
+		lock_assert_held(&plan->middle->arena->lock);
+		block_delete(plan->middle);
+	}
 	if (plan->rest != NULL) {
 		lock_assert_held(&plan->rest->arena->lock);
 		block_delete(plan->rest);
 	}
+	plan->middle = NULL;
 	plan->rest = NULL;
+}
+
+/* Cut the part out of its block, which is in no tree, as MAPPING. */
+static void
+hide_part(struct remap_plan *plan, struct part *part)
+    HOLDS(part->block->arena->lock)
+{
+	struct block *whole = part->block;
+
+	lock_assert_held(&whole->arena->lock);
+	if (part->addr > whole->addr) {
+		block_split(whole, part->addr - whole->addr, plan->middle);
+		part->block = plan->middle;
+		plan->middle = NULL;
+	}
+	if (part == plan_last_part(plan) && plan->rest != NULL)
+		block_split(part->block, part->size, plan->rest);
+	block_set_state(part->block, BLOCK_MAPPING);
+	if (part->block != whole)
+		block_put(whole, BLOCK_UNMAPPED);
+	part->block->segment->busy++;
 }
 
 /* Make the blocks of the plan MAPPING and UNMAPPING. */
@@ -104,10 +134,7 @@ hide_blocks(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 		struct part *part = &plan->parts[i];
 		lock_assert_held(&part->block->arena->lock);
 		block_take(part->block);
-		if (part == plan_last_part(plan) && plan->rest != NULL)
-			block_split(part->block, part->size, plan->rest);
-		block_set_state(part->block, BLOCK_MAPPING);
-		part->block->segment->busy++;
+		hide_part(plan, part);
 	}
 	if (plan->rest != NULL) {
 		lock_assert_held(&plan->rest->arena->lock);
@@ -267,7 +294,7 @@ commit_remap(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
 	struct segment *segment = plan->segment;
 	uint64_t tick = plan->moved != NULL ? order_tick() : 0;
 
-	ASSERT(plan->rest == NULL);
+	ASSERT(plan->middle == NULL && plan->rest == NULL);
 	lock_assert_held(&arena->lock);
 	if (tick > 0)
 		plan->pool->owner->freed_at = tick;
@@ -357,6 +384,8 @@ choose_all(struct remap_plan *plan, enum grow_how how, size_t *need)
 		return status;
 	/* Choose no new handles that the limit refuses anyway. */
 	size_t bytes = plan_open_bytes(plan);
+	if (plan->at != 0 && bytes > plan->new_most)
+		return status_set(WEIR_ENOMEM, "not enough to move");
 	*need = bytes;
 	lock_assert_held(&arena->lock);
 	status = arena_promise(arena, bytes, need);
@@ -445,6 +474,27 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	lock_assert_held(&bare.pool->owner->arena->lock);
 	status = map_somewhere(&bare, how, need);
 	*need = min_size(*need, least);
+	return status;
+}
+
+enum weir_status
+map_at(struct view *view, struct pool *pool, const struct options *options,
+    struct grow_at *at, enum grow_how how)
+{
+	struct remap_plan plan = { .view = view,
+		.pool = pool,
+		.options = options,
+		.rounded = at->size,
+		.at = at->addr,
+		.new_most = at->new_most };
+	size_t need;
+
+	ASSERT(at->addr != 0 && view->mine->arena == pool->owner->arena);
+	lock_assert_held(&pool->owner->arena->lock);
+	lock_assert_held(&plan.pool->owner->arena->lock);
+	enum weir_status status = map_somewhere(&plan, how, &need);
+	at->mapped =
+	    status == WEIR_OK ? plan.moved_bytes + plan.fresh_bytes : 0;
 	return status;
 }
 

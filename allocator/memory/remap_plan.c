@@ -26,18 +26,23 @@ in_run(const struct remap_plan *plan, const struct block *block)
 		(!plan->bare && block_is_usable(plan->view, block)));
 }
 
-/* Bytes of a block of the row to map, if `have` bytes of the row lie before
- * it. */
-static size_t
-missing_in(const struct block *block, size_t have, size_t rounded)
+/* The part of a block to map for the row [from, until), of size 0 if there is
+ * nothing to map. */
+static struct part
+missing_in(struct block *block, CUdeviceptr from, CUdeviceptr until)
 {
 	size_t granularity = block->arena->memory.granularity;
+	struct part part = { .block = block, .addr = block->addr };
 
-	ASSERT(rounded > 0);
-	if (block_state(block) != BLOCK_UNMAPPED || have >= rounded)
-		return 0;
-	size_t want = round_up(rounded - have, granularity);
-	return want < block->size ? want : block->size;
+	ASSERT(from < until);
+	if (block_state(block) != BLOCK_UNMAPPED || block->addr >= until)
+		return part;
+	/* Unmapped blocks consist of whole granules. */
+	if (block->addr < from)
+		part.addr += (from - block->addr) / granularity * granularity;
+	part.size = min_size(
+	    round_up(until - part.addr, granularity), part_room(&part));
+	return part;
 }
 
 /* Measure the row through an unmapped block. Returns the bytes to map; SIZE_MAX
@@ -56,9 +61,11 @@ measure_row(
 	    in_run(plan, block->prev) && block_state(block->prev) == BLOCK_FREE)
 		block = block->prev;
 	*out = block;
+	CUdeviceptr from = block->addr;
 	for (; have < plan->rounded && in_run(plan, block);
 	     block = block->next) {
-		size_t part = missing_in(block, have, plan->rounded);
+		size_t part =
+		    missing_in(block, from, from + plan->rounded).size;
 		missing += part;
 		parts += part > 0;
 		have += block->size;
@@ -73,7 +80,8 @@ consider_row(struct remap_plan *plan, struct block *block)
 {
 	struct block *start;
 
-	if (block == NULL || block_state(block) != BLOCK_UNMAPPED)
+	if (block == NULL || block_state(block) != BLOCK_UNMAPPED ||
+	    block->segment->of_places)
 		return;
 	size_t bytes = measure_row(plan, block, &start);
 	if (bytes < plan->missing ||
@@ -133,12 +141,56 @@ find_run(struct remap_plan *plan)
 	return plan->start != NULL;
 }
 
+/* The block over plan->at, in its segment of places; NULL if there is none. */
+static struct block *
+block_at_place(const struct remap_plan *plan)
+    HOLDS(plan->pool->owner->arena->lock)
+{
+	const struct arena *arena = plan->pool->owner->arena;
+	struct block *block = lookup_floor(plan->at);
+
+	lock_assert_held(&arena->lock);
+	const struct segment *segment = segment_of_places(arena, plan->at);
+	if (segment == NULL)
+		return NULL;
+	/* The address table has no unmapped blocks. */
+	if (block == NULL || block->segment != segment)
+		block = segment->first;
+	while (block != NULL && block->addr + block->size <= plan->at)
+		block = block->next;
+	return block;
+}
+
+/* Measure the row at plan->at. False if some of it is in use. */
+static bool
+find_place_row(struct remap_plan *plan) HOLDS(plan->pool->owner->arena->lock)
+{
+	lock_assert_held(&plan->pool->owner->arena->lock);
+	CUdeviceptr until = plan->at + plan->rounded;
+	struct block *block = block_at_place(plan);
+	size_t parts = 0;
+
+	plan->start = block;
+	plan->missing = 0;
+	for (; block != NULL && block->addr < until; block = block->next) {
+		size_t part = missing_in(block, plan->at, until).size;
+		if (!in_run(plan, block))
+			return false;
+		plan->missing += part;
+		parts += part > 0;
+	}
+	return plan->start != NULL && parts <= PARTS_MAX;
+}
+
 enum weir_status
 plan_row(struct remap_plan *plan)
 {
 	lock_assert_held(&plan->pool->owner->arena->lock);
 	ASSERT(plan->rounded > 0);
-	if (!find_run(plan)) {
+	if (plan->at != 0) {
+		if (!find_place_row(plan))
+			return status_set(WEIR_ENOMEM, "the place is not free");
+	} else if (!find_run(plan)) {
 		enum weir_status status =
 		    segment_reserve(plan->pool, plan->rounded);
 		if (status != WEIR_OK)
@@ -148,22 +200,21 @@ plan_row(struct remap_plan *plan)
 			    "no addresses for %zu bytes", plan->rounded);
 	}
 	plan->segment = plan->start->segment;
-	plan->addr = plan->start->addr;
+	plan->addr = plan->at != 0 ? plan->at : plan->start->addr;
 	return WEIR_OK;
 }
 
 static void
 find_parts(struct remap_plan *plan)
 {
-	size_t have = 0;
+	CUdeviceptr until = plan->addr + plan->rounded;
 
 	ASSERT(plan->start != NULL);
-	for (struct block *b = plan->start; have < plan->rounded; b = b->next) {
-		size_t missing = missing_in(b, have, plan->rounded);
-		if (missing > 0)
-			plan->parts[plan->part_count++] =
-			    (struct part){ .block = b, .size = missing };
-		have += b->size;
+	for (struct block *b = plan->start; b != NULL && b->addr < until;
+	     b = b->next) {
+		struct part part = missing_in(b, plan->addr, until);
+		if (part.size > 0)
+			plan->parts[plan->part_count++] = part;
 	}
 }
 
@@ -230,6 +281,9 @@ may_give(void *about, const struct block *block)
 	struct remap_plan *plan = about;
 
 	ASSERT(block->arena == plan->pool->owner->arena);
+	/* From place to place memory would go round and round. */
+	if (plan->at != 0 && block->segment->of_places)
+		return false;
 	return block_is_usable(plan->view, block) && !is_of_run(plan, block);
 }
 
@@ -305,7 +359,7 @@ place_handle(struct remap_plan *plan, struct part *part, struct handle *handle,
 {
 	ASSERT(part->filled + handle->size <= part->size);
 	ASSERT(handle->segment == NULL || handle->pins == 0);
-	handle->to = part->block->addr + part->filled;
+	handle->to = part->addr + part->filled;
 	handle->next = *list;
 	*list = handle;
 	part->filled += handle->size;
@@ -366,7 +420,7 @@ choose_larger(struct remap_plan *plan, enum grow_how how)
 	for (size_t i = 0; i < plan->donor_count; i++) {
 		struct handle *handle = next_of(&plan->donors[i]);
 		if (handle == NULL || handle->size > most ||
-		    handle->size > part->block->size - part->filled ||
+		    handle->size > part_room(part) - part->filled ||
 		    (smallest != NULL && handle->size >= smallest->size))
 			continue;
 		best = &plan->donors[i];

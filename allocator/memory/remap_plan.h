@@ -9,10 +9,12 @@
 #include "allocator/memory/segment.h"
 #include "allocator/memory/tuning.h"
 
-/* A part of the row to map: the front of an UNMAPPED block. */
+/* A part of the row to map, in an UNMAPPED block: its front, or, for a row at a
+ * place, bytes from its middle on. */
 struct part {
 	struct block *block;
-	size_t size;   /* bytes to map of it */
+	CUdeviceptr addr;
+	size_t size;   /* bytes to map */
 	size_t filled; /* of these, bytes for which a handle is chosen */
 };
 
@@ -27,20 +29,23 @@ struct donor {
 	struct cut cut;   /* set by remap.c */
 };
 
-/* Set by the caller up to `bare`, by remap.c in `rest`, and by the calls below
- * in the other fields. */
+/* Set by the caller up to `at`, by remap.c in `middle` and `rest`, and by the
+ * calls below in the other fields. */
 struct remap_plan {
 	struct view *view;
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
 	bool bare; /* use unmapped addresses only: all free memory can move */
+	CUdeviceptr at;      /* the row's place; 0: anywhere */
+	size_t new_most;     /* at a place: bytes of new memory, at most */
 	struct block *start; /* of the row; until blocks are hidden */
 	size_t missing;      /* bytes to map in the row */
 	struct segment *segment;
 	CUdeviceptr addr; /* of the row */
 	struct part parts[PARTS_MAX];
 	size_t part_count;
+	struct block *middle; /* the first part, if its block begins before */
 	struct block *rest;   /* stays unmapped of the last part */
 	struct donor *donors; /* the largest first */
 	size_t donor_count;
@@ -58,8 +63,9 @@ struct remap_plan {
 };
 
 /*
- * Find the row that needs the fewest bytes, or reserve addresses for one.
- * `missing` is 0 if another thread has freed enough there meanwhile.
+ * Find the row that needs the fewest bytes, or reserve addresses for one; or
+ * find the one at plan->at. `missing` is 0 if another thread has freed enough
+ * there meanwhile.
  *
  * @return WEIR_ENOMEM, WEIR_EHOSTMEM or WEIR_EDRIVER: there is no row
  */
@@ -88,6 +94,13 @@ static inline struct part *
 plan_last_part(struct remap_plan *plan)
 {
 	return &plan->parts[plan->part_count - 1];
+}
+
+/* The bytes of a part's block from the part's start on. */
+static inline size_t
+part_room(const struct part *part)
+{
+	return part->block->addr + part->block->size - part->addr;
 }
 
 /* The bytes of the chosen handles of a donor. */

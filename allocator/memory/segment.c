@@ -107,7 +107,8 @@ segment_delete(struct segment *segment) HOLDS(segment->first->arena->lock)
  * small blocks. More if the request needs more, and less if the system
  * refuses. */
 static enum weir_status
-reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
+reserve_for_kind(
+    struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 {
 	struct arena *arena = pool->owner->arena;
 	size_t least = round_up(rounded, arena->memory.granularity);
@@ -132,27 +133,69 @@ reserve(struct pool *pool, size_t rounded, CUdeviceptr *addr, size_t *size)
 	return driver_status(code, "cuMemAddressReserve(%zu bytes)", wish);
 }
 
-enum weir_status
-segment_reserve(struct pool *pool, size_t rounded)
+/* Make a segment over addresses that were just reserved. On failure they are
+ * given back. */
+static enum weir_status
+add_reserved(struct pool *pool, CUdeviceptr addr, size_t size, bool of_places)
+    HOLDS(pool->owner->arena->lock)
 {
 	struct segment *segment;
-	CUdeviceptr addr;
-	size_t size;
-	enum weir_status status = reserve(pool, rounded, &addr, &size);
 
 	lock_assert_held(&pool->owner->arena->lock);
-	ASSERT(
-	    pool->owner == pool->owner->arena->memory.any_heap || rounded > 0);
-	if (status != WEIR_OK)
-		return status;
-	status = segment_new(pool, addr, size, true, &segment);
+	enum weir_status status = segment_new(pool, addr, size, true, &segment);
 	if (status != WEIR_OK) {
 		addresses_drop(addr, size);
 		return status;
 	}
+	segment->of_places = of_places;
 	lock_assert_held(&segment->first->arena->lock);
 	block_put(segment->first, BLOCK_UNMAPPED);
 	return WEIR_OK;
+}
+
+enum weir_status
+segment_reserve(struct pool *pool, size_t rounded)
+{
+	CUdeviceptr addr;
+	size_t size;
+	enum weir_status status = reserve_for_kind(pool, rounded, &addr, &size);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(
+	    pool->owner == pool->owner->arena->memory.any_heap || rounded > 0);
+	return status == WEIR_OK ? add_reserved(pool, addr, size, false) :
+				   status;
+}
+
+enum weir_status
+segment_reserve_places(struct pool *pool, size_t bytes, CUdeviceptr *out)
+{
+	size_t granularity = pool->owner->arena->memory.granularity;
+	size_t size = round_up(bytes, granularity);
+	CUresult code =
+	    driver_peek()->cuMemAddressReserve(out, size, granularity, 0, 0);
+
+	lock_assert_held(&pool->owner->arena->lock);
+	ASSERT(bytes > 0);
+	if (code != CUDA_SUCCESS)
+		return driver_status(
+		    code, "cuMemAddressReserve(%zu bytes)", size);
+	return add_reserved(pool, *out, size, true);
+}
+
+struct segment *
+segment_of_places(const struct arena *arena, CUdeviceptr addr)
+{
+	lock_assert_held(&arena->lock);
+	for (const struct list *l = arena->memory.ranges.next;
+	     l != &arena->memory.ranges; l = l->next) {
+		struct segment *segment =
+		    CONTAINER_OF(l, struct segment, range_link);
+		if (segment->of_places && addr >= segment->addr &&
+		    addr - segment->addr < segment->size)
+			return segment;
+	}
+	return NULL;
 }
 
 void
@@ -163,8 +206,8 @@ segment_unreserve_if_empty(struct segment *segment)
 
 	lock_assert_held(&segment->arena->lock);
 	ASSERT(block->prev == NULL);
-	if (!segment->expandable || segment->mapped_bytes > 0 ||
-	    segment->busy > 0)
+	if (!segment->expandable || segment->of_places ||
+	    segment->mapped_bytes > 0 || segment->busy > 0)
 		return;
 	/* Its unmapped addresses may be several blocks. */
 	while (last->next != NULL)

@@ -105,6 +105,14 @@ struct block *cut_with_handles(struct block *first, struct block *last,
 enum weir_status segment_reserve(struct pool *pool, size_t rounded)
     HOLDS(pool->owner->arena->lock);
 
+/* Reserve a segment of places: pool_reserve_places(). */
+enum weir_status segment_reserve_places(struct pool *pool, size_t bytes,
+    CUdeviceptr *out) HOLDS(pool->owner->arena->lock);
+
+/* The segment of places with an address, or NULL. */
+struct segment *segment_of_places(const struct arena *arena, CUdeviceptr addr)
+    HOLDS(arena->lock);
+
 /* Free the addresses of a segment without mapped memory. If the driver refuses,
  * the segment stays and can grow again. */
 void segment_unreserve_if_empty(struct segment *segment)

@@ -136,8 +136,12 @@ struct segment {
 	weir_stream stream; /* it was made for; blocks may move to others */
 	enum pool_kind kind;
 	bool expandable;
-	bool oversize;  /* counted as oversize: options may change */
-	bool alone;     /* lookup_is_alone() of its addresses */
+	bool oversize; /* counted as oversize: options may change */
+	bool alone;    /* lookup_is_alone() of its addresses */
+	/* Memory is mapped at the places only that requests name:
+	 * pool_grow_at(). Its addresses stay reserved while it is empty. Not
+	 * constant: arena_open_places(). */
+	bool of_places;
 	uint64_t index; /* larger in later segments */
 
 	struct list link;       /* in arena->memory.segments */

@@ -87,6 +87,7 @@ request_init(struct request *r, struct stream_heap *heap,
 	r->rounded = rounded;
 	r->kind = arena_kind(heap->arena, rounded);
 	r->place = 0;
+	r->planned = 0;
 	r->need = rounded;
 	r->got = NULL;
 }
@@ -114,6 +115,22 @@ refuse_forgotten(const struct arena *arena)
 	    WEIR_ECONTEXT, "device %d has just been reset", arena->device);
 }
 
+/* Map memory at the request's planned place, if it has one; of new memory
+ * `new_most` bytes at most. */
+static enum weir_status
+grow_at_place(struct request *r, enum grow_how how, size_t new_most)
+    HOLDS(r->heap->arena->lock)
+{
+	struct arena *arena = r->heap->arena;
+
+	ASSERT(r->got == NULL);
+	if (r->planned == 0)
+		return WEIR_OK;
+	lock_assert_held(&arena->lock);
+	enum weir_status status = plan_map_place(r, how, new_most);
+	return arena->memory.forgotten ? refuse_forgotten(arena) : status;
+}
+
 /* Map memory until there is a block for the request; another thread may
  * allocate the mapped memory first. Sets no status for a shortage, because
  * later steps may still serve the request. */
@@ -122,12 +139,12 @@ grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[r->kind];
-	enum weir_status status = WEIR_OK;
 
 	ASSERT(r->got == NULL);
 	/* Do not search all memory for what there is not. */
 	if (!could_fit(r))
 		return WEIR_ENOMEM;
+	enum weir_status status = grow_at_place(r, how, SIZE_MAX);
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status_mute();
@@ -477,6 +494,23 @@ search_runs(struct request *r) HOLDS(r->heap->arena->lock)
 	return status;
 }
 
+/* Map what the request's place lacks: with free memory from elsewhere, and with
+ * new memory as far as the program would come to hold it without a plan. */
+static enum weir_status
+fill_place(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	ASSERT(r->got == NULL);
+	if (search_place_is_mapped(r))
+		return WEIR_OK;
+	enum weir_status status =
+	    grow_at_place(r, GROW_MIXED, plan_new_most(r));
+	if (r->got != NULL)
+		search_count_served(r,
+		    served_here.served.grown_bytes > 0 ? SERVED_grown :
+							 SERVED_moved);
+	return status;
+}
+
 /* Serve the request at its planned place, if it has one. */
 static enum weir_status
 search_planned(struct request *r) HOLDS(r->heap->arena->lock)
@@ -484,10 +518,23 @@ search_planned(struct request *r) HOLDS(r->heap->arena->lock)
 	if (!begin_early(r))
 		return WEIR_OK;
 	plan_find_place(r);
-	enum weir_status status = serve_at_place(r);
-	if (r->got != NULL)
+	r->place = r->planned;
+	if (r->place == 0)
+		return WEIR_OK;
+	enum weir_status status = search_place(r);
+	count_ready(r);
+	if (status == WEIR_OK && r->got == NULL)
+		status = fill_place(r);
+	return status == WEIR_OK && r->got == NULL ? insist_on_place(r) :
+						     status;
+}
+
+/* Count a request that got its planned place. */
+static void
+count_planned(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	if (r->got != NULL && r->planned != 0 && r->got->addr == r->planned)
 		counter_add_of(r->heap, COUNTER_num_planned, 1);
-	return status;
 }
 
 /* Search all memory that may be used without a wait, as far as is known. Also
@@ -729,6 +776,7 @@ ladder_climb(struct stream_heap *heap, const struct options *options,
 	enum weir_status status = search_first(&r, place.was);
 	if (status == WEIR_OK && r.got == NULL)
 		status = climb(&r);
+	count_planned(&r);
 	if (r.got != NULL && place.index != 0)
 		places_fill(heap->arena->request.places, place, r.got->addr);
 	*out = r.got;

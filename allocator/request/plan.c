@@ -6,9 +6,8 @@
 #include <inttypes.h>
 
 #include "allocator/account/counters.h"
-#include "allocator/memory/block.h"
+#include "allocator/account/totals.h"
 #include "allocator/memory/grow.h"
-#include "allocator/memory/lookup.h"
 #include "allocator/memory/pool.h"
 #include "allocator/request/search.h"
 #include "allocator/request/tuning.h"
@@ -20,9 +19,8 @@
 struct arena_plan {
 	struct plan *plan;
 	struct plan_follow follow;
-	CUdeviceptr base;  /* of the range; 0: it is not mapped */
-	unsigned renewals; /* how often the range was to be mapped again */
-	bool maps;         /* a thread maps it, and the lock is released */
+	CUdeviceptr base; /* of the range; 0: it has no addresses yet */
+	uint64_t mapped;  /* bytes that were mapped at places, all in all */
 };
 
 static enum weir_status
@@ -64,6 +62,7 @@ plan_forget(struct arena *arena)
 	if (own == NULL)
 		return;
 	arena->request.plan = NULL;
+	arena_open_places(arena, own->base);
 	plan_free(own->plan);
 	meta_free(own, sizeof(*own));
 }
@@ -85,77 +84,65 @@ plan_drop(const struct request *r, const char *why) HOLDS(r->heap->arena->lock)
 
 /* ---- The range --------------------------------------------------------- */
 
-/* Has all of the range memory, of one segment? */
-static bool
-is_whole(const struct arena *arena, CUdeviceptr base, size_t bytes)
+size_t
+plan_new_most(const struct request *r)
 {
-	const struct block *b = lookup_floor(base);
+	const struct arena *arena = r->heap->arena;
+	const struct arena_plan *own = arena->request.plan;
+	size_t held = device_reserved(arena);
 
-	if (b == NULL || b->addr + b->size <= base || b->arena != arena)
-		return false;
-	while (b != NULL && block_is_held(b)) {
-		if (b->addr + b->size >= base + bytes)
-			return true;
-		b = b->next;
-	}
-	return false;
+	lock_assert_held(&arena->lock);
+	return own != NULL && held < own->plan->held_bytes ?
+	    (size_t)own->plan->held_bytes - held :
+	    0;
 }
 
-/* Map the range, or drop the plan if there is not enough memory. The range may
- * still not be mapped: another thread has allocated the memory, or has dropped
- * the plan. */
-static void
-map_range(struct request *r, struct arena_plan *own, size_t bytes)
+/* Map addresses of the range. Another thread may have dropped the plan
+ * afterwards. */
+static enum weir_status
+map_in_range(struct request *r, struct grow_at *at, enum grow_how how)
     HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[POOL_LARGE];
-	size_t need;
 
-	own->maps = true;
+	ASSERT(at->addr != 0 && at->size > 0);
 	lock_assert_held(&pool->owner->arena->lock);
+	view_renew(&r->view);
 	status_mute();
 	enum weir_status status =
-	    pool_grow(&r->view, pool, r->options, bytes, GROW_MIXED, &need);
+	    pool_grow_at(&r->view, pool, r->options, at, how);
 	status_unmute();
 	view_renew(&r->view);
-	if (arena->request.plan != own)
-		return; /* the device was reset */
-	own->maps = false;
 	lock_assert_held(&arena->lock);
-	own->base = search_find_ready(r, bytes);
-	if (own->base != 0)
-		return;
-	if (status != WEIR_OK)
-		plan_drop(r, "there is no memory for all of it");
-	else
-		own->renewals++;
+	if (arena->request.plan != NULL)
+		arena->request.plan->mapped += at->mapped;
+	return status;
 }
 
-/* Find free memory for the range, or for its first part, or map it. */
+/* Reserve addresses for the range, or drop the plan if there are none. Map
+ * `bytes` of it at once, if the program comes to hold as much without a plan.
+ */
 static void
-place_range(struct request *r, struct arena_plan *own, size_t bytes)
+begin_range(struct request *r, struct arena_plan *own, size_t bytes)
     HOLDS(r->heap->arena->lock)
 {
+	struct pool *pool = &r->heap->pool[POOL_LARGE];
+
+	lock_assert_held(&pool->owner->arena->lock);
+	status_mute();
+	enum weir_status status = pool_reserve_places(
+	    pool, r->options, (size_t)own->plan->bytes, &own->base);
+	status_unmute();
 	lock_assert_held(&r->heap->arena->lock);
-	if (own->renewals > PLAN_RENEWALS) {
-		plan_drop(r, "its memory was given back too often");
+	if (status != WEIR_OK) {
+		plan_drop(r, "there are no addresses for it");
 		return;
 	}
-	own->base = search_find_ready(r, bytes);
-	if (own->base == 0)
-		map_range(r, own, bytes);
-}
-
-/* At the begin of a round: has its part of the range still all its memory? */
-static void
-look_at_range(const struct arena *arena, struct arena_plan *own)
-{
-	if (own->base == 0 ||
-	    is_whole(arena, own->base, (size_t)own->plan->round_bytes))
-		return;
-	own->base = 0;
-	own->renewals++;
+	struct grow_at at = {
+		.addr = own->base, .size = bytes, .new_most = plan_new_most(r)
+	};
+	map_in_range(r, &at, GROW_MIXED);
 }
 
 /* ---- Places ------------------------------------------------------------ */
@@ -163,29 +150,44 @@ look_at_range(const struct arena *arena, struct arena_plan *own)
 void
 plan_find_place(struct request *r)
 {
-	struct arena *arena = r->heap->arena;
-	struct arena_plan *own = arena->request.plan;
+	struct arena_plan *own = r->heap->arena->request.plan;
 
-	lock_assert_held(&arena->lock);
+	lock_assert_held(&r->heap->arena->lock);
 	ASSERT(own != NULL && r->kind == POOL_LARGE);
-	r->place = 0;
-	if (own->maps)
-		return;
+	ASSERT(r->planned == 0);
 	const struct plan_entry *entry =
 	    plan_follow(&own->follow, r->heap->index, r->rounded);
 	if (own->follow.ended) {
 		plan_drop(r, "the program has left it");
 		return;
 	}
-	if (own->follow.begins)
-		look_at_range(arena, own);
+	if (own->mapped / (PLAN_RENEWALS + 1) > own->plan->bytes) {
+		plan_drop(r, "its memory was given back too often");
+		return;
+	}
 	if (entry == NULL || entry->offset == PLAN_NO_PLACE)
 		return;
 	bool of_round = entry >= own->plan->entries + own->plan->round;
 	if (own->base == 0)
-		place_range(r, own,
+		begin_range(r, own,
 		    (size_t)(of_round ? own->plan->round_bytes :
 					own->plan->bytes));
-	if (arena->request.plan == own && own->base != 0)
-		r->place = own->base + entry->offset;
+	if (r->heap->arena->request.plan == own)
+		r->planned = own->base + entry->offset;
+}
+
+enum weir_status
+plan_map_place(struct request *r, enum grow_how how, size_t new_most)
+{
+	struct grow_at at = {
+		.addr = r->planned, .size = r->rounded, .new_most = new_most
+	};
+
+	lock_assert_held(&r->heap->arena->lock);
+	ASSERT(r->planned != 0 && r->got == NULL);
+	if (map_in_range(r, &at, how) != WEIR_OK ||
+	    r->heap->arena->memory.forgotten)
+		return WEIR_OK;
+	r->place = r->planned;
+	return search_place(r);
 }

@@ -9,22 +9,30 @@
  * (snapshot/plan_file.h). The option plan:FILE gives that plan to the device's
  * own arena.
  *
- * The range is free memory like any other. It is mapped at once, when the
- * program makes the first request that is believed to be the plan's
- * (snapshot/plan_follow.h); in a program that begins otherwise, only the
- * round's part of it. From then on a request first looks at its
- * planned place, and gets it if the memory there is ready, or if a wait for it
- * is within the budget: as for the place that it had the round before
- * (places.h). If it does not get it, or the plan does not have the request, it
- * is served as without a plan. So memory is never reserved, a limit, a trim and
- * sleep treat all memory alike, and a plan that is dropped leaves only free
- * memory behind.
+ * The range gets its addresses, which it keeps, when the program makes the
+ * first request that is believed to be the plan's (snapshot/plan_follow.h). All
+ * of it is mapped then, or in a program that begins otherwise the round's part
+ * of it, if the device comes to hold as much without a plan (plan->held_bytes).
+ * Otherwise it is mapped place by place, as requests come: when a round begins,
+ * what the warm-up left cached is still in use or not complete, and graphs may
+ * hold much.
  *
- * At the begin of a round the range may have lost memory: to a trim, to decay,
- * or to a remap for another request. Then the plan begins again in a new range,
- * into which free memory moves, PLAN_RENEWALS times at most. A plan whose range
- * cannot be mapped is dropped; so is one after PLAN_DIFFERING rounds in a row
- * that differed.
+ * A request first looks at its planned place, and gets it if the memory there
+ * is ready. If some of the place is not mapped, free memory that the request
+ * may use moves there from elsewhere, and new memory is mapped within
+ * plan->held_bytes. If the memory is not ready, the request may wait for it
+ * within the budget: as for the place that it had the round before (places.h).
+ * If the request does not get its place, or the plan does not have it, it is
+ * served as without a plan; but if that comes to a remap or to new memory, this
+ * is mapped at the place. So beyond plan->held_bytes a plan takes no new memory
+ * that the request would not take without it. Memory of the range is free
+ * memory like any other: a limit, a trim and sleep treat all memory alike, and
+ * a plan that is dropped leaves only free memory behind.
+ *
+ * The range may lose memory again: to a trim, to decay, or to a remap for
+ * another request. Its places are then mapped again in the same way. A plan for
+ * which PLAN_RENEWALS times its bytes were mapped again is dropped; so is one
+ * after PLAN_DIFFERING rounds in a row that differed.
  *
  * Thread caches keep no large blocks while there is a plan, because the
  * requests that they serve would be missing in the order, and the blocks that
@@ -34,6 +42,7 @@
 #ifndef ALLOCATOR_REQUEST_PLAN_H
 #define ALLOCATOR_REQUEST_PLAN_H
 
+#include "allocator/memory/grow.h"
 #include "allocator/request/request.h"
 
 /* Read the plan that the options name, for the device's own arena. Without a
@@ -43,9 +52,18 @@ void plan_load(struct arena *arena, const struct options *options);
 /* Forget the plan of an arena whose context is gone. */
 void plan_forget(struct arena *arena) HOLDS(arena->lock);
 
-/* Follow the plan with a request that is in no capture, and set r->place to its
- * place, or to 0. May map the range, and release the lock meanwhile. The arena
- * must have a plan, which it may drop. */
+/* Follow the plan with a request that is in no capture, and set r->planned to
+ * its place, if it has one. The arena must have a plan, which it may drop. */
 void plan_find_place(struct request *r) HOLDS(r->heap->arena->lock);
+
+/* The bytes of new memory that a request may get at its place although there
+ * may be free memory elsewhere. */
+size_t plan_new_most(const struct request *r) HOLDS(r->heap->arena->lock);
+
+/* Map what the request's planned place lacks, with `new_most` bytes of new
+ * memory at most, and serve the request there. Releases the lock in between.
+ * That there is not enough memory, or that the place is in use, is no error. */
+enum weir_status plan_map_place(struct request *r, enum grow_how how,
+    size_t new_most) HOLDS(r->heap->arena->lock);
 
 #endif

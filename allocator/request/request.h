@@ -14,7 +14,8 @@ struct request {
 	size_t size;
 	size_t rounded; /* the size to find: its size class */
 	enum pool_kind kind;
-	CUdeviceptr place; /* that it had the round before; 0: unknown */
+	CUdeviceptr place;   /* that it had the round before; 0: unknown */
+	CUdeviceptr planned; /* its place in the plan; 0: none */
 	size_t need;       /* bytes missing under the limit or in the device */
 	struct block *got; /* the result, ACTIVE */
 	bool got_own;      /* the result was the stream's own memory */

@@ -252,18 +252,6 @@ is_ready(void *about, const struct block *block)
 	    (block != NULL && is_over_for(r, block));
 }
 
-CUdeviceptr
-search_find_ready(struct request *r, size_t bytes)
-{
-	struct request wide = *r;
-	struct span span;
-
-	lock_assert_held(&r->heap->arena->lock);
-	ASSERT(r->got == NULL && bytes > 0);
-	wide.rounded = bytes;
-	return search_find_span(&wide, is_ready, &span) ? span.first->addr : 0;
-}
-
 struct block *
 search_last_needed(const struct request *r, const struct span *span)
 {
@@ -334,6 +322,21 @@ search_find_place(struct request *r,
 	}
 	span->last = b;
 	return true;
+}
+
+bool
+search_place_is_mapped(const struct request *r)
+{
+	CUdeviceptr end = r->place + r->rounded;
+	const struct block *b = lookup_floor(r->place);
+
+	ASSERT(r->place != 0);
+	if (b == NULL || b->arena != r->heap->arena ||
+	    b->addr + b->size <= r->place)
+		return false;
+	while (b != NULL && block_is_held(b) && b->addr + b->size < end)
+		b = b->next;
+	return b != NULL && block_is_held(b);
 }
 
 enum weir_status

@@ -40,6 +40,10 @@ bool search_find_place(struct request *r,
 enum weir_status search_hand_place(struct request *r, struct span span)
     HOLDS(r->heap->arena->lock);
 
+/* Has all of the request's place memory, in whatever state? */
+bool search_place_is_mapped(const struct request *r)
+    HOLDS(r->heap->arena->lock);
+
 /* Serve the request there, if it may use the memory without a wait. Sets
  * `got_own`. */
 enum weir_status search_place(struct request *r) HOLDS(r->heap->arena->lock);
@@ -65,11 +69,6 @@ enum weir_status search_free(struct request *r);
 /* Serve the request from the best row of neighbours, of any pools, that it may
  * use without a wait. Sets `got_own`. */
 enum weir_status search_ready(struct request *r) HOLDS(r->heap->arena->lock);
-
-/* Find the row of `bytes` that search_ready() would serve a request of that
- * size from. Returns its address; 0: there is none. */
-CUdeviceptr search_find_ready(struct request *r, size_t bytes)
-    HOLDS(r->heap->arena->lock);
 
 /* Try search_free(), then search_ready(). */
 enum weir_status search_all(struct request *r) HOLDS(r->heap->arena->lock);

@@ -74,9 +74,9 @@ enum { ROUND_LEAST = 64 };
 
 /* ---- Plans: plan.h ----------------------------------------------------- */
 
-/* How often a plan's range may be mapped again. A program that gives its unused
- * memory back now and then keeps its plan; for one that does so in each round,
- * the calls cost more than the plan gains. */
+/* How often as many bytes as a plan's range has may be mapped there again. A
+ * program that gives its unused memory back now and then keeps its plan; for
+ * one that does so in each round, the calls cost more than the plan gains. */
 enum { PLAN_RENEWALS = 16 };
 
 #endif

@@ -12,12 +12,16 @@ Three programs, each in a process of its own for each mode: one that offloads
 activations to page-locked memory on a side stream, one that gathers sharded
 parameters on three streams, and one whose layers are compiled and replayed as
 graphs. Prints the most live bytes, the most used of the device beyond the
-context, the time of the steps (12; the first ones, which warm up, are not
-timed), and how many of a step's blocks had another address than in the step
-before: in the second half of the steps, and from the second step on.
+context, the mean time of the steps (12; the first ones, which warm up, are not
+timed) and the longest one, and how many of a step's blocks had another address
+than in the step before: in the second half of the steps, and from the second
+step on; and the last step, from 1 on, in which one had. Of modes under `weir
+run` also what its report counts: waits inside streams, waits of the host, calls
+that map, and requests that got their place of a plan.
 """
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -145,6 +149,13 @@ def moved(rounds):
     return sum(a != b for a, b in pairs) / max(1, len(pairs))
 
 
+def last_moved(rounds):
+    """The number of the last round, from 1 on, in which a block had another
+    address than in the round before; 0 if there is none."""
+    return max((i + 2 for i, (before, now) in enumerate(zip(rounds, rounds[1:]))
+                if moved([before, now]) > 0), default=0)
+
+
 def child(mode, name, count):
     if mode in ("weir", "prefer"):
         import weir.torch
@@ -159,19 +170,25 @@ def child(mode, name, count):
     sys.stdin.readline()
     program, warm = PROGRAMS[name]
     rounds = []
+    ends = []
     for _ in program(torch, count):
         rounds.append(addresses[:])
         addresses.clear()
+        ends.append(torch.cuda.Event(enable_timing=True))
+        ends[-1].record()
         if len(rounds) == warm:
             torch.cuda.synchronize()
             begin = time.perf_counter()
     torch.cuda.synchronize()
     took = (time.perf_counter() - begin) / (count - warm)
+    longest = max(a.elapsed_time(b) for a, b in
+                  zip(ends[warm - 1:], ends[warm:])) / 1e3
     live = torch.cuda.max_memory_allocated()
     active = torch.cuda.memory_stats()["active_bytes.all.peak"]
     held = torch.cuda.max_memory_reserved()
-    print(live, active, held, took, moved(rounds[len(rounds) // 2:]),
-          moved(rounds[1:]), flush=True)
+    print(live, active, held, took, longest,
+          moved(rounds[len(rounds) // 2:]), moved(rounds[1:]),
+          last_moved(rounds), flush=True)
 
 
 # ---- Looking from outside ----------------------------------------------------
@@ -196,8 +213,9 @@ def device():
     return used
 
 
-def weir_run(*flags):
-    return [os.environ.get("WEIR", "weir"), "run", "--quiet", *flags, "--"]
+def weir_run(*flags, report=None):
+    how = ["--quiet"] if report is None else ["--report", report]
+    return [os.environ.get("WEIR", "weir"), "run", *how, *flags, "--"]
 
 
 def plan(command, folder):
@@ -224,16 +242,30 @@ def run(mode, name, steps, used):
     if mode.endswith("async"):
         env["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
     with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
         if mode.startswith("run"):
             how = ["--torch"] if mode == "run" else []
-            command = weir_run(*how) + command
+            command = weir_run(*how, report=report) + command
         elif mode == "plan":
             planned = plan(command, folder)
             if planned is None:
                 print(f"{name:8} {mode:10} no plan", flush=True)
                 return
-            command = weir_run("--torch", "--plan", planned) + command
+            command = weir_run("--torch", "--plan", planned,
+                               report=report) + command
         measure(mode, name, steps, used, command, env)
+        if os.path.exists(report):
+            print_report(name, mode, report)
+
+
+def print_report(name, mode, path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    calls = report.get("driver_calls", {}).get("cuMemMap", 0)
+    print(f"{name:8} {mode:10} {report['gpu_waits']} GPU waits, "
+          f"{report['host_waits']} host waits, {calls} map calls, "
+          f"{report['planned']} as planned, "
+          f"{report['plans_dropped']} plans dropped", flush=True)
 
 
 def measure(mode, name, steps, used, command, env):
@@ -264,15 +296,16 @@ def measure(mode, name, steps, used, command, env):
         words = []
     over.set()
     sampler.join()
-    if len(words) != 6:
+    if len(words) != 8:
         print(f"FAIL {name} {mode}: it ended early", flush=True)
         return
-    live, active, held, took, late, early = map(float, words)
+    live, active, held, took, longest, late, early = map(float, words[:7])
     print(f"{name:8} {mode:10} live {live / GB:6.2f} GB, active "
           f"{active / GB:6.2f}, held {held / GB:6.2f}, used "
           f"{(peak - base) / GB:6.2f} GB ({(peak - base) / live:.2f}x live), "
-          f"{took * 1e3:7.1f} ms a step, {100 * late:5.1f} % moved, "
-          f"{100 * early:5.1f} % from the second step on", flush=True)
+          f"{took * 1e3:7.2f} ms a step, {longest * 1e3:7.2f} at most, "
+          f"{100 * late:5.1f} % moved, {100 * early:5.1f} % from the second "
+          f"step on, last in step {words[7]}", flush=True)
 
 
 def main():

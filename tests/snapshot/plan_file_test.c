@@ -12,7 +12,7 @@
 #include "tests/support/command.h"
 #include "tests/support/test.h"
 
-enum { HEAD = 48, ENTRY = 20, SIZE = HEAD + 3 * ENTRY + 8 };
+enum { HEAD = 56, ENTRY = 20, SIZE = HEAD + 3 * ENTRY + 8 };
 
 /* A plan of one request before the round, and a round of two that lie beside
  * each other. */
@@ -25,6 +25,7 @@ good_plan(void)
 	plan->bytes = 12288;
 	plan->round_bytes = 8192;
 	plan->live_bytes = 4608;
+	plan->held_bytes = 77777;
 	plan->round = 1;
 	plan->streams = 2;
 	plan->entries[0] = (struct plan_entry){ 1024, 8192, 1 };
@@ -40,6 +41,7 @@ expect_same_plan(const struct plan *a, const struct plan *b)
 	EXPECT_EQ(a->bytes, b->bytes);
 	EXPECT_EQ(a->round_bytes, b->round_bytes);
 	EXPECT_EQ(a->live_bytes, b->live_bytes);
+	EXPECT_EQ(a->held_bytes, b->held_bytes);
 	EXPECT_EQ(a->count, b->count);
 	EXPECT_EQ(a->round, b->round);
 	EXPECT_EQ(a->streams, b->streams);
@@ -137,7 +139,7 @@ TEST(a_file_of_another_version_is_named_as_such)
 	uint8_t bytes[SIZE + 1];
 
 	bytes_of(plan, path, bytes);
-	bytes[8] = 2;
+	bytes[8] = 3;
 	set_sum(bytes);
 	expect_refused(bytes, SIZE, "another version");
 	plan_free(plan);

@@ -46,15 +46,29 @@ offset_of(unsigned i)
 	return offset;
 }
 
-/* Make the plan of a program with this many streams, and set the option. */
+/* Write the plan, and set the option. */
 static void
-follow_plan(unsigned streams, const char *more)
+follow(struct plan *plan, const char *more)
 {
 	char *path = test_file("plan", "", 0);
 	char text[4096];
+
+	EXPECT_EQ(plan_write(plan, path), WEIR_OK);
+	plan_free(plan);
+	snprintf(text, sizeof(text), "plan:%s%s", path, more);
+	conf(text);
+	free(path);
+}
+
+/* Follow the plan of a program with this many streams, which holds so many MiB
+ * without it. */
+static void
+follow_plan_within(unsigned streams, unsigned held, const char *more)
+{
 	struct plan *plan;
 
 	EXPECT_EQ(plan_new(START + ROUND, &plan), WEIR_OK);
+	plan->held_bytes = held * (uint64_t)MIB;
 	plan->round = START;
 	plan->streams = streams;
 	plan->round_bytes =
@@ -73,11 +87,13 @@ follow_plan(unsigned streams, const char *more)
 		    (struct plan_entry){ .size = (uint64_t)mib[i] * MIB,
 			    .offset = offset_of(i),
 			    .stream = i % streams };
-	EXPECT_EQ(plan_write(plan, path), WEIR_OK);
-	plan_free(plan);
-	snprintf(text, sizeof(text), "plan:%s%s", path, more);
-	conf(text);
-	free(path);
+	follow(plan, more);
+}
+
+static void
+follow_plan(unsigned streams, const char *more)
+{
+	follow_plan_within(streams, 1024, more);
 }
 
 static struct program
@@ -178,6 +194,74 @@ TEST(a_program_that_begins_otherwise_gets_the_places_from_the_second_round_on)
 	expect_planned(&p);
 	EXPECT_EQ(p.at[0], second.at[0]);
 	give(other);
+}
+
+/* The most that weir has held. */
+static uint64_t
+most_held(void)
+{
+	return stats().reserved_bytes.all.peak;
+}
+
+/* The program warms up: with other sizes, with a pool that its graphs keep, and
+ * with a round that is served before the plan is believed. */
+TEST(a_warm_up_and_a_plan_hold_no_more_than_what_is_live_at_once)
+{
+	enum { POOL = 60, OTHERS = 50 };
+	follow_plan_within(1, POOL + OTHERS, "");
+	struct program p = program_on(1);
+	struct weir_pool *pool = new_pool(0, 0);
+	void *others[2];
+
+	for (int i = 0; i < 2; i++)
+		others[i] = take(OTHERS / 2 * MIB, p.stream[0]);
+	void *graphs = take_from(pool, POOL * MIB, p.stream[0]);
+	for (int i = 0; i < 2; i++)
+		give(others[i]);
+	for (int n = 0; n < 5; n++) {
+		play_round(&p);
+		if (n > 0)
+			expect_planned(&p);
+	}
+	EXPECT_EQ(most_held(),
+	    POOL * (uint64_t)MIB + offset_of(ROUND - 2) +
+		mib[ROUND - 2] * (uint64_t)MIB);
+	weir_free(graphs);
+}
+
+/* Three blocks of 3 MiB, the last of which lies first. */
+TEST(places_that_share_a_granule_are_mapped_once)
+{
+	enum { BLOCKS = 3, SIZE = 3 * MIB };
+	char *at[BLOCKS] = { NULL };
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(BLOCKS, &plan), WEIR_OK);
+	plan->streams = 1;
+	plan->bytes = plan->round_bytes = plan->live_bytes = BLOCKS * SIZE;
+	plan->held_bytes = 18 * MIB; /* not enough for all at once */
+	for (unsigned i = 0; i < BLOCKS; i++)
+		plan->entries[i] = (struct plan_entry){ .size = SIZE,
+			.offset = (BLOCKS - 1 - i) * (uint64_t)SIZE };
+	follow(plan, "");
+	weir_stream stream = new_stream();
+	void *kept = take(2 * MIB, stream);
+
+	for (int n = 0; n < 4; n++) {
+		for (unsigned i = 0; i < BLOCKS; i++) {
+			at[i] = take(SIZE, stream);
+			expect_healthy();
+		}
+		for (unsigned i = 0; i < BLOCKS; i++) {
+			if (n > 0)
+				EXPECT_EQ(at[i], at[0] - i * (size_t)SIZE);
+			fill(at[i], SIZE, (unsigned char)i, stream);
+			give(at[i]);
+			expect_healthy();
+		}
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 0);
+	give(kept);
 }
 
 TEST(without_a_plan_nothing_is_planned)
@@ -381,17 +465,18 @@ TEST(a_plan_whose_memory_always_goes_back_is_dropped)
 	expect_healthy();
 }
 
-TEST(a_plan_beyond_the_limit_is_dropped)
+TEST(a_plan_beyond_the_limit_is_followed_as_far_as_memory_goes)
 {
 	follow_plan(1, "");
 	struct program p = program_on(1);
 
 	EXPECT_OK(weir_limit_set(0, 100 * (size_t)MIB));
 	start(&p);
-	EXPECT_EQ(stats().num_plans_dropped, 1);
-	for (unsigned i = 0; i < 3; i++)
-		give(take((size_t)mib[i] * MIB, p.stream[0]));
-	EXPECT_EQ(stats().num_planned, 0);
+	for (int n = 0; n < 3; n++)
+		for (unsigned i = 0; i < ROUND; i++)
+			give(take((size_t)mib[i] * MIB, p.stream[0]));
+	EXPECT_GE(stats().num_planned, START - PLANNED_START);
+	EXPECT_EQ(stats().num_plans_dropped, 0);
 	EXPECT_EQ(stats().num_ooms, 0);
 	EXPECT_LE(reserved(), 100 * (uint64_t)MIB);
 	expect_healthy();

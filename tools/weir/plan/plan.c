@@ -81,9 +81,10 @@ const struct argp argp_plan = { flags, parse_plan_flag, "SNAPSHOT|TRACE",
 	"Compute from a recording where the large requests of a program that "
 	"repeats itself should lie.\v"
 	"'weir run --plan FILE' follows a plan. It is written only if a replay "
-	"of the recording holds and waits no more with it than without. Exit "
-	"status: 0 written, 1 no plan helps, or --check finds a difference, 2 "
-	"trouble.",
+	"of the recording holds no more with it than without, and loses no "
+	"more "
+	"time by waits. Exit status: 0 written, 1 no plan helps, or --check "
+	"finds a difference, 2 trouble.",
 	NULL, NULL, NULL };
 
 /* Add a share of requests; of none it is not known. */
@@ -112,6 +113,7 @@ add_row(struct table *table, const char *name,
 	table_add(table, "%" PRIu64, figures->map_calls);
 	table_add(table, "%" PRIu64, figures->waits);
 	table_add(table, "%" PRIu64, figures->host_waits);
+	table_add(table, "%.1f ms", (double)figures->delay_us / 1000);
 	add_share(table, figures->planned, placed);
 	add_share(table, figures->moved, figures->repeated);
 }
@@ -119,7 +121,7 @@ add_row(struct table *table, const char *name,
 static bool
 print_plan_figures(const struct plan_found *found)
 {
-	struct table *table = table_new("lrrrrrrr");
+	struct table *table = table_new("lrrrrrrrr");
 	bool printed;
 
 	table_add(table, "replay");
@@ -128,6 +130,7 @@ print_plan_figures(const struct plan_found *found)
 	table_add(table, "map calls");
 	table_add(table, "GPU waits");
 	table_add(table, "host waits");
+	table_add(table, "delay");
 	table_add(table, "placed");
 	table_add(table, "moved");
 	add_row(table, "with the plan", &found->with, found->placed);
@@ -159,8 +162,8 @@ print_answer(const struct choices *choices, const struct plan_found *found)
 	if (plan_helps(found))
 		print_plan(choices, found->plan);
 	else
-		printf("no plan helps: the replay holds more or waits more "
-		       "with one\n\n");
+		printf("no plan helps: the replay holds more with one, or "
+		       "waits cost more time\n\n");
 	return print_plan_figures(found);
 }
 

@@ -27,17 +27,32 @@ number_in(const json_t *figures, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(figures, key));
 }
 
+/* The search for the best plan. */
+struct finding {
+	const struct plan_request_to_find *request;
+	const struct trace *trace;
+	/* The first request of the first round, and the requests of a round; 0:
+	 * the trace says where its rounds begin. */
+	uint64_t round_first;
+	uint64_t round_length;
+	struct plan_found *found;
+};
+
 static bool
-replay_by(const struct plan_request_to_find *request, const char *conf,
-    struct plan_figures *out)
+replay_by(const struct finding *in, const char *conf, struct plan_figures *out)
 {
 	const struct trial_choices choices = {
-		.play = { .limit_bytes = UINT64_MAX, .speed = 1, .seed = 1 },
+		.play = { .limit_bytes = UINT64_MAX,
+		    .speed = 1,
+		    .seed = 1,
+		    .round_first = in->round_first,
+		    .round_length = in->round_length },
 		.conf = conf[0] == '\0' ? NULL : conf,
-		.device = request->device,
+		.device = in->request->device,
 	};
 	json_t *figures = NULL;
-	bool good = trial_run(request->path, &choices, &figures) == TOOL_DONE;
+	bool good =
+	    trial_run(in->request->path, &choices, &figures) == TOOL_DONE;
 
 	if (good)
 		*out = (struct plan_figures){
@@ -48,6 +63,8 @@ replay_by(const struct plan_request_to_find *request, const char *conf,
 			.map_calls = number_in(figures, "map_calls"),
 			.ooms = number_in(figures, "ooms"),
 			.duration_us = number_in(figures, "duration_us"),
+			.delay_us = number_in(figures, "gpu_wait_us"),
+			.stall_us = number_in(figures, "gpu_stall_us"),
 			.planned = number_in(figures, "planned_allocs"),
 			.repeated = number_in(figures, "repeated_large_allocs"),
 			.moved = number_in(figures, "moved_large_allocs"),
@@ -58,9 +75,10 @@ replay_by(const struct plan_request_to_find *request, const char *conf,
 
 /* Replay with a plan, from a file that is removed. */
 static bool
-replay_planned(const struct plan_request_to_find *request,
-    const struct plan *plan, struct plan_figures *out)
+replay_planned(
+    const struct finding *in, const struct plan *plan, struct plan_figures *out)
 {
+	const char *own = in->request->conf;
 	char path[] = "/tmp/weir-plan-XXXXXX";
 	int fd = mkstemp(path);
 	char *conf = NULL;
@@ -73,12 +91,11 @@ replay_planned(const struct plan_request_to_find *request,
 	close(fd);
 	if (plan_write(plan, path) != WEIR_OK)
 		complain("%s", weir_last_error());
-	else if (asprintf(&conf, "%s%splan:%s",
-		     request->conf != NULL ? request->conf : "",
-		     request->conf != NULL ? "," : "", path) < 0)
+	else if (asprintf(&conf, "%s%splan:%s", own != NULL ? own : "",
+		     own != NULL ? "," : "", path) < 0)
 		complain("out of memory");
 	else {
-		good = replay_by(request, conf, out);
+		good = replay_by(in, conf, out);
 		free(conf);
 	}
 	unlink(path);
@@ -100,6 +117,9 @@ plan_of(const struct plan_requests *requests)
 	}
 	plan->round = requests->round;
 	plan->streams = requests->streams;
+	/* The range is mapped whatever it takes, so that the replay shows what
+	 * the plan needs: settle_plan(). */
+	plan->held_bytes = UINT64_MAX;
 	for (uint32_t i = 0; i < count; i++)
 		plan->entries[i] = (struct plan_entry){
 			.size = requests->list[i].size,
@@ -109,21 +129,51 @@ plan_of(const struct plan_requests *requests)
 	return plan;
 }
 
-/* Does a plan cost nothing: no memory, no failure and no wait? */
+/* The microseconds that waits cost: those by which work of streams begins
+ * later, and the host's calls. */
+static uint64_t
+cost_us(const struct plan_figures *figures)
+{
+	return figures->delay_us + figures->waits * PLANNED_WAIT_NS / 1000;
+}
+
+/* Does a plan cost nothing: no memory, no failure, no wait of the host, and no
+ * time that a step would show? */
 static bool
 costs_nothing(
     const struct plan_figures *with, const struct plan_figures *without)
 {
 	return with->held <= without->held && with->ooms <= without->ooms &&
-	    with->waits <= without->waits &&
-	    with->host_waits <= without->host_waits;
+	    with->host_waits <= without->host_waits &&
+	    cost_us(with) <=
+	    cost_us(without) + without->duration_us / PLANNED_COST_SHARE;
 }
 
-/* Plans that hold about as much are told apart by their waits and calls. */
+/* Do streams come to wait for longer than without a plan, with or without work?
+ * The trace of a snapshot does not know the work of streams, so that only this
+ * tells which waits may delay some. */
+static bool
+stalls_more(const struct plan_figures *with, const struct plan_figures *without)
+{
+	return with->stall_us >
+	    without->stall_us + without->duration_us / PLANNED_COST_SHARE;
+}
+
+/* Do a good many more requests have another address than in the round before
+ * with one plan than with the other? */
+static bool
+moves_more(const struct plan_figures *a, const struct plan_figures *b)
+{
+	return a->moved > b->moved + b->repeated / PLANNED_MOVED_SHARE;
+}
+
+/* Of plans that cost nothing one is better by which fewer addresses change.
+ * Plans that hold about as much are told apart by what they cost. */
 static bool
 is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
-    const struct plan_figures *without)
+    const struct plan_found *found)
 {
+	const struct plan_figures *without = &found->without;
 	uint64_t least = a->held < b->held ? a->held : b->held;
 	uint64_t most = a->held < b->held ? b->held : a->held;
 
@@ -131,17 +181,15 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 		return costs_nothing(a, without);
 	if (a->ooms != b->ooms)
 		return a->ooms < b->ooms;
+	if (moves_more(a, b) || moves_more(b, a))
+		return moves_more(b, a);
+	if (!found->has_work &&
+	    stalls_more(a, without) != stalls_more(b, without))
+		return stalls_more(b, without);
 	if (most - least > least / PLANNED_SAME_SHARE)
 		return a->held < b->held;
 	return a->waits + a->map_calls < b->waits + b->map_calls;
 }
-
-/* The search for the best plan. */
-struct finding {
-	const struct plan_request_to_find *request;
-	const struct trace *trace;
-	struct plan_found *found;
-};
 
 /* A way to plan that is tried. */
 struct attempt {
@@ -169,10 +217,10 @@ try_plan(struct attempt *attempt, struct plan **plan)
 	/* Without bytes, no request can have a place. */
 	if (better->round_bytes == 0)
 		return true;
-	if (!replay_planned(in->request, better, &attempt->figures))
+	if (!replay_planned(in, better, &attempt->figures))
 		return false;
 	if (found->plan != NULL &&
-	    !is_better_plan(&attempt->figures, &found->with, &found->without))
+	    !is_better_plan(&attempt->figures, &found->with, found))
 		return true;
 	*plan = found->plan;
 	found->plan = better;
@@ -429,21 +477,47 @@ placed_requests(const struct plan *plan, const struct plan_requests *requests)
 	return checked.planned;
 }
 
+/* Let the best plan hold no more than the program does without it, and replay
+ * it so, as the program will follow it. */
+static bool
+settle_plan(struct finding *in)
+{
+	struct plan *plan = in->found->plan;
+
+	plan->held_bytes = in->found->without.held;
+	return replay_planned(in, plan, &in->found->with);
+}
+
+/* Has the trace rows that begin rounds? */
+static bool
+says_rounds(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->row_count; i++)
+		if (trace->rows[i].action == 'n')
+			return true;
+	return false;
+}
+
 static bool
 find_plan(const struct plan_request_to_find *request, const struct trace *trace,
     const struct plan_requests *requests, struct plan_found *out)
 {
-	struct finding in = {
-		.request = request, .trace = trace, .found = out
-	};
+	bool says = says_rounds(trace);
+	struct finding in = { .request = request,
+		.trace = trace,
+		.round_first = requests->round,
+		.round_length = says ? 0 : requests->length,
+		.found = out };
 
 	if (!has_plan(trace, requests, out))
 		return true;
 	out->rounds = (requests->count - requests->round) / requests->length;
-	if (!replay_by(request, request->conf != NULL ? request->conf : "",
-		&out->without))
+	out->has_work = trace->has_work;
+	if (!replay_by(
+		&in, request->conf != NULL ? request->conf : "", &out->without))
 		return false;
-	if (!try_shapes(&in, requests))
+	if (!try_shapes(&in, requests) ||
+	    (out->plan != NULL && !settle_plan(&in)))
 		return false;
 	if (out->plan != NULL)
 		out->placed = placed_requests(out->plan, requests);

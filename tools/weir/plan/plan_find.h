@@ -19,6 +19,8 @@ struct plan_figures {
 	uint64_t map_calls;
 	uint64_t ooms;
 	uint64_t duration_us;
+	uint64_t delay_us; /* of work, by waits inside streams */
+	uint64_t stall_us; /* of streams by them, with work or without */
 	uint64_t planned;  /* requests that got their place */
 	uint64_t repeated; /* large requests that the round before had too */
 	uint64_t moved;    /* of these, those with another address */
@@ -29,6 +31,7 @@ struct plan_found {
 	char why[PLAN_WHY];
 	uint64_t rounds; /* that the recording ends with */
 	uint64_t placed; /* requests of the recording that have a place */
+	bool has_work;   /* the recording says which work streams have */
 	struct plan_figures without;
 	struct plan_figures with; /* of the plan */
 };
@@ -45,8 +48,8 @@ bool plan_find(
     const struct plan_request_to_find *request, struct plan_found *out);
 void plan_found_drop(struct plan_found *found);
 
-/* Does the plan help: does the replay hold no more with it, wait no more, and
- * serve as many requests? */
+/* Does the plan help: does the replay hold no more with it, serve as many
+ * requests, and lose no time by waits that a step would show? */
 bool plan_helps(const struct plan_found *found);
 
 #endif

@@ -33,6 +33,8 @@ figures_json_of(const struct plan_figures *figures)
 	put_number(json, "map_calls", figures->map_calls);
 	put_number(json, "gpu_waits", figures->waits);
 	put_number(json, "host_waits", figures->host_waits);
+	put_number(json, "gpu_wait_us", figures->delay_us);
+	put_number(json, "gpu_stall_us", figures->stall_us);
 	put_number(json, "ooms", figures->ooms);
 	put_number(json, "duration_us", figures->duration_us);
 	put_number(json, "planned_allocs", figures->planned);

@@ -31,4 +31,20 @@ enum { PLANNED_APART = 8 };
  * many. */
 enum { PLANNED_SAME_SHARE = 100 };
 
+/* With two plans about as many requests move if they differ by no more than one
+ * part in so many of the requests. */
+enum { PLANNED_MOVED_SHARE = 20 };
+
+/* ---- The price of waits ------------------------------------------------ */
+
+/* Nanoseconds of the host for a wait inside a stream, whose work may be over
+ * long since: an event is recorded and waited for, each about a microsecond
+ * (streams/tuning.h has two events for 2 us). */
+enum { PLANNED_WAIT_NS = 2000 };
+
+/* With a plan waits may cost one part in so many of the recording's time more
+ * than without: a quarter of a percent. Steps of one program differ by more
+ * from run to run, and their times are compared to a percent. */
+enum { PLANNED_COST_SHARE = 400 };
+
 #endif

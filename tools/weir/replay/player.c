@@ -58,6 +58,7 @@ struct player {
 	uint64_t early_pinned_calls;
 	uint64_t device_allocs; /* at the latest query of the driver's count */
 	uint64_t early_map_calls; /* in the first tenth of the rows */
+	uint64_t large_requests;  /* so far */
 };
 
 static uint64_t
@@ -277,12 +278,29 @@ request(struct player *player, const struct trace_row *row, weir_stream stream,
 	return explain_end(player->explain, &call);
 }
 
+/* Begin a round of all streams, if the choices say that it begins with the next
+ * large request. */
+static void
+begin_round_if(struct player *player)
+{
+	uint64_t request = player->large_requests++;
+	uint64_t first = player->choices->round_first;
+
+	if (player->choices->round_length == 0 || request < first ||
+	    (request - first) % player->choices->round_length != 0)
+		return;
+	for (unsigned i = 0; i < player->trace->stream_count; i++)
+		rounds_begin(player->rounds, i);
+}
+
 static bool
 play_alloc(struct player *player, const struct trace_row *row)
 {
 	weir_stream stream = player_stream(player, row->stream);
 	void *address;
 
+	if (row->size > ROUNDS_LARGE_ABOVE)
+		begin_round_if(player);
 	if (stream == NULL || !request(player, row, stream, &address))
 		return false;
 	player->figures->allocs++;

@@ -22,6 +22,11 @@ struct play_choices {
 	bool explain;         /* record how requests are served */
 	bool curve;           /* record the held memory through time */
 	size_t costliest;     /* requests that `explain` lists */
+	/* Rounds of a trace that does not say where they begin, counted in
+	 * requests above ROUNDS_LARGE_ABOVE: the first one's first request, and
+	 * their length; 0: they are not known. */
+	uint64_t round_first;
+	uint64_t round_length;
 };
 
 /* The figures of a playback. Peaks are in bytes. */
