@@ -58,8 +58,11 @@ add_term(struct finder *f, const int *power)
 	for (unsigned i = 0; i < numbers->names; i++) {
 		static const int costs[] = { 5, 0, 1, 3 };
 
-		/* Nothing is done a number of times that is a square. */
-		if (power[i] == 2 && f->grain == 0)
+		/* Nothing is done a number of times that is a square, and a
+		 * size is one only if all recordings say so: small sizes are
+		 * often powers of two, whose ratio is a square by chance. */
+		if (power[i] == 2 &&
+		    (f->grain == 0 || f->count < numbers->runs))
 			return;
 		term->power[i] = power[i];
 		cost += costs[power[i] + 1];
@@ -238,13 +241,14 @@ try_sum(struct finder *f, double slack)
 }
 
 /* Let growth go on as a power of the simplest term: as fast as at last, but not
- * faster than the term itself, unless it has always been so. */
+ * faster than the term itself, unless all recordings say that it has always
+ * been so. */
 static void
 guess_power(struct finder *f)
 {
 	unsigned last = f->count - 1;
 	const struct term *term = &f->terms[0];
-	double most = 2;
+	double most = f->count < f->numbers->runs ? 1 : 2;
 	double power = 0;
 	double value = f->seen[last];
 

@@ -135,16 +135,29 @@ find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
 	*out = kept->value;
 }
 
+/* The group of an allocation of the pattern whose sizes show whether they
+ * depend on data: that of its call site, or of its life, where the site says
+ * nothing.
+ */
+static struct fit_group *
+kin_of(const struct fit_sizes *sizes, uint32_t alloc)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	bool lives = run->allocs[alloc].vague;
+	const struct fit_groups *groups = lives ? sizes->groups : sizes->sites;
+
+	return fit_groups_find(
+	    &groups[sizes->pattern], fit_place_of(run, alloc, lives));
+}
+
 /* Count in each group of the pattern which sizes have a formula. */
 static void
 count_agreed(struct fit_sizes *sizes)
 {
-	const struct fit_run *run = &sizes->runs[sizes->pattern];
 	uint64_t seen[FIT_RUNS];
 
-	for (uint32_t i = 0; i < run->count; i++) {
-		struct fit_group *group = fit_groups_find(
-		    &sizes->sites[sizes->pattern], fit_place_of(run, i, false));
+	for (uint32_t i = 0; i < sizes->runs[sizes->pattern].count; i++) {
+		struct fit_group *group = kin_of(sizes, i);
 		unsigned mask = sizes_seen(sizes, i, seen);
 		struct fit_value value;
 
@@ -267,7 +280,8 @@ find_by_mean(
     const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
 	return find_by_group(sizes, alloc, true, out) ||
-	    find_by_group(sizes, alloc, false, out);
+	    (!sizes->runs[sizes->pattern].allocs[alloc].vague &&
+		find_by_group(sizes, alloc, false, out));
 }
 
 /* The first of the sorted allocations that is not before a key. */
@@ -339,9 +353,7 @@ guess_alone(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 static bool
 is_data(const struct fit_sizes *sizes, uint32_t alloc)
 {
-	const struct fit_run *run = &sizes->runs[sizes->pattern];
-	const struct fit_group *group = fit_groups_find(
-	    &sizes->sites[sizes->pattern], fit_place_of(run, alloc, false));
+	const struct fit_group *group = kin_of(sizes, alloc);
 
 	return group != NULL && group->count >= SIZE_GROUP_LEAST &&
 	    group->least != group->most &&
@@ -363,6 +375,11 @@ fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 		return;
 	if (!matched)
 		out->error = out->value / 2;
+	/* Where the site says nothing, sizes without a formula are those of
+	 * different allocations. */
+	if (out->grade == FIT_UNKNOWN &&
+	    sizes->runs[sizes->pattern].allocs[alloc].vague)
+		matched = false;
 	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
 	    !find_by_mean(sizes, alloc, out) && !matched)
 		guess_alone(sizes, alloc, out);

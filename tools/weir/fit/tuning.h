@@ -51,7 +51,7 @@ enum {
 
 /* How well two allocations agree that have the same call site: their sizes
  * also fit, they do not, or the site says little. */
-enum { AGREE_ALL = 10, AGREE_STACK = 8, AGREE_VAGUE = 3 };
+enum { AGREE_ALL = 10, AGREE_STACK = 8, AGREE_LIFE = 6, AGREE_VAGUE = 3 };
 
 /* Two recordings that are aligned. */
 enum {
