@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/weir/fit/fit_groups.h"
+#include "tools/weir/fit/fit_reduction.h"
 #include "tools/weir/fit/tuning.h"
 
 struct known {
@@ -360,8 +361,9 @@ is_data(const struct fit_sizes *sizes, uint32_t alloc)
 	    group->agreed < SIZE_AGREED_SHARE * group->matched;
 }
 
-void
-fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+/* Find the formula of an allocation of the pattern. */
+static void
+find_formula(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
 	uint64_t seen[FIT_RUNS];
 	unsigned mask = sizes_seen(sizes, alloc, seen);
@@ -385,4 +387,12 @@ fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 		guess_alone(sizes, alloc, out);
 	if (out->grade < FIT_GUESSED)
 		out->grade = FIT_GUESSED;
+}
+
+void
+fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	find_formula(sizes, alloc, out);
+	out->value = fit_reduction_bytes(
+	    &sizes->runs[sizes->pattern], alloc, out->value);
 }

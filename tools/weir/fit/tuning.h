@@ -85,4 +85,19 @@ enum {
 #define SIZE_MEAN_CHANCES 2.0
 #define SIZE_MEAN_SLACK_MOST 0.5
 
+/*
+ * Workspaces of PyTorch's reductions (aten/src/ATen/native/cuda/Reduce.cuh). A
+ * thread first gets 16 values; once the device runs no more blocks at once,
+ * more values, up to 256; and then there are more blocks. Each of the 2048
+ * threads of a multiprocessor has up to 128 sums of 4 bytes in the workspace.
+ * H100 and H200 have 132 multiprocessors; most large GPUs have 108 to 160.
+ */
+enum {
+	REDUCTION_COUNTER = 4,            /* bytes */
+	REDUCTION_COUNTERS_MAX = 1 << 16, /* bytes */
+	REDUCTION_LANES = 128, /* threads of a warp times bytes of a sum */
+	REDUCTION_BYTES_MAX = 132 * 2048 * 128 * 4,
+	REDUCTION_GROWTH = 256 / 16,
+};
+
 #endif
