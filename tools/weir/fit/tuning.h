@@ -25,6 +25,11 @@ enum {
  * FIT_VALUE_MAX needs at most twice their 40 bits. */
 enum { FIT_REPLAYS_MAX = 80 };
 
+/* Microseconds of work that each request brings in the replays of weir: none; as
+ * long as the host takes for a request of PyTorch's and what is around it; and
+ * so much that streams fall far behind. */
+#define FIT_WORKS_US 0, 200, 2000
+
 /* Allocations after which the life of a workspace has ended. */
 enum { FIT_SHORT_LIFE = 3 };
 
