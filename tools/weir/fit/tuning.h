@@ -25,9 +25,22 @@ enum {
  * FIT_VALUE_MAX needs at most twice their 40 bits. */
 enum { FIT_REPLAYS_MAX = 80 };
 
-/* Microseconds of work that each request brings in the replays of weir: none; as
- * long as the host takes for a request of PyTorch's and what is around it; and
- * so much that streams fall far behind. */
+/* The share of the limit that `--largest` keeps back at most for what is not
+ * known: half of 5 %, so that an answer is seldom more than that too low. */
+#define FIT_RESERVE_MOST 0.025
+
+/* Bytes that `--largest` keeps back for weir: a page of 2 MiB for small and for
+ * large blocks. Where a program's blocks lie depends on when its work is done,
+ * and a page with one block more is held. */
+enum { FIT_WEIR_PAGES = 2 * 2 << 20 };
+
+/* Values below an answer that must fit, too: one, and one more for so many that
+ * the answer has. */
+enum { FIT_BELOW_SHARE = 50 };
+
+/* Microseconds of work that each request brings in the replays of weir: none;
+ * as long as the host takes for a request of PyTorch's and what is around it;
+ * and so much that streams fall far behind. */
 #define FIT_WORKS_US 0, 200, 2000
 
 /* Allocations after which the life of a workspace has ended. */
@@ -46,12 +59,12 @@ enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };
 
 /* Loops in a recording. */
 enum {
-	LOOP_FEW = 3,           /* allocations that match by chance */
-	LOOP_WINDOW = 6,        /* allocations that must repeat together */
-	LOOP_PERIODS = 4096,    /* periods that are tried */
-	LOOPS_COMPARED = 2000,  /* loops whose changes are compared */
-	LOOP_CHANCE_ROUNDS = 4, /* from which sizes are seen to differ by
-				   chance: two, without the ends */
+	LOOP_FEW = 3,          /* allocations that match by chance */
+	LOOP_WINDOW = 6,       /* allocations that must repeat together */
+	LOOP_PERIODS = 4096,   /* periods that are tried */
+	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
+	LOOP_SHAPES = 64,      /* loops that others are compared with */
+	LOOP_PHASES = 512,     /* offsets at which rounds are compared */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
@@ -72,11 +85,20 @@ enum {
 	MATCH_GRAM_TRIES = 32,
 };
 
+/* Bytes of a page. Tensors mostly have whole pages, and what a kernel needs
+ * besides, such as its weights, leaves the same rest at each size. */
+#define FIT_PAGE 4096.0
+
 /* Formulas of sizes. */
 enum {
 	SIZES_KEPT = 8192,    /* sizes whose formula is remembered */
 	SIZE_TWINS = 16,      /* allocations of one size that are asked */
+	SIZE_GROUP_MANY = 16, /* ... and a mean */
 	SIZE_GROUP_LEAST = 3, /* allocations that show a spread */
+	/* Equal sizes that show that theirs is no chance, and those that are
+	 * asked. */
+	SIZE_REPEATS_LEAST = 3,
+	SIZE_REPEATS_MOST = 32,
 };
 
 /* The share of the sizes of a place that have a formula, below which they
