@@ -241,13 +241,29 @@ find_peak(const struct fit_forecast *forecast, uint64_t *peak)
 	return at;
 }
 
-uint64_t
+/* True for a block that is live at a row. */
+static bool
+is_live_at(const struct recording_block *block, uint32_t row)
+{
+	return block->begin <= row &&
+	    (block->freed == RECORDING_NONE || block->freed > row);
+}
+
+struct fit_range
 fit_live_peak(const struct fit_forecast *forecast)
 {
-	uint64_t peak;
+	const struct recording *recording = &forecast->recording;
+	struct fit_range range;
+	uint32_t peak = find_peak(forecast, &range.value);
+	double error = 0;
 
-	find_peak(forecast, &peak);
-	return peak;
+	for (uint32_t i = 0; i < recording->block_count; i++)
+		if (is_live_at(&recording->blocks[i], peak))
+			error += forecast->error[i];
+	range.low =
+	    (double)range.value > error ? range.value - (uint64_t)error : 0;
+	range.high = range.value + (uint64_t)error;
+	return range;
 }
 
 bool
@@ -256,14 +272,14 @@ fit_judge(const struct fit_program *program,
 {
 	const struct fit_run *pattern = &program->runs[program->pattern];
 	const struct recording *recording = &forecast->recording;
-	uint32_t peak = find_peak(forecast, &out->live);
+	uint32_t peak = find_peak(forecast, &out->live.value);
 	struct sorter sorter;
-	double error = 0;
 
 	if (!sorter_make(&sorter, pattern)) {
 		complain("out of memory");
 		return false;
 	}
+	out->live = fit_live_peak(forecast);
 	memset(out->by_kind, 0, sizeof(out->by_kind));
 	out->peak_block =
 	    recording->row_count == 0 ? 0 : recording->rows[peak].index;
@@ -277,12 +293,10 @@ fit_judge(const struct fit_program *program,
 
 		fit_formula(program, forecast->origin[i], &value);
 		out->unsure += value.grade == FIT_UNKNOWN;
-		if (block->begin > peak ||
-		    (block->freed != RECORDING_NONE && block->freed <= peak))
+		if (!is_live_at(block, peak))
 			continue;
 		out->by_kind[kind_of(&sorter, forecast->origin[i])] +=
 		    block->bytes;
-		error += forecast->error[i];
 		if (value.grade == FIT_UNKNOWN)
 			out->unsure_bytes += block->bytes;
 		if (value.alone)
@@ -290,8 +304,6 @@ fit_judge(const struct fit_program *program,
 		if (pattern->allocs[forecast->origin[i]].older)
 			out->older_bytes += block->bytes;
 	}
-	out->low = (double)out->live > error ? out->live - (uint64_t)error : 0;
-	out->high = out->live + (uint64_t)error;
 	sorter_drop(&sorter);
 	return true;
 }
@@ -449,6 +461,9 @@ fit_judge_setting(const struct fit_forecast *forecast, uint64_t limit,
 		complain("%s", why);
 		return false;
 	}
+	/* A limit of the device lets no request fail that one of PyTorch's own
+	 * does not. */
+	conf.limits_requests = true;
 	if (!torch_replay(
 		&forecast->recording, &conf, limit, until_oom, NULL, &played))
 		return false;

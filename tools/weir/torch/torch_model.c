@@ -247,6 +247,8 @@ grow(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 	if (model->allowed_bytes != UINT64_MAX &&
 	    held + size > model->allowed_bytes)
 		return NULL;
+	if (model->conf.limits_requests && held + size > model->device_bytes)
+		return NULL;
 	if (model->conf.expandable)
 		return torch_expand(model, heap, bytes);
 	if (held + size > model->device_bytes)
