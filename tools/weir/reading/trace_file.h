@@ -89,9 +89,9 @@ struct trace {
 	 * plus 1. */
 	unsigned stream_count;
 	unsigned pool_count; /* the highest number in rows p, plus 1 */
-	bool has_records; /* there are `r` or `R` rows */
-	bool has_pinned;  /* there are `A` rows */
-	bool has_work;    /* there are `k` rows */
+	bool has_records;    /* there are `r` or `R` rows */
+	bool has_pinned;     /* there are `A` rows */
+	bool has_work;       /* there are `k` rows */
 	/* It is of a snapshot whose history has no request: all its blocks are
 	 * older than the history. */
 	bool lacks_requests;

@@ -28,8 +28,8 @@
 
 /* A stream, by its number in the trace. */
 struct played_stream {
-	weir_stream handle; /* NULL: the stream does not exist now */
-	size_t blocks;      /* allocated blocks of this stream */
+	weir_stream handle;     /* NULL: the stream does not exist now */
+	size_t blocks;          /* allocated blocks of this stream */
 	struct weir_pool *pool; /* of its requests; NULL: of the device */
 };
 
@@ -695,8 +695,7 @@ prepare_playback(struct player *player)
 	player->blocks = calloc(trace->block_count + 1, sizeof(struct played));
 	player->rounds = rounds_new(trace->stream_count);
 	if (player->streams == NULL || player->pools == NULL ||
-	    player->blocks == NULL ||
-	    player->rounds == NULL) {
+	    player->blocks == NULL || player->rounds == NULL) {
 		complain("out of memory");
 		return false;
 	}
