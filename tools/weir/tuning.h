@@ -130,8 +130,8 @@ enum {
 	TRACE_COMMENT_MAX = 1 << 16,
 };
 
-/* Streams of a trace. A file with more counts as damaged. */
-enum { TRACE_STREAMS_MAX = 1024 };
+/* Streams and private pools of a trace. A file with more counts as damaged. */
+enum { TRACE_STREAMS_MAX = 1024, TRACE_POOLS_MAX = 1024 };
 
 /* Milliseconds: the longest wait for a snapshot, which may have gigabytes, for
  * any other answer, and for a process's metrics. */

@@ -362,7 +362,7 @@ print_settings(
 		table_add(table, "%s", setting->name);
 		table_add(table, "%s",
 		    size_text(setting->allocated != 0 ? setting->allocated :
-							judged->live));
+							judged->live.value));
 		table_add(table, "%s", size_text(setting->held));
 		if (limited)
 			add_fits(table, setting);
@@ -382,8 +382,9 @@ print_judgement(const struct fit_program *program,
 	const struct recording *recording = &made->recording;
 	char text[VIEW_TEXT];
 
-	printf("\npeak of live bytes: %s (%s to %s)\n", size_text(judged->live),
-	    size_text(judged->low), size_text(judged->high));
+	printf("\npeak of live bytes: %s (%s to %s)\n",
+	    size_text(judged->live.value), size_text(judged->live.low),
+	    size_text(judged->live.high));
 	printf("reached at allocation %" PRIu32 " of %" PRIu32
 	       ", of %s in %s\n",
 	    judged->peak_block + 1, recording->block_count,
@@ -402,7 +403,7 @@ print_doubts(
     const struct fit_program *program, const struct fit_judgement *judged)
 {
 	const struct fit_numbers *numbers = &program->numbers;
-	double alone = (double)judged->alone_bytes / (double)judged->live;
+	double alone = (double)judged->alone_bytes / (double)judged->live.value;
 
 	if (judged->older_bytes > 0)
 		printf("  (%s of these are older than the recording)\n",
@@ -472,9 +473,9 @@ print_fit_json(const struct fit_program *program, const struct choices *choices,
 		json_object_set_new(
 		    asked, numbers->name[i], json_real(numbers->ask[i]));
 	json_object_set_new(json, "asked", asked);
-	put_number(json, "peak_live_bytes", judged->live);
-	put_number(json, "peak_live_low_bytes", judged->low);
-	put_number(json, "peak_live_high_bytes", judged->high);
+	put_number(json, "peak_live_bytes", judged->live.value);
+	put_number(json, "peak_live_low_bytes", judged->live.low);
+	put_number(json, "peak_live_high_bytes", judged->live.high);
 	for (unsigned k = 0; k < FIT_KIND_COUNT; k++)
 		put_number(kinds, fit_kind_name(k), judged->by_kind[k]);
 	json_object_set_new(json, "by_kind", kinds);

@@ -1,5 +1,6 @@
 #include "tools/weir/fit/fit_groups.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "tools/weir/fit/tuning.h"
@@ -56,6 +57,7 @@ fit_groups_make(const struct fit_run *run, bool lives, struct fit_groups *out)
 		out->items[i] = (struct fit_group){
 			.place = fit_place_of(run, i, lives),
 			.sum = (double)bytes,
+			.squares = (double)bytes * (double)bytes,
 			.least = bytes,
 			.most = bytes,
 			.count = 1,
@@ -72,6 +74,7 @@ fit_groups_make(const struct fit_run *run, bool lives, struct fit_groups *out)
 			continue;
 		}
 		last->sum += group->sum;
+		last->squares += group->squares;
 		last->count++;
 		if (group->least < last->least)
 			last->least = group->least;
@@ -87,6 +90,14 @@ fit_groups_drop(struct fit_groups *groups)
 {
 	free(groups->items);
 	*groups = (struct fit_groups){ 0 };
+}
+
+double
+fit_group_spread(const struct fit_group *group)
+{
+	double mean = group->sum / group->count;
+
+	return sqrt(fmax(0, group->squares / group->count - mean * mean));
 }
 
 struct fit_group *

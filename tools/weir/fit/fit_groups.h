@@ -14,6 +14,7 @@
 struct fit_group {
 	uint64_t place;
 	double sum;
+	double squares; /* the sum of squares */
 	uint64_t least;
 	uint64_t most;
 	uint32_t count;
@@ -33,6 +34,9 @@ struct fit_groups {
 bool fit_groups_make(
     const struct fit_run *run, bool lives, struct fit_groups *out);
 void fit_groups_drop(struct fit_groups *groups);
+
+/* The standard deviation of a group's sizes. */
+double fit_group_spread(const struct fit_group *group);
 
 /* The place of an allocation. */
 uint64_t fit_place_of(const struct fit_run *run, uint32_t alloc, bool lives);

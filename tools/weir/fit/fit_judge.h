@@ -48,11 +48,16 @@ struct fit_setting {
 	bool largest_open;
 };
 
-struct fit_judgement {
-	uint64_t live; /* the peak of requested live bytes */
-	uint64_t low;  /* a range for it */
+/* Bytes that are forecast, and how many they may be. */
+struct fit_range {
+	uint64_t value;
+	uint64_t low;
 	uint64_t high;
-	uint32_t peak_block; /* whose allocation reaches the peak */
+};
+
+struct fit_judgement {
+	struct fit_range live; /* the peak of requested live bytes */
+	uint32_t peak_block;   /* whose allocation reaches the peak */
 	uint64_t by_kind[FIT_KIND_COUNT]; /* at the peak */
 	uint32_t unsure;                  /* allocations without a formula */
 	uint64_t unsure_bytes;            /* of them at the peak */
@@ -67,7 +72,7 @@ bool fit_judge(const struct fit_program *program,
     const struct fit_forecast *forecast, struct fit_judgement *out);
 
 /* The peak of requested live bytes of a forecast. */
-uint64_t fit_live_peak(const struct fit_forecast *forecast);
+struct fit_range fit_live_peak(const struct fit_forecast *forecast);
 
 /* Play the forecast through the allocator of a setting, with a limit of bytes
  * (UINT64_MAX: none); to its end, or `until_oom`. False, and a complaint, on

@@ -1,6 +1,7 @@
 #include "tools/weir/fit/fit_largest.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "tools/weir/fit/tuning.h"
 #include "tools/weir/progress.h"
@@ -55,7 +56,7 @@ exceeds_live(struct largest_search *search, uint64_t value, bool *more)
 	}
 	if (!fit_forecast_make(search->program, &made))
 		return false;
-	*more = fit_live_peak(&made) > search->limit;
+	*more = fit_live_peak(&made).value > search->limit;
 	fit_forecast_drop(&made);
 	return true;
 }
@@ -94,6 +95,24 @@ find_ceiling(struct largest_search *search, uint64_t asked)
 	return exceeds_live(search, high, &more);
 }
 
+/* The limit of a replay. What may be live more than is forecast is kept back,
+ * but no more than makes an answer too low; and what weir may need more,
+ * because its blocks lie elsewhere. */
+static uint64_t
+limit_of(
+    const struct largest_search *search, const struct fit_forecast *forecast)
+{
+	struct fit_range live = fit_live_peak(forecast);
+	uint64_t most = (uint64_t)(FIT_RESERVE_MOST * (double)search->limit);
+	uint64_t reserve = live.high - live.value;
+
+	if (reserve > most)
+		reserve = most;
+	if (strcmp(search->allocator, "weir") == 0)
+		reserve += FIT_WEIR_PAGES;
+	return reserve < search->limit ? search->limit - reserve : 0;
+}
+
 /* Replay a value under the limit. Set *fits if no request fails, and no more
  * than `retries_most` needed a retry. */
 static bool
@@ -109,7 +128,7 @@ replay_value(struct largest_search *search, uint64_t value,
 	search->played += fit_forecast_length(search->program);
 	search->program->numbers.ask[search->name] = (double)value;
 	good = fit_forecast_make(search->program, &made) &&
-	    fit_judge_setting(&made, search->limit, true, &setting);
+	    fit_judge_setting(&made, limit_of(search, &made), true, &setting);
 	fit_forecast_drop(&made);
 	*fits = good && setting.ooms == 0 && setting.retries <= retries_most;
 	*retries = setting.retries;
@@ -147,6 +166,49 @@ search_down(struct largest_search *search, uint64_t retries_most,
 	return true;
 }
 
+/* Replay the values just below one that fits. If one fails, the range begins
+ * there again: where fragmentation makes some values fail and others fit, one
+ * that fits has luck, which a program may not have. */
+static bool
+check_below(struct largest_search *search, struct value_range *range)
+{
+	uint64_t count = range->low / FIT_BELOW_SHARE + 1;
+
+	for (uint64_t i = 1; i <= count && i < range->low &&
+	     search->replays < FIT_REPLAYS_MAX &&
+	     search->played < search->played_max;
+	     i++) {
+		uint64_t retries;
+		bool fits;
+
+		if (!replay_value(
+			search, range->low - i, UINT64_MAX, &retries, &fits))
+			return false;
+		if (!fits) {
+			range->high = range->low - i;
+			range->low = 0;
+			return true;
+		}
+	}
+	return true;
+}
+
+/* Find the largest value that fits with those just below it. */
+static bool
+search_largest(struct largest_search *search, struct value_range *range)
+{
+	uint64_t found;
+
+	do {
+		if (!search_down(search, UINT64_MAX, range))
+			return false;
+		found = range->low;
+		if (!check_below(search, range))
+			return false;
+	} while (range->low < found);
+	return true;
+}
+
 static bool
 search_setting(struct largest_search *search, struct fit_setting *setting)
 {
@@ -157,7 +219,7 @@ search_setting(struct largest_search *search, struct fit_setting *setting)
 	search->replays = 0;
 	search->played = 0;
 	range.high = search->ceiling;
-	if (!search_down(search, UINT64_MAX, &range))
+	if (!search_largest(search, &range))
 		return false;
 	setting->largest = range.low;
 	setting->largest_retries = range.low_retries;

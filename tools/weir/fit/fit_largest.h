@@ -15,8 +15,9 @@
  * Search the largest whole value for each allocator, and set the fields
  * `largest...` of its setting. Fragmentation can make a value fail below
  * one that fits: the search begins at the largest value whose live bytes fit
- * the limit, and goes down from there. The replays are bounded
- * (tools/weir/fit/tuning.h).
+ * the limit, and goes down from there, until the values just below fit as
+ * well. What may be live more than is forecast is kept back of the limit. The
+ * replays are bounded (tools/weir/fit/tuning.h).
  *
  * @param name    the number, in program->numbers; its asked value is where the
  *                search begins, and is kept

@@ -324,6 +324,153 @@ find_loop(const struct fit_run *run, const uint32_t *lacks, uint32_t at,
 	return false;
 }
 
+/* True if allocations of two loops are alike: by their sites, or by their lives
+ * where sites say nothing. */
+static bool
+is_alike(const struct fit_run *run, uint32_t a, uint32_t b)
+{
+	const struct fit_alloc *first = &run->allocs[a];
+	const struct fit_alloc *second = &run->allocs[b];
+
+	return first->key == second->key &&
+	    (!first->vague || first->end - a == second->end - b);
+}
+
+/* The offset in the rounds of a loop at which a round of `leader` begins;
+ * UINT32_MAX if the loops are of different shapes. */
+static uint32_t
+phase_of(const struct fit_run *run, const struct fit_loop *leader,
+    const struct fit_loop *loop)
+{
+	uint32_t period = loop->period;
+
+	for (uint32_t phase = 0; phase < period && phase < LOOP_PHASES;
+	     phase++) {
+		uint32_t differ = 0;
+
+		for (uint32_t i = 0; i < period && differ <= period / 8; i++)
+			differ += !is_alike(
+			    run, leader->first + i, loop->first + phase + i);
+		if (differ <= period / 8)
+			return phase;
+	}
+	return UINT32_MAX;
+}
+
+/* The mean of the bytes of a loop's rounds, and its variance. */
+static void
+mean_round(const struct fit_run *run, uint32_t start, uint32_t rounds,
+    uint32_t period, double *mean, double *variance)
+{
+	double sum = 0;
+	double squares = 0;
+
+	for (uint32_t i = 0; i < rounds; i++) {
+		double bytes = 0;
+
+		for (uint32_t k = 0; k < period; k++)
+			bytes +=
+			    (double)run->allocs[start + i * period + k].bytes;
+		sum += bytes;
+		squares += bytes * bytes;
+	}
+	*mean = sum / rounds;
+	*variance = fmax(0, squares / rounds - *mean * *mean) / rounds;
+}
+
+/* True if the rounds of two loops of one shape differ by no more than chance
+ * lets them. */
+static bool
+is_one_kind(const struct fit_run *run, const struct fit_loop *leader,
+    const struct fit_loop *loop, uint32_t phase)
+{
+	uint32_t rounds = loop->rounds - (phase > 0);
+	double means[2];
+	double variances[2];
+
+	mean_round(run, leader->start, leader->turns, leader->period, &means[0],
+	    &variances[0]);
+	mean_round(run, loop->first + phase, rounds, loop->period, &means[1],
+	    &variances[1]);
+	return fabs(means[0] - means[1]) <=
+	    SIZE_MEAN_CHANCES * sqrt(variances[0] + variances[1]);
+}
+
+/* Put a loop into the circle of the first loop that has its shape and whose
+ * rounds are of one kind with its own. */
+static void
+join_shape(
+    const struct fit_run *run, const struct fit_loops *loops, uint32_t index)
+{
+	struct fit_loop *loop = &loops->items[index];
+
+	loop->next = index;
+	loop->start = loop->first;
+	loop->turns = loop->rounds;
+	for (uint32_t i = 0; i < index && i < LOOP_SHAPES; i++) {
+		struct fit_loop *leader = &loops->items[i];
+		uint32_t phase;
+
+		if (leader->period != loop->period ||
+		    leader->start != leader->first)
+			continue;
+		phase = phase_of(run, leader, loop);
+		if (phase == UINT32_MAX ||
+		    !is_one_kind(run, leader, loop, phase))
+			continue;
+		loop->start += phase;
+		loop->turns -= phase > 0;
+		loop->next = leader->next;
+		leader->next = index;
+		return;
+	}
+}
+
+/* True if a round's size at an offset is not that of the round before. The
+ * first and the last round may be of another kind. */
+static bool
+changes_size(
+    const struct fit_run *run, const struct fit_loop *loop, uint32_t offset)
+{
+	const struct fit_alloc *at = &run->allocs[loop->start + offset];
+
+	for (uint32_t i = 2; i + 1 < loop->turns; i++)
+		if (at[(size_t)i * loop->period].bytes !=
+		    at[(size_t)(i - 1) * loop->period].bytes)
+			return true;
+	return false;
+}
+
+/* Find the offsets at which sizes differ in a loop of the shape. False without
+ * memory. */
+static bool
+find_chance(
+    const struct fit_run *run, const struct fit_loops *loops, uint32_t index)
+{
+	struct fit_loop *loop = &loops->items[index];
+	uint32_t i = index;
+
+	loop->chance = calloc(loop->period, sizeof(*loop->chance));
+	if (loop->chance == NULL)
+		return false;
+	do {
+		for (uint32_t k = 0; k < loop->period; k++)
+			loop->chance[k] |=
+			    changes_size(run, &loops->items[i], k);
+		i = loops->items[i].next;
+	} while (i != index);
+	return true;
+}
+
+void
+fit_loops_drop(struct fit_loops *loops)
+{
+	for (uint32_t i = 0; i < loops->count; i++)
+		free(loops->items[i].chance);
+	free(loops->items);
+	*loops = (struct fit_loops){ 0 };
+}
+
 bool
 fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
     unsigned pattern, uint32_t *const *match, struct fit_loops *out)
@@ -357,6 +504,11 @@ fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
 		if (free_from > at + 1)
 			at = free_from - 1;
 	}
+	for (uint32_t i = 0; i < out->count; i++)
+		join_shape(run, out, i);
+	for (uint32_t i = 0; i < out->count; i++)
+		if (!find_chance(run, out, i))
+			return false;
 	return true;
 }
 
@@ -522,47 +674,45 @@ fit_loops_place(const struct fit_loops *loops, uint32_t at)
 	return place;
 }
 
-/* True if most sizes at an offset of a loop differ from that of the round
- * before. The first and the last round may be of another kind. */
-static bool
-differs_by_chance(
-    const struct fit_loop *loop, const struct fit_run *pattern, uint32_t offset)
-{
-	const struct fit_alloc *at = &pattern->allocs[loop->first + offset];
-	uint32_t changes = 0;
-
-	if (loop->rounds < LOOP_CHANCE_ROUNDS)
-		return false;
-	for (uint32_t i = 2; i < loop->rounds - 1; i++)
-		changes += at[(size_t)i * loop->period].bytes !=
-		    at[(size_t)(i - 1) * loop->period].bytes;
-	return 2 * changes > loop->rounds - 3;
-}
-
-/* The round of the pattern that gives a round its sizes. From both ends they
- * take turns, so that a backward pass has the sizes of its forward pass. */
+/* The first allocation of the round of the pattern that gives a round its
+ * sizes. From both ends the rounds of the loop take turns, and then those of
+ * its shape's other loops, so that a backward pass has the sizes of its forward
+ * pass. */
 static uint32_t
-turn_of(const struct fit_loop *loop, uint32_t round)
+turn_of(const struct fit_loops *loops, uint32_t index, uint32_t round)
 {
-	if (round < loop->asked / 2)
-		return round % loop->rounds;
-	return loop->rounds - 1 - (loop->asked - 1 - round) % loop->rounds;
+	const struct fit_loop *loop = &loops->items[index];
+	bool front = round < loop->asked / 2;
+	uint32_t turn = front ? round : loop->asked - 1 - round;
+	uint32_t all = loop->turns;
+
+	for (uint32_t i = loop->next; i != index; i = loops->items[i].next)
+		all += loops->items[i].turns;
+	for (turn %= all; turn >= loop->turns; loop = &loops->items[loop->next])
+		turn -= loop->turns;
+	if (!front)
+		turn = loop->turns - 1 - turn;
+	return loop->start + turn * loop->period;
 }
 
 uint32_t
-fit_loops_sized(const struct fit_loops *loops, const struct fit_run *pattern,
-    struct fit_place place)
+fit_loops_sized(const struct fit_loops *loops, struct fit_place place)
 {
 	const struct fit_loop *loop;
 	uint32_t offset;
+	uint32_t before;
 
 	if (place.loop == UINT32_MAX)
 		return place.alloc;
 	loop = &loops->items[place.loop];
 	offset = (place.alloc - loop->first) % loop->period;
-	if (!differs_by_chance(loop, pattern, offset))
+	/* From the start of the shape's round. */
+	before = loop->start - loop->first;
+	offset =
+	    offset < before ? offset + loop->period - before : offset - before;
+	if (!loop->chance[offset])
 		return place.alloc;
-	return loop->first + turn_of(loop, place.round) * loop->period + offset;
+	return turn_of(loops, place.loop, place.round) + offset;
 }
 
 /* The loop whose rounds have a gap of the pattern; UINT32_MAX if none. The gap

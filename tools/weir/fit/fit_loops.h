@@ -20,6 +20,13 @@ struct fit_loop {
 	bool doubtful;  /* no formula gives exactly these */
 	uint32_t asked; /* rounds in the forecast */
 	uint32_t begin; /* first allocation in the forecast */
+	/* Loops of one shape, such as those of all steps: the next one, in a
+	 * circle; where the round begins in this one that begins alike in all,
+	 * and the number of whole rounds from there. */
+	uint32_t next;
+	uint32_t start;
+	uint32_t turns;
+	bool *chance; /* by offset from `start`: sizes that differ by chance */
 };
 
 struct fit_loops {
@@ -32,6 +39,8 @@ struct fit_loops {
 bool fit_loops_find(const struct fit_numbers *numbers,
     const struct fit_run *runs, unsigned pattern, uint32_t *const *match,
     struct fit_loops *out);
+
+void fit_loops_drop(struct fit_loops *loops);
 
 /* Decide how often each loop goes round in the forecast. Returns the number of
  * allocations of the forecast; UINT32_MAX if there are more. */
@@ -48,9 +57,9 @@ struct fit_place fit_loops_place(const struct fit_loops *loops, uint32_t at);
 
 /* The allocation of the pattern whose size a place of a forecast has: that of
  * the place; but if the sizes differ by chance from round to round, all rounds
- * of the pattern take turns. */
-uint32_t fit_loops_sized(const struct fit_loops *loops,
-    const struct fit_run *pattern, struct fit_place place);
+ * of the pattern take turns, with those of other loops of the same shape. So
+ * the mean of many rounds is that of all data that was seen. */
+uint32_t fit_loops_sized(const struct fit_loops *loops, struct fit_place place);
 
 /* The gap of the forecast at which a block ends that is at `place` and whose
  * pattern ends in the gap `end` of the pattern. */

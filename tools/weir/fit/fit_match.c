@@ -81,8 +81,21 @@ find_ratios(struct matcher *m, const struct fit_numbers *numbers,
 	}
 }
 
+/* True if two allocations live for as many others, and few. */
+static bool
+live_alike(const struct matcher *m, const struct fit_alloc *large,
+    const struct fit_alloc *small)
+{
+	uint32_t life = large->end - (uint32_t)(large - m->large.allocs);
+
+	return large->end != FIT_NEVER && small->end != FIT_NEVER &&
+	    life == small->end - (uint32_t)(small - m->small.allocs) &&
+	    life <= FIT_LONG_LIFE;
+}
+
 /* How well two allocations agree: 0; AGREE_ALL if the size does too. A call
- * site alone says less where stacks are empty, as in backward passes. */
+ * site alone says less where stacks are empty, as in backward passes. There
+ * lives tell allocations apart whose sizes depend on data. */
 static unsigned
 agreement(const struct matcher *m, const struct fit_alloc *large,
     const struct fit_alloc *small)
@@ -97,6 +110,8 @@ agreement(const struct matcher *m, const struct fit_alloc *large,
 			return AGREE_ALL;
 	if (!large->vague)
 		return AGREE_STACK;
+	if (live_alike(m, large, small))
+		return AGREE_LIFE;
 	if (size > m->most * (double)small->bytes + 4096 ||
 	    size < m->least * (double)small->bytes - 4096)
 		return 0;

@@ -86,7 +86,7 @@ void
 fit_program_drop(struct fit_program *program)
 {
 	fit_sizes_free(program->sizes);
-	free(program->loops.items);
+	fit_loops_drop(&program->loops);
 	for (unsigned r = 0; r < FIT_RUNS; r++) {
 		free(program->match[r]);
 		if (program->runs[r].snapshot != NULL)
@@ -193,8 +193,7 @@ forecast_block(struct forecaster *f, uint32_t at)
 	uint32_t end;
 	uint32_t done;
 
-	fit_formula(
-	    f->program, fit_loops_sized(loops, f->pattern, place), &value);
+	fit_formula(f->program, fit_loops_sized(loops, place), &value);
 	grown_size(f, place, &value.value);
 	f->out->origin[at] = place.alloc;
 	f->out->error[at] = value.error;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/weir/fit/tuning.h"
+
 /* Products of powers of the numbers: 1/x, x and x^2 of each, up to degree 3. */
 enum { TERMS = 64 };
 
@@ -58,8 +60,11 @@ add_term(struct finder *f, const int *power)
 	for (unsigned i = 0; i < numbers->names; i++) {
 		static const int costs[] = { 5, 0, 1, 3 };
 
-		/* Nothing is done a number of times that is a square. */
-		if (power[i] == 2 && f->grain == 0)
+		/* Nothing is done a number of times that is a square, and a
+		 * size is one only if all recordings say so: small sizes are
+		 * often powers of two, whose ratio is a square by chance. */
+		if (power[i] == 2 &&
+		    (f->grain == 0 || f->count < numbers->runs))
 			return;
 		term->power[i] = power[i];
 		cost += costs[power[i] + 1];
@@ -165,6 +170,19 @@ try_product(struct finder *f, double slack)
 	return false;
 }
 
+/* True if the quantities leave one rest of whole pages, and not 0. Those of two
+ * kernels seldom do. */
+static bool
+leave_one_rest(const struct finder *f)
+{
+	double rest = fmod(f->seen[0], FIT_PAGE);
+
+	for (unsigned i = 1; i < f->count; i++)
+		if (fmod(f->seen[i], FIT_PAGE) != rest)
+			return false;
+	return rest != 0 && f->grain > 0;
+}
+
 /* A constant of at least 0, and a product. */
 static bool
 try_linear(struct finder *f, double slack)
@@ -193,9 +211,9 @@ try_linear(struct finder *f, double slack)
 			continue;
 		answer_fit(f, constant + factor * term->ask,
 		    slack * term->ask / term->was[last],
-		    f->count == 2  ? FIT_GUESSED :
-			slack == 0 ? FIT_EXACT :
-				     FIT_ROUNDED);
+		    f->count == 2 && !leave_one_rest(f) ? FIT_GUESSED :
+			slack == 0                      ? FIT_EXACT :
+							  FIT_ROUNDED);
 		write_term(f, term, factor, constant);
 		return true;
 	}
@@ -238,13 +256,14 @@ try_sum(struct finder *f, double slack)
 }
 
 /* Let growth go on as a power of the simplest term: as fast as at last, but not
- * faster than the term itself, unless it has always been so. */
+ * faster than the term itself, unless all recordings say that it has always
+ * been so. */
 static void
 guess_power(struct finder *f)
 {
 	unsigned last = f->count - 1;
 	const struct term *term = &f->terms[0];
-	double most = 2;
+	double most = f->count < f->numbers->runs ? 1 : 2;
 	double power = 0;
 	double value = f->seen[last];
 
@@ -297,8 +316,12 @@ answer_without(struct finder *f, unsigned omitted, struct fit_value *out)
 	}
 	fewer.term_count = 0;
 	make_terms(&fewer);
-	return try_constant(&fewer) || try_product(&fewer, 0) ||
-	    try_product(&fewer, f->grain);
+	if (try_constant(&fewer) || try_product(&fewer, 0) ||
+	    try_product(&fewer, f->grain)) {
+		out->grade = FIT_GUESSED;
+		return true;
+	}
+	return leave_one_rest(&fewer) && try_linear(&fewer, 0);
 }
 
 /* Forget the smallest recording, which may be of another kind: a small program
@@ -311,7 +334,6 @@ try_without_smallest(struct finder *f)
 
 	if (f->count < 3 || !answer_without(f, end_of_range(f, false), f->out))
 		return false;
-	f->out->grade = FIT_GUESSED;
 	if (answer_without(f, end_of_range(f, true), &other))
 		f->out->error += fabs(other.value - f->out->value) / 2;
 	return true;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/weir/fit/fit_groups.h"
+#include "tools/weir/fit/fit_reduction.h"
 #include "tools/weir/fit/tuning.h"
 
 struct known {
@@ -135,16 +136,29 @@ find_kept(struct fit_sizes *sizes, const uint64_t seen[FIT_RUNS], unsigned mask,
 	*out = kept->value;
 }
 
+/* The group of an allocation of the pattern whose sizes show whether they
+ * depend on data: that of its call site, or of its life, where the site says
+ * nothing.
+ */
+static struct fit_group *
+kin_of(const struct fit_sizes *sizes, uint32_t alloc)
+{
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	bool lives = run->allocs[alloc].vague;
+	const struct fit_groups *groups = lives ? sizes->groups : sizes->sites;
+
+	return fit_groups_find(
+	    &groups[sizes->pattern], fit_place_of(run, alloc, lives));
+}
+
 /* Count in each group of the pattern which sizes have a formula. */
 static void
 count_agreed(struct fit_sizes *sizes)
 {
-	const struct fit_run *run = &sizes->runs[sizes->pattern];
 	uint64_t seen[FIT_RUNS];
 
-	for (uint32_t i = 0; i < run->count; i++) {
-		struct fit_group *group = fit_groups_find(
-		    &sizes->sites[sizes->pattern], fit_place_of(run, i, false));
+	for (uint32_t i = 0; i < sizes->runs[sizes->pattern].count; i++) {
+		struct fit_group *group = kin_of(sizes, i);
 		unsigned mask = sizes_seen(sizes, i, seen);
 		struct fit_value value;
 
@@ -205,15 +219,12 @@ fit_sizes_ask(struct fit_sizes *sizes, const double *ask)
 	memset(sizes->kept, 0, SIZES_KEPT * sizeof(*sizes->kept));
 }
 
-/* The share by which the mean of a group may be off by chance. The sizes are
- * taken to be spread evenly, with a deviation of a twelfth's root of their
- * range. */
+/* The share by which the mean of a group may be off by chance. */
 static double
 chance_of(const struct fit_group *group)
 {
-	double range = (double)(group->most - group->least);
-
-	return range / sqrt(12.0 * group->count) / (group->sum / group->count);
+	return fit_group_spread(group) / sqrt(group->count) /
+	    (group->sum / group->count);
 }
 
 /* If the sizes of an allocation's group differ, it grows as their mean does.
@@ -256,8 +267,8 @@ find_by_group(const struct fit_sizes *sizes, uint32_t alloc, bool lives,
 	    &sizes->numbers, means, known, fmax(SIZE_MEAN_SLACK, chance), out);
 	growth = out->value / means[sizes->pattern];
 	out->value = (double)run->allocs[alloc].bytes * growth;
-	out->error =
-	    (double)(own->most - own->least) / 2 * growth / sqrt(own->count);
+	out->error = SIZE_MEAN_CHANCES * fit_group_spread(own) * growth /
+	    sqrt(own->count);
 	out->grade = FIT_GUESSED;
 	return true;
 }
@@ -266,8 +277,18 @@ static bool
 find_by_mean(
     const struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
+	const struct fit_run *run = &sizes->runs[sizes->pattern];
+	const struct fit_group *lives = fit_groups_find(
+	    &sizes->groups[sizes->pattern], fit_place_of(run, alloc, true));
+
+	/* Few sizes have a mean by chance. */
+	if (!run->allocs[alloc].vague &&
+	    (lives == NULL || lives->count < SIZE_GROUP_MANY) &&
+	    find_by_group(sizes, alloc, false, out))
+		return true;
 	return find_by_group(sizes, alloc, true, out) ||
-	    find_by_group(sizes, alloc, false, out);
+	    (!run->allocs[alloc].vague &&
+		find_by_group(sizes, alloc, false, out));
 }
 
 /* The first of the sorted allocations that is not before a key. */
@@ -333,23 +354,57 @@ guess_alone(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 	out->error = fmax(out->error, fabs(out->value - bytes) / 2);
 }
 
-/* True if an allocation's size depends on data: those of its group differ, and
- * few of them have a formula. Then a formula that it has holds by chance, which
- * the search for matches looks for. */
+/* True if the allocations of the pattern that have the site and the size of
+ * this one have its exact formula, too. Of those by chance some have another
+ * one. */
 static bool
-is_data(const struct fit_sizes *sizes, uint32_t alloc)
+repeats_say_so(
+    struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
 {
-	const struct fit_run *run = &sizes->runs[sizes->pattern];
-	const struct fit_group *group = fit_groups_find(
-	    &sizes->sites[sizes->pattern], fit_place_of(run, alloc, false));
+	const struct fit_alloc *like =
+	    &sizes->runs[sizes->pattern].allocs[alloc];
+	struct known key = { like->key, like->bytes, 0 };
+	uint32_t at =
+	    known_from(sizes->by_site, sizes->known_count, &key, by_site_order);
+	uint32_t repeats = 0;
+	uint32_t agreed = 0;
 
-	return group != NULL && group->count >= SIZE_GROUP_LEAST &&
-	    group->least != group->most &&
-	    group->agreed < SIZE_AGREED_SHARE * group->matched;
+	for (; at < sizes->known_count && repeats < SIZE_REPEATS_MOST &&
+	     by_site_order(&sizes->by_site[at], &key) == 0;
+	     at++, repeats++) {
+		uint64_t seen[FIT_RUNS];
+		unsigned mask =
+		    sizes_seen(sizes, sizes->by_site[at].alloc, seen);
+		struct fit_value other;
+
+		find_kept(sizes, seen, mask, &other);
+		agreed += other.grade == FIT_EXACT &&
+		    fabs(other.value - value->value) < 1;
+	}
+	return agreed >= SIZE_REPEATS_LEAST &&
+	    agreed >= SIZE_AGREED_SHARE * repeats;
 }
 
-void
-fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+/* True if an allocation's size depends on data: those of its group differ, and
+ * few of them have a formula. Then a formula that it has holds by chance, which
+ * the search for matches looks for; unless the size comes again and again, as
+ * those do that are equal in each step. */
+static bool
+is_data(struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
+{
+	const struct fit_group *group = kin_of(sizes, alloc);
+
+	if (group == NULL || group->count < SIZE_GROUP_LEAST ||
+	    group->least == group->most ||
+	    group->agreed >= SIZE_AGREED_SHARE * group->matched)
+		return false;
+	return value->grade != FIT_EXACT ||
+	    !repeats_say_so(sizes, alloc, value);
+}
+
+/* Find the formula of an allocation of the pattern. */
+static void
+find_formula(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 {
 	uint64_t seen[FIT_RUNS];
 	unsigned mask = sizes_seen(sizes, alloc, seen);
@@ -357,15 +412,28 @@ fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 
 	find_kept(sizes, seen, mask, out);
 	out->alone = false;
-	if (is_data(sizes, alloc) && find_by_mean(sizes, alloc, out))
+	if (is_data(sizes, alloc, out) && find_by_mean(sizes, alloc, out))
 		return;
 	if (matched && out->grade < FIT_GUESSED)
 		return;
 	if (!matched)
 		out->error = out->value / 2;
+	/* Where the site says nothing, sizes without a formula are those of
+	 * different allocations. */
+	if (out->grade == FIT_UNKNOWN &&
+	    sizes->runs[sizes->pattern].allocs[alloc].vague)
+		matched = false;
 	if (!find_by_twin(sizes, alloc, true, FIT_GUESSED, out) &&
 	    !find_by_mean(sizes, alloc, out) && !matched)
 		guess_alone(sizes, alloc, out);
 	if (out->grade < FIT_GUESSED)
 		out->grade = FIT_GUESSED;
+}
+
+void
+fit_sizes_find(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
+{
+	find_formula(sizes, alloc, out);
+	out->value = fit_reduction_bytes(
+	    &sizes->runs[sizes->pattern], alloc, out->value);
 }

@@ -25,6 +25,24 @@ enum {
  * FIT_VALUE_MAX needs at most twice their 40 bits. */
 enum { FIT_REPLAYS_MAX = 80 };
 
+/* The share of the limit that `--largest` keeps back at most for what is not
+ * known: half of 5 %, so that an answer is seldom more than that too low. */
+#define FIT_RESERVE_MOST 0.025
+
+/* Bytes that `--largest` keeps back for weir: a page of 2 MiB for small and for
+ * large blocks. Where a program's blocks lie depends on when its work is done,
+ * and a page with one block more is held. */
+enum { FIT_WEIR_PAGES = 2 * 2 << 20 };
+
+/* Values below an answer that must fit, too: one, and one more for so many that
+ * the answer has. */
+enum { FIT_BELOW_SHARE = 50 };
+
+/* Microseconds of work that each request brings in the replays of weir: none;
+ * as long as the host takes for a request of PyTorch's and what is around it;
+ * and so much that streams fall far behind. */
+#define FIT_WORKS_US 0, 200, 2000
+
 /* Allocations after which the life of a workspace has ended. */
 enum { FIT_SHORT_LIFE = 3 };
 
@@ -41,17 +59,17 @@ enum { FIT_AROUND = 2, FIT_LONG_LIFE = 64 };
 
 /* Loops in a recording. */
 enum {
-	LOOP_FEW = 3,           /* allocations that match by chance */
-	LOOP_WINDOW = 6,        /* allocations that must repeat together */
-	LOOP_PERIODS = 4096,    /* periods that are tried */
-	LOOPS_COMPARED = 2000,  /* loops whose changes are compared */
-	LOOP_CHANCE_ROUNDS = 4, /* from which sizes are seen to differ by
-				   chance: two, without the ends */
+	LOOP_FEW = 3,          /* allocations that match by chance */
+	LOOP_WINDOW = 6,       /* allocations that must repeat together */
+	LOOP_PERIODS = 4096,   /* periods that are tried */
+	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
+	LOOP_SHAPES = 64,      /* loops that others are compared with */
+	LOOP_PHASES = 512,     /* offsets at which rounds are compared */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
  * also fit, they do not, or the site says little. */
-enum { AGREE_ALL = 10, AGREE_STACK = 8, AGREE_VAGUE = 3 };
+enum { AGREE_ALL = 10, AGREE_STACK = 8, AGREE_LIFE = 6, AGREE_VAGUE = 3 };
 
 /* Two recordings that are aligned. */
 enum {
@@ -67,11 +85,20 @@ enum {
 	MATCH_GRAM_TRIES = 32,
 };
 
+/* Bytes of a page. Tensors mostly have whole pages, and what a kernel needs
+ * besides, such as its weights, leaves the same rest at each size. */
+#define FIT_PAGE 4096.0
+
 /* Formulas of sizes. */
 enum {
 	SIZES_KEPT = 8192,    /* sizes whose formula is remembered */
 	SIZE_TWINS = 16,      /* allocations of one size that are asked */
+	SIZE_GROUP_MANY = 16, /* ... and a mean */
 	SIZE_GROUP_LEAST = 3, /* allocations that show a spread */
+	/* Equal sizes that show that theirs is no chance, and those that are
+	 * asked. */
+	SIZE_REPEATS_LEAST = 3,
+	SIZE_REPEATS_MOST = 32,
 };
 
 /* The share of the sizes of a place that have a formula, below which they
@@ -84,5 +111,20 @@ enum {
 #define SIZE_MEAN_SLACK 0.2
 #define SIZE_MEAN_CHANCES 2.0
 #define SIZE_MEAN_SLACK_MOST 0.5
+
+/*
+ * Workspaces of PyTorch's reductions (aten/src/ATen/native/cuda/Reduce.cuh). A
+ * thread first gets 16 values; once the device runs no more blocks at once,
+ * more values, up to 256; and then there are more blocks. Each of the 2048
+ * threads of a multiprocessor has up to 128 sums of 4 bytes in the workspace.
+ * H100 and H200 have 132 multiprocessors; most large GPUs have 108 to 160.
+ */
+enum {
+	REDUCTION_COUNTER = 4,            /* bytes */
+	REDUCTION_COUNTERS_MAX = 1 << 16, /* bytes */
+	REDUCTION_LANES = 128, /* threads of a warp times bytes of a sum */
+	REDUCTION_BYTES_MAX = 132 * 2048 * 128 * 4,
+	REDUCTION_GROWTH = 256 / 16,
+};
 
 #endif

@@ -220,7 +220,7 @@ static bool
 read_row(struct reader *reader, const char *line, size_t length)
 {
 	struct trace *trace = reader->trace;
-	static const char actions[17] = "arfcARFCwkhenSsmu";
+	static const char actions[18] = "arfcARFCwkhenpSsmu";
 	const char *end = line + length;
 	const char *at = line + 2;
 	struct trace_row row = { .block = TRACE_NO_BLOCK };
@@ -258,6 +258,10 @@ read_row(struct reader *reader, const char *line, size_t length)
 		return fail_at(reader, reader->line,
 		    "stream %" PRIu64 "; at most %d are expected", highest,
 		    TRACE_STREAMS_MAX - 1);
+	if (row.action == 'p' && row.size >= TRACE_POOLS_MAX)
+		return fail_at(reader, reader->line,
+		    "pool %" PRIu64 "; at most %d are expected", row.size,
+		    TRACE_POOLS_MAX - 1);
 	if (row.time_us > UINT64_MAX / 1000)
 		return fail_at(reader, reader->line, "bad time");
 	if (!grow_rows(reader))
@@ -348,11 +352,13 @@ make_tables(struct reader *reader)
 		trace->has_pinned |= row->action == 'A';
 		trace->has_records |= row->action == 'r' || row->action == 'R';
 		trace->has_work |= row->action == 'k';
-		if (strchr("arfARFwkhen", row->action) != NULL &&
+		if (strchr("arfARFwkhenp", row->action) != NULL &&
 		    row->stream >= trace->stream_count)
 			trace->stream_count = row->stream + 1u;
 		if (row->action == 'w' && row->size >= trace->stream_count)
 			trace->stream_count = (unsigned)row->size + 1;
+		if (row->action == 'p' && row->size >= trace->pool_count)
+			trace->pool_count = (unsigned)row->size + 1;
 	}
 	reader->place_count = 64;
 	while (reader->place_count < 2 * blocks)

@@ -25,6 +25,9 @@
  *	                   are for a new stream
  *	n  next round      the allocations of `stream` from here on repeat those
  *	                   since its `n` before; for comparisons of addresses
+ *	p  pool            allocations for `stream` from here on are of the
+ *	                   private pool with the number `size`, as those of
+ *	                   PyTorch's graphs are; 0: of none
  *	A R F C            as a, r, f and c, of page-locked host memory, which
  *	                   belongs to no stream: `stream` of an A or F does
  *	                   not count
@@ -61,7 +64,8 @@ struct trace_row {
 	char action;
 	uint16_t stream;
 	uint32_t block; /* index in blocks */
-	uint64_t size;  /* bytes; `w`: a stream; `k`: microseconds */
+	uint64_t size;  /* bytes; `w`: a stream; `k`: microseconds; `p`: a pool
+			 */
 	uint64_t time_us;
 };
 
@@ -81,12 +85,13 @@ struct trace {
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
-	/* The highest number in rows a, r, f, A, R, F, w, k, h, e and n, plus
-	 * 1. */
+	/* The highest number in rows a, r, f, A, R, F, w, k, h, e, n and p,
+	 * plus 1. */
 	unsigned stream_count;
-	bool has_records; /* there are `r` or `R` rows */
-	bool has_pinned;  /* there are `A` rows */
-	bool has_work;    /* there are `k` rows */
+	unsigned pool_count; /* the highest number in rows p, plus 1 */
+	bool has_records;    /* there are `r` or `R` rows */
+	bool has_pinned;     /* there are `A` rows */
+	bool has_work;       /* there are `k` rows */
 	/* It is of a snapshot whose history has no request: all its blocks are
 	 * older than the history. */
 	bool lacks_requests;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <weir/graph.h>
 #include <weir/host.h>
 #include <weir/stream.h>
 #include <weir/weir.h>
@@ -27,8 +28,9 @@
 
 /* A stream, by its number in the trace. */
 struct played_stream {
-	weir_stream handle; /* NULL: the stream does not exist now */
-	size_t blocks;      /* allocated blocks of this stream */
+	weir_stream handle;     /* NULL: the stream does not exist now */
+	size_t blocks;          /* allocated blocks of this stream */
+	struct weir_pool *pool; /* of its requests; NULL: of the device */
 };
 
 /* A block of the trace, while it is allocated. */
@@ -46,6 +48,7 @@ struct player {
 	struct figures *figures;
 	struct stage *stage;
 	struct played_stream *streams; /* by the trace's number */
+	struct weir_pool **pools;      /* by the trace's number; or NULL */
 	struct played *blocks;
 	struct explain *explain; /* NULL without play_choices.explain */
 	struct rounds *rounds;
@@ -255,6 +258,7 @@ static bool
 request(struct player *player, const struct trace_row *row, weir_stream stream,
     void **address)
 {
+	struct weir_pool *pool = player->streams[row->stream].pool;
 	struct explain_call call = {
 		.row = (size_t)(row - player->trace->rows) + 1,
 		.size = row->size,
@@ -267,7 +271,8 @@ request(struct player *player, const struct trace_row *row, weir_stream stream,
 	explain_begin(player->explain);
 	if (player->explain != NULL)
 		began_ns = stage_now_ns(player->stage);
-	*address = weir_malloc(row->size, stream);
+	*address = pool == NULL ? weir_malloc(row->size, stream) :
+				  weir_pool_malloc(pool, row->size, stream);
 	call.failed = *address == NULL;
 	if (call.failed && weir_last_status() != WEIR_ENOMEM) {
 		complain("%s", weir_last_error());
@@ -509,6 +514,23 @@ play_host_wait(struct player *player, const struct trace_row *row)
 	return true;
 }
 
+/* Let the requests of a stream be those of a private pool, made as weir's
+ * adapter makes those of PyTorch's graphs. */
+static bool
+play_pool(struct player *player, const struct trace_row *row)
+{
+	struct weir_pool **pool = &player->pools[row->size];
+
+	if (row->size > 0 && *pool == NULL &&
+	    weir_pool_create(0, NULL, WEIR_POOL_KEEP | WEIR_POOL_SEGMENTS,
+		pool) != WEIR_OK) {
+		complain("%s", weir_last_error());
+		return false;
+	}
+	player->streams[row->stream].pool = *pool;
+	return true;
+}
+
 /* End a stream. The stream verifies its blocks now that outlive it. */
 static bool
 play_end(struct player *player, const struct trace_row *row)
@@ -560,6 +582,8 @@ play_row(struct player *player, const struct trace_row *row)
 		return play_host_wait(player, row);
 	case 'e':
 		return play_end(player, row);
+	case 'p':
+		return play_pool(player, row);
 	case 'n':
 		rounds_begin(player->rounds, row->stream);
 		return true;
@@ -685,10 +709,11 @@ prepare_playback(struct player *player)
 
 	player->streams =
 	    calloc(trace->stream_count + 1, sizeof(struct played_stream));
+	player->pools = calloc(trace->pool_count + 1, sizeof(*player->pools));
 	player->blocks = calloc(trace->block_count + 1, sizeof(struct played));
 	player->rounds = rounds_new(trace->stream_count);
-	if (player->streams == NULL || player->blocks == NULL ||
-	    player->rounds == NULL) {
+	if (player->streams == NULL || player->pools == NULL ||
+	    player->blocks == NULL || player->rounds == NULL) {
 		complain("out of memory");
 		return false;
 	}
@@ -838,6 +863,8 @@ clean_up(struct player *player)
 		if (weir_free(block->address) != WEIR_OK)
 			good = false;
 	}
+	for (unsigned i = 0; i < player->trace->pool_count; i++)
+		weir_pool_release(player->pools[i]);
 	if (weir_device_synchronize(0) != WEIR_OK ||
 	    weir_trim(0, 0, NULL) != WEIR_OK ||
 	    weir_host_trim(0, 0, NULL) != WEIR_OK ||
@@ -938,6 +965,7 @@ play(const struct trace *trace, const struct play_choices *choices,
 	end_curve(&player);
 	rounds_free(player.rounds);
 	free(player.streams);
+	free(player.pools);
 	free(player.blocks);
 	if (!good)
 		figures_drop(out);

@@ -70,8 +70,10 @@ struct torch_model {
 	size_t heap_count;
 	struct tree segments; /* by address */
 	struct list waiting;
-	uint64_t searches; /* counted while collection is on */
-	uint64_t next_address;
+	uint64_t searches;         /* counted while collection is on */
+	uint64_t first_range_used; /* bytes */
+	uint64_t lowest_address;
+	uint64_t next_range; /* an expandable segment's */
 	uint64_t expected_address;
 	uint64_t expected_bytes;
 	bool failed; /* host memory was short */

@@ -23,6 +23,10 @@ struct torch_conf {
 	uint64_t divisions[TORCH_CLASSES]; /* 0: no rounding to a power of 2 */
 	double gc_threshold;               /* 0: no collection */
 	double memory_fraction;            /* of the device's memory */
+	/* The device's memory is limited as a fraction is: a request fails that
+	 * would exceed the limit as a whole, even if an expandable segment
+	 * needs to map a part of it only. */
+	bool limits_requests;
 };
 
 enum { TORCH_CONF_WHY = 256 };

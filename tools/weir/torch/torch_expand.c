@@ -11,11 +11,11 @@ static struct torch_block *
 new_range(struct torch_model *model, struct torch_heap *heap)
 {
 	struct torch_block *block =
-	    torch_segment_new(model, heap, model->next_address, TORCH_RANGE);
+	    torch_segment_new(model, heap, model->next_range, TORCH_RANGE);
 
 	if (block == NULL)
 		return NULL;
-	model->next_address += TORCH_RANGE;
+	model->next_range += TORCH_RANGE;
 	block->segment->page =
 	    heap->small ? SMALL_PAGE : model->conf.large_segment;
 	block->state = TORCH_UNMAPPED;

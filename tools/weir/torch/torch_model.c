@@ -19,6 +19,14 @@
 #define SMALL_SEGMENT (2 * MIB)
 #define LARGE_LEAST (10 * MIB) /* from here on a segment fits its request */
 
+/*
+ * Addresses of segments, which decide among free blocks of one size. As seen of
+ * cudaMalloc on H200: a process has a first range, of about this size, that is
+ * filled upwards. What it has no room for lies below all that came before.
+ */
+#define FIRST_RANGE (512 * MIB)
+#define FIRST_ADDRESS (UINT64_C(1) << 51)
+
 struct torch_model *
 torch_model_new(const struct torch_conf *conf, uint64_t device_bytes)
 {
@@ -33,7 +41,8 @@ torch_model_new(const struct torch_conf *conf, uint64_t device_bytes)
 		model->allowed_bytes =
 		    (uint64_t)(conf->memory_fraction * (double)device_bytes);
 	/* Far from the addresses of recordings. */
-	model->next_address = UINT64_C(1) << 50;
+	model->lowest_address = FIRST_ADDRESS;
+	model->next_range = FIRST_ADDRESS + FIRST_RANGE;
 	list_init(&model->waiting);
 	tree_init(&model->segments,
 	    TREE_KEY(struct torch_segment, node, address, address));
@@ -212,9 +221,13 @@ choose_address(struct torch_model *model, uint64_t bytes)
 		if (is_vacant(model, address, bytes))
 			return address;
 	}
-	address = model->next_address;
-	model->next_address += bytes;
-	return address;
+	if (bytes <= FIRST_RANGE - model->first_range_used) {
+		address = FIRST_ADDRESS + model->first_range_used;
+		model->first_range_used += bytes;
+		return address;
+	}
+	model->lowest_address -= bytes;
+	return model->lowest_address;
 }
 
 /* Get a block of the driver's memory, which is in no heap. NULL if memory is
@@ -228,10 +241,13 @@ grow(struct torch_model *model, struct torch_heap *heap, uint64_t bytes)
 
 	/* A file may ask for more than there are addresses. */
 	if (bytes > TORCH_RANGE ||
-	    model->next_address > UINT64_MAX - 2 * TORCH_RANGE)
+	    model->next_range > UINT64_MAX - TORCH_RANGE ||
+	    model->lowest_address < FIRST_ADDRESS / 2 + TORCH_RANGE)
 		return NULL;
 	if (model->allowed_bytes != UINT64_MAX &&
 	    held + size > model->allowed_bytes)
+		return NULL;
+	if (model->conf.limits_requests && held + size > model->device_bytes)
 		return NULL;
 	if (model->conf.expandable)
 		return torch_expand(model, heap, bytes);

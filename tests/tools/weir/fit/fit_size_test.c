@@ -61,6 +61,29 @@ TEST(a_square_is_found)
 	EXPECT_STR_EQ(value.text, "10000 * batch^2");
 }
 
+TEST(a_square_that_not_all_recordings_have_is_a_chance)
+{
+	struct fit_numbers numbers = batches(3, 16);
+	const bool known[FIT_RUNS] = { true, false, true };
+	struct fit_value value;
+
+	fit_find(
+	    &numbers, (double[]){ 1 << 20, 0, 16 << 20 }, known, 512, &value);
+	EXPECT_LE(value.value, 32 << 20);
+	EXPECT_GE(value.grade, FIT_GUESSED);
+}
+
+/* The kernel of the smallest recording is another one. */
+TEST(sizes_that_leave_one_rest_of_whole_pages_are_of_one_kernel)
+{
+	struct fit_numbers numbers = batches(3, 104);
+	struct fit_value value =
+	    found(&numbers, (double[]){ 10027008, 10601127, 18989735 }, 512);
+
+	EXPECT_EQ(value.value, 220316327.0);
+	EXPECT_EQ(value.grade, FIT_EXACT);
+}
+
 TEST(a_size_that_is_shared_out_is_a_quotient)
 {
 	struct fit_numbers numbers = batches(3, 16);

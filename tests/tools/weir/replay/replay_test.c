@@ -253,6 +253,26 @@ TEST(the_duration_ends_with_the_last_work)
 	json_decref(json);
 }
 
+/* As memory of PyTorch's graphs. */
+TEST(the_memory_of_a_private_pool_serves_no_other_request)
+{
+	static const char rows[] = "a,1000,20971520,1,0\n"
+				   "f,1000,20971520,1,0\n"
+				   "p,0,0,1,0\n"
+				   "a,2000,20971520,1,0\n"
+				   "f,2000,20971520,1,0\n";
+	char *text;
+	json_t *json = replayed(rows);
+
+	EXPECT_EQ(number(json, "peak_held_bytes"), 20 * MIB);
+	json_decref(json);
+	EXPECT_GT(asprintf(&text, "p,0,3,1,0\n%s", rows), 0);
+	json = replayed(text);
+	EXPECT_EQ(number(json, "peak_held_bytes"), 40 * MIB);
+	json_decref(json);
+	free(text);
+}
+
 /* The host is 29 ms behind after its wait, and so is the last row. */
 TEST(rows_behind_a_wait_of_the_host_are_as_late_as_it)
 {

@@ -53,6 +53,47 @@ TEST(a_request_gets_a_segment_of_its_class)
 	EXPECT_EQ(reserved_for("large_segment_size_mb:32", 2 * MIB), 32 * MIB);
 }
 
+/* As cudaMalloc's do on an H200. */
+TEST(addresses_rise_in_the_first_range_and_fall_behind_it)
+{
+	struct torch_model *model = model_of("", UINT64_MAX);
+	uint64_t before = 0;
+
+	for (unsigned i = 0; i < 8; i++) {
+		struct torch_block *block =
+		    torch_model_alloc(model, 128 * MIB, 0, 0);
+		uint64_t address = torch_block_address(block);
+
+		EXPECT_EQ(address > before, i < 4);
+		before = address;
+	}
+	torch_model_free(model);
+}
+
+/* An expandable segment would map 20 MiB more. */
+TEST(a_limit_of_requests_counts_the_whole_of_a_request)
+{
+	struct torch_model *model;
+	struct torch_conf conf;
+
+	for (unsigned limits = 0; limits < 2; limits++) {
+		torch_conf_init(&conf);
+		conf.expandable = true;
+		conf.limits_requests = limits == 1;
+		model = torch_model_new(&conf, 125 * MIB);
+		EXPECT_NOT_NULL(model);
+		free_block(model, torch_model_alloc(model, 40 * MIB, 0, 0));
+		torch_model_alloc(model, 20 * MIB, 0, 0);
+		torch_model_alloc(model, 20 * MIB, 0, 0);
+		EXPECT_NOT_NULL(torch_model_alloc(model, 40 * MIB, 0, 0));
+		EXPECT_EQ(torch_model_figures(model)->retries, 0);
+		free_block(model, torch_model_alloc(model, 20 * MIB, 0, 0));
+		EXPECT_NOT_NULL(torch_model_alloc(model, 25 * MIB, 0, 0));
+		EXPECT_EQ(torch_model_figures(model)->retries, limits);
+		torch_model_free(model);
+	}
+}
+
 TEST(a_rest_of_a_mebibyte_stays_with_a_large_block)
 {
 	struct torch_model *model = model_of("", UINT64_MAX);
