@@ -16,6 +16,7 @@
 #include "tools/weir/reading/snapshot_lives.h"
 #include "tools/weir/reading/snapshot_moment.h"
 #include "tools/weir/reading/snapshot_out.h"
+#include "tools/weir/reading/snapshot_settings.h"
 #include "tools/weir/reading/snapshot_view.h"
 #include "tools/weir/reading/trace_file.h"
 #include "tools/weir/tool.h"
@@ -219,8 +220,9 @@ snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
 	json_text(name, out);
 	fprintf(out,
 	    ", \"peak_reserved\": %" PRIu64
-	    "}\naction,addr,size,stream,time_us\n",
-	    moment_held_peak(snapshot, device));
+	    "%s}\naction,addr,size,stream,time_us\n",
+	    moment_held_peak(snapshot, device),
+	    settings_of_weir(snapshot) ? ", \"allocator\": \"weir\"" : "");
 	good = out_rows(&writer);
 	free(writer.life_of);
 	lives_drop(&lives);

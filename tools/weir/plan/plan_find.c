@@ -516,6 +516,11 @@ find_plan(const struct plan_request_to_find *request, const struct trace *trace,
 	if (!replay_by(
 		&in, request->conf != NULL ? request->conf : "", &out->without))
 		return false;
+	/* A replay knows no work that it was not told of, so a program whose
+	 * host runs ahead of the device holds more than the replay says. */
+	if (trace->recorded_of_weir &&
+	    trace->recorded_held_bytes > out->without.held)
+		out->without.held = trace->recorded_held_bytes;
 	if (!try_shapes(&in, requests) ||
 	    (out->plan != NULL && !settle_plan(&in)))
 		return false;

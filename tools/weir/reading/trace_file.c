@@ -149,6 +149,8 @@ read_comment(struct reader *reader, const char *text, size_t length)
 
 	json_t *about = json_loadb(text, length, 0, NULL);
 	const char *name = json_string_value(json_object_get(about, "name"));
+	const char *allocator =
+	    json_string_value(json_object_get(about, "allocator"));
 	json_int_t held =
 	    json_integer_value(json_object_get(about, "peak_reserved"));
 
@@ -158,6 +160,8 @@ read_comment(struct reader *reader, const char *text, size_t length)
 	}
 	if (held > 0)
 		reader->trace->recorded_held_bytes = (uint64_t)held;
+	reader->trace->recorded_of_weir =
+	    allocator != NULL && strcmp(allocator, "weir") == 0;
 	json_decref(about);
 	if (reader->trace->name == NULL)
 		return fail_at(reader, reader->line, "out of memory");

@@ -99,6 +99,7 @@ struct trace {
 	/* The most bytes that the recorded allocator held; 0: the file does not
 	 * say it. */
 	uint64_t recorded_held_bytes;
+	bool recorded_of_weir; /* that allocator was weir */
 	/* For a snapshot: the device of this trace, and the next device that
 	 * has a trace; -1 if there is none. */
 	int device;

@@ -85,6 +85,37 @@ TEST(no_plan_is_written_if_the_replay_holds_more_with_it)
 	free(trace);
 }
 
+/* A replay knows no work that it was not told of. So a recording of weir's says
+ * better how much the program holds without a plan. */
+TEST(a_plan_may_hold_as_much_as_the_recorded_program)
+{
+	static const char about[] =
+	    "# {\"name\": \"crowd\", \"peak_reserved\": "
+	    "8589934592, \"allocator\": \"%s\"}\n%s";
+	struct command_result made = command_weir(
+	    "generate", "crowd", "--repeat", "2", "--events", "6000", NULL);
+	const char *rows = strchr(made.out, '\n') + 1;
+
+	for (int of_weir = 0; of_weir < 2; of_weir++) {
+		char *plan = no_file("run.plan");
+		char *text;
+
+		EXPECT_GT(
+		    asprintf(&text, about, of_weir ? "weir" : "native", rows),
+		    0);
+		char *path = test_file("crowd.csv", text, strlen(text));
+		struct command_result found =
+		    command_weir("plan", path, "-o", plan, NULL);
+		EXPECT_EQ(found.status, of_weir ? 0 : 1);
+		command_free(&found);
+		unlink(plan);
+		free(plan);
+		free(path);
+		free(text);
+	}
+	command_free(&made);
+}
+
 TEST(a_program_that_does_not_repeat_itself_has_no_plan)
 {
 	char *trace = program_of("vectors");
