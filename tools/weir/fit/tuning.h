@@ -63,8 +63,8 @@ enum {
 	LOOP_WINDOW = 6,       /* allocations that must repeat together */
 	LOOP_PERIODS = 4096,   /* periods that are tried */
 	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
-	LOOP_SHAPES = 64,      /* loops that others are compared with */
-	LOOP_PHASES = 512,     /* offsets at which rounds are compared */
+	LOOP_SHAPES = 16,      /* loops that others are compared with */
+	LOOP_PHASES = 256,     /* offsets at which rounds are compared */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
