@@ -120,9 +120,9 @@ enum {
  * H100 and H200 have 132 multiprocessors; most large GPUs have 108 to 160.
  */
 enum {
-	REDUCTION_COUNTER = 4,            /* bytes */
-	REDUCTION_COUNTERS_MAX = 1 << 16, /* bytes */
-	REDUCTION_LANES = 128, /* threads of a warp times bytes of a sum */
+	REDUCTION_COUNTER = 4,          /* bytes */
+	REDUCTION_COLUMNS_MAX = 16384,  /* of 128 outputs each */
+	REDUCTION_BLOCK = 32 * 128 * 4, /* bytes of the sums of a block */
 	REDUCTION_BYTES_MAX = 132 * 2048 * 128 * 4,
 	REDUCTION_GROWTH = 256 / 16,
 };
