@@ -41,7 +41,7 @@ enum { FIT_BELOW_SHARE = 50 };
 /* Microseconds of work that each request brings in the replays of weir: none;
  * as long as the host takes for a request of PyTorch's and what is around it;
  * and so much that streams fall far behind. */
-#define FIT_WORKS_US 0, 200, 2000
+#define FIT_WORKS_US 200, 2000
 
 /* Allocations after which the life of a workspace has ended. */
 enum { FIT_SHORT_LIFE = 3 };
