@@ -4,20 +4,23 @@
 
 #include "tools/weir/fit/tuning.h"
 
-/* True for a workspace: the next allocation is its counters, and both are freed
- * before another one. */
+/* True for a workspace: the next allocation is its counters, one for each
+ * column of blocks, and both are freed before another one. A single counter, of
+ * 4 bytes, is not told from any other number. */
 static bool
 is_reduction(const struct fit_run *run, uint32_t alloc)
 {
 	const struct fit_alloc *parts = &run->allocs[alloc];
 	const struct fit_alloc *counters = parts + 1;
+	uint64_t columns;
 
-	return alloc + 1 < run->count && parts->end == alloc + 2 &&
-	    counters->end == alloc + 2 && parts->key == counters->key &&
-	    counters->bytes % REDUCTION_COUNTER == 0 &&
-	    counters->bytes <= REDUCTION_COUNTERS_MAX &&
-	    parts->bytes % REDUCTION_LANES == 0 &&
-	    parts->bytes >= REDUCTION_LANES * counters->bytes;
+	if (alloc + 1 >= run->count || parts->end != alloc + 2 ||
+	    counters->end != alloc + 2 || parts->key != counters->key)
+		return false;
+	columns = counters->bytes / REDUCTION_COUNTER;
+	return counters->bytes % REDUCTION_COUNTER == 0 && columns > 1 &&
+	    columns <= REDUCTION_COLUMNS_MAX &&
+	    parts->bytes % (columns * REDUCTION_BLOCK) == 0;
 }
 
 double

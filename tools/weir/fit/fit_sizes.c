@@ -33,6 +33,7 @@ struct fit_sizes {
 	struct known *by_size; /* by size */
 	uint32_t known_count;
 	struct kept *kept;
+	bool *data; /* by allocation of the pattern: its size is by chance */
 	struct fit_groups groups[FIT_RUNS]; /* by site and life */
 	struct fit_groups sites[FIT_RUNS];  /* by site alone */
 };
@@ -170,6 +171,91 @@ count_agreed(struct fit_sizes *sizes)
 	}
 }
 
+/* The first of the sorted allocations that is not before a key. */
+static uint32_t
+known_from(const struct known *sorted, uint32_t count, const struct known *key,
+    int (*order)(const void *, const void *))
+{
+	uint32_t low = 0;
+	uint32_t high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (order(&sorted[middle], key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* True if the allocations of the pattern that have the site and the size of
+ * this one have its exact formula, too. Of those by chance some have another
+ * one. */
+static bool
+repeats_say_so(
+    struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
+{
+	const struct fit_alloc *like =
+	    &sizes->runs[sizes->pattern].allocs[alloc];
+	struct known key = { like->key, like->bytes, 0 };
+	uint32_t at =
+	    known_from(sizes->by_site, sizes->known_count, &key, by_site_order);
+	uint32_t repeats = 0;
+	uint32_t agreed = 0;
+
+	for (; at < sizes->known_count && repeats < SIZE_REPEATS_MOST &&
+	     by_site_order(&sizes->by_site[at], &key) == 0;
+	     at++, repeats++) {
+		uint64_t seen[FIT_RUNS];
+		unsigned mask =
+		    sizes_seen(sizes, sizes->by_site[at].alloc, seen);
+		struct fit_value other;
+
+		find_kept(sizes, seen, mask, &other);
+		agreed += other.grade == FIT_EXACT &&
+		    fabs(other.value - value->value) < 1;
+	}
+	return agreed >= SIZE_REPEATS_LEAST &&
+	    agreed >= SIZE_AGREED_SHARE * repeats;
+}
+
+/* True if an allocation's size depends on data: those of its group differ, and
+ * few of them have a formula. Then a formula that it has holds by chance, which
+ * the search for matches looks for; unless the size comes again and again, as
+ * those do that are equal in each step. */
+static bool
+is_data(struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
+{
+	const struct fit_group *group = kin_of(sizes, alloc);
+
+	if (group == NULL || group->count < SIZE_GROUP_LEAST ||
+	    group->least == group->most ||
+	    group->agreed >= SIZE_AGREED_SHARE * group->matched)
+		return false;
+	return value->grade != FIT_EXACT ||
+	    !repeats_say_so(sizes, alloc, value);
+}
+
+/* Note which sizes depend on data. False without memory. */
+static bool
+note_data(struct fit_sizes *sizes)
+{
+	uint32_t count = sizes->runs[sizes->pattern].count;
+	uint64_t seen[FIT_RUNS];
+
+	sizes->data = calloc((size_t)count + 1, sizeof(*sizes->data));
+	for (uint32_t i = 0; sizes->data != NULL && i < count; i++) {
+		unsigned mask = sizes_seen(sizes, i, seen);
+		struct fit_value value;
+
+		find_kept(sizes, seen, mask, &value);
+		sizes->data[i] = is_data(sizes, i, &value);
+	}
+	return sizes->data != NULL;
+}
+
 struct fit_sizes *
 fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
     unsigned pattern, uint32_t *const *match)
@@ -194,6 +280,10 @@ fit_sizes_new(const struct fit_numbers *numbers, const struct fit_run *runs,
 		return NULL;
 	}
 	count_agreed(sizes);
+	if (!note_data(sizes)) {
+		fit_sizes_free(sizes);
+		return NULL;
+	}
 	return sizes;
 }
 
@@ -209,6 +299,7 @@ fit_sizes_free(struct fit_sizes *sizes)
 	free(sizes->by_site);
 	free(sizes->by_size);
 	free(sizes->kept);
+	free(sizes->data);
 	free(sizes);
 }
 
@@ -291,25 +382,6 @@ find_by_mean(
 		find_by_group(sizes, alloc, false, out));
 }
 
-/* The first of the sorted allocations that is not before a key. */
-static uint32_t
-known_from(const struct known *sorted, uint32_t count, const struct known *key,
-    int (*order)(const void *, const void *))
-{
-	uint32_t low = 0;
-	uint32_t high = count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (order(&sorted[middle], key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Find the formula of another allocation of the same size, of the same site if
  * `site`, that is better known than `grade`. */
 static bool
@@ -354,54 +426,6 @@ guess_alone(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 	out->error = fmax(out->error, fabs(out->value - bytes) / 2);
 }
 
-/* True if the allocations of the pattern that have the site and the size of
- * this one have its exact formula, too. Of those by chance some have another
- * one. */
-static bool
-repeats_say_so(
-    struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
-{
-	const struct fit_alloc *like =
-	    &sizes->runs[sizes->pattern].allocs[alloc];
-	struct known key = { like->key, like->bytes, 0 };
-	uint32_t at =
-	    known_from(sizes->by_site, sizes->known_count, &key, by_site_order);
-	uint32_t repeats = 0;
-	uint32_t agreed = 0;
-
-	for (; at < sizes->known_count && repeats < SIZE_REPEATS_MOST &&
-	     by_site_order(&sizes->by_site[at], &key) == 0;
-	     at++, repeats++) {
-		uint64_t seen[FIT_RUNS];
-		unsigned mask =
-		    sizes_seen(sizes, sizes->by_site[at].alloc, seen);
-		struct fit_value other;
-
-		find_kept(sizes, seen, mask, &other);
-		agreed += other.grade == FIT_EXACT &&
-		    fabs(other.value - value->value) < 1;
-	}
-	return agreed >= SIZE_REPEATS_LEAST &&
-	    agreed >= SIZE_AGREED_SHARE * repeats;
-}
-
-/* True if an allocation's size depends on data: those of its group differ, and
- * few of them have a formula. Then a formula that it has holds by chance, which
- * the search for matches looks for; unless the size comes again and again, as
- * those do that are equal in each step. */
-static bool
-is_data(struct fit_sizes *sizes, uint32_t alloc, const struct fit_value *value)
-{
-	const struct fit_group *group = kin_of(sizes, alloc);
-
-	if (group == NULL || group->count < SIZE_GROUP_LEAST ||
-	    group->least == group->most ||
-	    group->agreed >= SIZE_AGREED_SHARE * group->matched)
-		return false;
-	return value->grade != FIT_EXACT ||
-	    !repeats_say_so(sizes, alloc, value);
-}
-
 /* Find the formula of an allocation of the pattern. */
 static void
 find_formula(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
@@ -412,7 +436,7 @@ find_formula(struct fit_sizes *sizes, uint32_t alloc, struct fit_value *out)
 
 	find_kept(sizes, seen, mask, out);
 	out->alone = false;
-	if (is_data(sizes, alloc, out) && find_by_mean(sizes, alloc, out))
+	if (sizes->data[alloc] && find_by_mean(sizes, alloc, out))
 		return;
 	if (matched && out->grade < FIT_GUESSED)
 		return;

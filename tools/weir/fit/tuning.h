@@ -41,7 +41,7 @@ enum { FIT_BELOW_SHARE = 50 };
 /* Microseconds of work that each request brings in the replays of weir: none;
  * as long as the host takes for a request of PyTorch's and what is around it;
  * and so much that streams fall far behind. */
-#define FIT_WORKS_US 0, 200, 2000
+#define FIT_WORKS_US 200, 2000
 
 /* Allocations after which the life of a workspace has ended. */
 enum { FIT_SHORT_LIFE = 3 };
@@ -63,8 +63,8 @@ enum {
 	LOOP_WINDOW = 6,       /* allocations that must repeat together */
 	LOOP_PERIODS = 4096,   /* periods that are tried */
 	LOOPS_COMPARED = 2000, /* loops whose changes are compared */
-	LOOP_SHAPES = 64,      /* loops that others are compared with */
-	LOOP_PHASES = 512,     /* offsets at which rounds are compared */
+	LOOP_SHAPES = 16,      /* loops that others are compared with */
+	LOOP_PHASES = 256,     /* offsets at which rounds are compared */
 };
 
 /* How well two allocations agree that have the same call site: their sizes
@@ -120,9 +120,9 @@ enum {
  * H100 and H200 have 132 multiprocessors; most large GPUs have 108 to 160.
  */
 enum {
-	REDUCTION_COUNTER = 4,            /* bytes */
-	REDUCTION_COUNTERS_MAX = 1 << 16, /* bytes */
-	REDUCTION_LANES = 128, /* threads of a warp times bytes of a sum */
+	REDUCTION_COUNTER = 4,          /* bytes */
+	REDUCTION_COLUMNS_MAX = 16384,  /* of 128 outputs each */
+	REDUCTION_BLOCK = 32 * 128 * 4, /* bytes of the sums of a block */
 	REDUCTION_BYTES_MAX = 132 * 2048 * 128 * 4,
 	REDUCTION_GROWTH = 256 / 16,
 };
