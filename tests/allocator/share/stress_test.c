@@ -337,7 +337,9 @@ run_events(unsigned members)
 	ledger_empty_dead(&file);
 	EXPECT_EQ(ledger_charged(file.ledger), 0);
 	EXPECT_NULL(ledger_fault(file.ledger));
-	EXPECT_GT(granted, 0);
+	/* The first events let the members join. */
+	if (events >= 100)
+		EXPECT_GT(granted, 0);
 	if (events >= 1000 && may_sleep)
 		EXPECT_GT(dozed, 0);
 	if (events >= 1000 && !may_sleep)
