@@ -24,7 +24,7 @@ struct membership {
 	atomic_bool joined;      /* and the ledger can be used */
 	atomic_bool begun;
 	atomic_int holds;
-	/* Of the latest refusal: the bytes that were missing, and those that
+	/* The bytes that were missing at the latest refusal, and those that
 	 * were left of the group's limit before it. */
 	atomic_size_t missing;
 	_Atomic(uint64_t) room;

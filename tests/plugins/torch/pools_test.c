@@ -145,7 +145,7 @@ only_these_live(const void *const *blocks, size_t n)
 	return equal;
 }
 
-/* As cuBLAS asks for its handle's memory, and CuPy for an array, on the thread
+/* cuBLAS asks so for its handle's memory, and CuPy for an array, on the thread
  * whose requests PyTorch has routed. */
 TEST(requests_of_other_libraries_stay_out_of_the_pool)
 {
@@ -168,7 +168,7 @@ TEST(requests_of_other_libraries_stay_out_of_the_pool)
 	expect_healthy();
 }
 
-/* What a capture frees is for the graph alone, whoever asked for it. */
+/* Memory that a capture frees is for the graph alone, whoever asked for it. */
 TEST(memory_of_a_captured_stream_is_in_the_pool)
 {
 	struct weir_torch_filter filter = { .matches = is_any_stream };

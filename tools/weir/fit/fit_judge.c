@@ -249,20 +249,29 @@ is_live_at(const struct recording_block *block, uint32_t row)
 	    (block->freed == RECORDING_NONE || block->freed > row);
 }
 
-struct fit_range
-fit_live_peak(const struct fit_forecast *forecast)
+/* Find the peak of live bytes, with its range. Returns its row. */
+static uint32_t
+find_peak_range(const struct fit_forecast *forecast, struct fit_range *range)
 {
 	const struct recording *recording = &forecast->recording;
-	struct fit_range range;
-	uint32_t peak = find_peak(forecast, &range.value);
+	uint32_t peak = find_peak(forecast, &range->value);
 	double error = 0;
 
 	for (uint32_t i = 0; i < recording->block_count; i++)
 		if (is_live_at(&recording->blocks[i], peak))
 			error += forecast->error[i];
-	range.low =
-	    (double)range.value > error ? range.value - (uint64_t)error : 0;
-	range.high = range.value + (uint64_t)error;
+	range->low =
+	    (double)range->value > error ? range->value - (uint64_t)error : 0;
+	range->high = range->value + (uint64_t)error;
+	return peak;
+}
+
+struct fit_range
+fit_live_peak(const struct fit_forecast *forecast)
+{
+	struct fit_range range;
+
+	find_peak_range(forecast, &range);
 	return range;
 }
 
@@ -272,14 +281,13 @@ fit_judge(const struct fit_program *program,
 {
 	const struct fit_run *pattern = &program->runs[program->pattern];
 	const struct recording *recording = &forecast->recording;
-	uint32_t peak = find_peak(forecast, &out->live.value);
+	uint32_t peak = find_peak_range(forecast, &out->live);
 	struct sorter sorter;
 
 	if (!sorter_make(&sorter, pattern)) {
 		complain("out of memory");
 		return false;
 	}
-	out->live = fit_live_peak(forecast);
 	memset(out->by_kind, 0, sizeof(out->by_kind));
 	out->peak_block =
 	    recording->row_count == 0 ? 0 : recording->rows[peak].index;

@@ -441,32 +441,48 @@ changes_size(
 	return false;
 }
 
-/* Find the offsets at which sizes differ in a loop of the shape. False without
- * memory. */
+/* Find the offsets at which sizes differ in a loop of the shape, for all loops
+ * of a circle. False without memory. */
 static bool
 find_chance(
     const struct fit_run *run, const struct fit_loops *loops, uint32_t index)
 {
-	struct fit_loop *loop = &loops->items[index];
+	uint32_t period = loops->items[index].period;
+	bool *chance = calloc(period, sizeof(*chance));
 	uint32_t i = index;
 
-	loop->chance = calloc(loop->period, sizeof(*loop->chance));
-	if (loop->chance == NULL)
+	if (chance == NULL)
 		return false;
 	do {
-		for (uint32_t k = 0; k < loop->period; k++)
-			loop->chance[k] |=
-			    changes_size(run, &loops->items[i], k);
-		i = loops->items[i].next;
+		struct fit_loop *loop = &loops->items[i];
+
+		for (uint32_t k = 0; k < period; k++)
+			chance[k] |= changes_size(run, loop, k);
+		loop->chance = chance;
+		i = loop->next;
 	} while (i != index);
 	return true;
+}
+
+/* Free them. */
+static void
+drop_chance(const struct fit_loops *loops, uint32_t index)
+{
+	uint32_t i = index;
+
+	free(loops->items[index].chance);
+	do {
+		loops->items[i].chance = NULL;
+		i = loops->items[i].next;
+	} while (i != index);
 }
 
 void
 fit_loops_drop(struct fit_loops *loops)
 {
 	for (uint32_t i = 0; i < loops->count; i++)
-		free(loops->items[i].chance);
+		if (loops->items[i].chance != NULL)
+			drop_chance(loops, i);
 	free(loops->items);
 	*loops = (struct fit_loops){ 0 };
 }
@@ -507,7 +523,7 @@ fit_loops_find(const struct fit_numbers *numbers, const struct fit_run *runs,
 	for (uint32_t i = 0; i < out->count; i++)
 		join_shape(run, out, i);
 	for (uint32_t i = 0; i < out->count; i++)
-		if (!find_chance(run, out, i))
+		if (out->items[i].chance == NULL && !find_chance(run, out, i))
 			return false;
 	return true;
 }

@@ -26,7 +26,9 @@ struct fit_loop {
 	uint32_t next;
 	uint32_t start;
 	uint32_t turns;
-	bool *chance; /* by offset from `start`: sizes that differ by chance */
+	/* By offset from `start`: sizes that differ by chance. The circle has
+	 * one array. */
+	bool *chance;
 };
 
 struct fit_loops {

@@ -167,7 +167,7 @@ moves_more(const struct plan_figures *a, const struct plan_figures *b)
 	return a->moved > b->moved + b->repeated / PLANNED_MOVED_SHARE;
 }
 
-/* Of plans that cost nothing one is better by which fewer addresses change.
+/* Among plans that cost nothing one is better by which fewer addresses change.
  * Plans that hold about as much are told apart by what they cost. */
 static bool
 is_better_plan(const struct plan_figures *a, const struct plan_figures *b,

@@ -430,7 +430,7 @@ TEST(memory_of_named_nvtx_ranges_is_in_pools_of_their_names)
 	EXPECT_STR_EQ(result.out, "tool 1\ndiscarded 104, copied 22\n");
 	EXPECT_EQ(result.status, 0);
 	command_free(&result);
-	/* Of ranges that nest the inner one decides. */
+	/* The inner one of nested ranges decides. */
 	result = command_weir("run", "--sim", "--quiet", "--may-sleep",
 	    "--conf", "pool_ranges:step;kv cache", program, NULL);
 	EXPECT_STR_EQ(result.out, "tool 1\ndiscarded 104, copied 22\n");
