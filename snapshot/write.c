@@ -4,6 +4,7 @@
 #include "snapshot/write.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/meta.h"
 #include "base/status.h"
@@ -456,6 +457,32 @@ put_limits(
 	}
 }
 
+/* A number of a device by its name; 0: it has none. */
+static uint64_t
+number_of(const struct trace_device *device, const char *name)
+{
+	for (size_t i = 0; i < device->number_count; i++)
+		if (strcmp(device->numbers[i].name, name) == 0)
+			return device->numbers[i].value;
+	return 0;
+}
+
+/* Write a dict of how long streams waited inside, by device: a reader of the
+ * events cannot see it (tools/weir/plan). */
+static void
+put_waits(struct snapshot_file *s, const struct trace_device *devices, size_t n)
+{
+	writer_name(&s->w, "weir_gpu_wait_ns");
+	writer_dict(&s->w);
+	for (size_t i = 0; i < n; i++) {
+		char key[16];
+
+		snprintf(key, sizeof(key), "%d", devices[i].device);
+		name_uint(s, key, number_of(&devices[i], "gpu_wait_ns"));
+	}
+	writer_close(&s->w);
+}
+
 /* Write a dict of where page-locked memory comes from, by device. */
 static void
 put_pinned_sources(
@@ -503,6 +530,7 @@ snapshot_write_settings(struct snapshot_file *s,
 	put_set_options(s, "weir_options", settings, false);
 	put_set_options(s, "weir_option_sources", settings, true);
 	put_limits(s, devices, n);
+	put_waits(s, devices, n);
 	put_pinned_sources(s, devices, n);
 	writer_close(&s->w);
 }

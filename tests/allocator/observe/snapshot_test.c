@@ -694,6 +694,27 @@ TEST(a_limit_that_a_call_has_set_is_marked_as_such)
 	EXPECT_EQ(json_object_size(get(settings, "weir_limit_bytes")), 0);
 }
 
+TEST(how_long_waits_took_is_among_the_settings)
+{
+	device_need_sim("work takes as long as the test says");
+	conf("memory_limit_mb:64,tcache:0");
+	weir_stream a = new_stream();
+	weir_stream b = new_stream();
+
+	void *block = take(40 * MIB, a);
+	busy(a, 30);
+	give(block);
+	take(40 * MIB, b); /* there is no other memory */
+	busy(b, 50);
+	sim()->advance_ns(40000000);
+	give(take(20 * MIB, b)); /* sees that the wait is over */
+	EXPECT_GT(stats().gpu_wait_ns, 0);
+	EXPECT_EQ(number(get(get(snapshot(), "allocator_settings"),
+			     "weir_gpu_wait_ns"),
+		      "0"),
+	    stats().gpu_wait_ns);
+}
+
 TEST(statistics_are_those_of_weir_stats)
 {
 	size_t n;

@@ -28,6 +28,7 @@ struct writer {
 	uint32_t *life_of;                   /* the life of each event */
 	uint64_t streams[TRACE_STREAMS_MAX]; /* handles, by their numbers */
 	unsigned stream_count;
+	uint32_t pool_of[TRACE_STREAMS_MAX]; /* of a stream's latest 'p' row */
 	int64_t first_us;
 	int64_t now_us;
 	FILE *out;
@@ -65,6 +66,28 @@ out_row(struct writer *writer, char action, const struct life *life)
 	return true;
 }
 
+/* Say which pool the life to begin is of, if it is another one than that of its
+ * stream's life before. An older life's is not known. */
+static bool
+out_pool(struct writer *writer, const struct life *life)
+{
+	uint32_t pool = life->alloc == LIFE_NONE ?
+	    0 :
+	    writer->snapshot->events.pool[life->alloc];
+	unsigned number;
+
+	if (life->bytes == 0 || pool >= TRACE_POOLS_MAX)
+		return true;
+	if (!csv_stream_number(writer, life->stream, &number))
+		return false;
+	if (writer->pool_of[number] == pool)
+		return true;
+	writer->pool_of[number] = pool;
+	fprintf(writer->out, "p,0,%" PRIu32 ",%u,%" PRId64 "\n", pool, number,
+	    writer->now_us - writer->first_us);
+	return true;
+}
+
 static bool
 is_open(const struct life *life)
 {
@@ -83,7 +106,7 @@ out_begin(struct writer *writer, const struct life *life)
 		if (is_open(before) && !out_row(writer, 'f', before))
 			return false;
 	}
-	return out_row(writer, 'a', life);
+	return out_pool(writer, life) && out_row(writer, 'a', life);
 }
 
 static bool
@@ -218,11 +241,13 @@ snapshot_out_csv(const struct snapshot *snapshot, uint32_t device,
 	writer.now_us = writer.first_us;
 	fputs("# {\"name\": ", out);
 	json_text(name, out);
-	fprintf(out,
-	    ", \"peak_reserved\": %" PRIu64
-	    "%s}\naction,addr,size,stream,time_us\n",
-	    moment_held_peak(snapshot, device),
-	    settings_of_weir(snapshot) ? ", \"allocator\": \"weir\"" : "");
+	fprintf(out, ", \"peak_reserved\": %" PRIu64,
+	    moment_held_peak(snapshot, device));
+	if (settings_of_weir(snapshot))
+		fprintf(out,
+		    ", \"allocator\": \"weir\", \"gpu_wait_us\": %" PRIu64,
+		    settings_gpu_wait_ns(snapshot, device) / 1000);
+	fputs("}\naction,addr,size,stream,time_us\n", out);
 	good = out_rows(&writer);
 	free(writer.life_of);
 	lives_drop(&lives);

@@ -1,9 +1,11 @@
 #include "tools/weir/reading/snapshot_settings.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/weir/reading/snapshot_view.h"
+#include "tools/weir/tool.h"
 
 static const char option_prefix[] = "allocator_settings.weir_options.";
 
@@ -36,6 +38,18 @@ settings_expandable(const struct snapshot *snapshot)
 		if (snapshot->segments[i].expandable)
 			return true;
 	return false;
+}
+
+uint64_t
+settings_gpu_wait_ns(const struct snapshot *snapshot, uint32_t device)
+{
+	char name[VIEW_TEXT];
+	uint64_t ns;
+
+	snprintf(name, sizeof(name),
+	    "allocator_settings.weir_gpu_wait_ns.%" PRIu32, device);
+	const char *value = setting_value(snapshot, name);
+	return value != NULL && count_parse(value, UINT64_MAX, &ns) ? ns : 0;
 }
 
 const char *

@@ -6,6 +6,7 @@
 #define TOOLS_WEIR_READING_SNAPSHOT_SETTINGS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "snapshot/model.h"
 
@@ -16,6 +17,10 @@ bool settings_of_weir(const struct snapshot *snapshot);
 
 /* True if the snapshot's allocator has expandable segments. */
 bool settings_expandable(const struct snapshot *snapshot);
+
+/* How long waits that weir made held up streams of a device, with work or
+ * without; 0: the snapshot does not say it. */
+uint64_t settings_gpu_wait_ns(const struct snapshot *snapshot, uint32_t device);
 
 /* The value of an option of weir that the program has set, or NULL. */
 const char *settings_weir_option(

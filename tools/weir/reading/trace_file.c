@@ -45,7 +45,6 @@ struct reader {
 	size_t line; /* number of the latest line, from 1 */
 	struct trace *trace;
 	size_t row_capacity;
-	uint64_t *addrs; /* by row */
 	uint32_t *lines; /* by row */
 	size_t block_capacity;
 	struct place *places; /* open addressing; a power of two */
@@ -153,6 +152,8 @@ read_comment(struct reader *reader, const char *text, size_t length)
 	    json_string_value(json_object_get(about, "allocator"));
 	json_int_t held =
 	    json_integer_value(json_object_get(about, "peak_reserved"));
+	json_int_t waited =
+	    json_integer_value(json_object_get(about, "gpu_wait_us"));
 
 	if (name != NULL && *name != '\0') {
 		free(reader->trace->name);
@@ -160,6 +161,8 @@ read_comment(struct reader *reader, const char *text, size_t length)
 	}
 	if (held > 0)
 		reader->trace->recorded_held_bytes = (uint64_t)held;
+	if (waited > 0)
+		reader->trace->recorded_wait_us = (uint64_t)waited;
 	reader->trace->recorded_of_weir =
 	    allocator != NULL && strcmp(allocator, "weir") == 0;
 	json_decref(about);
@@ -207,10 +210,10 @@ grow_rows(struct reader *reader)
 	if (moved == NULL)
 		return out_of_memory(reader);
 	trace->rows = moved;
-	moved = realloc(reader->addrs, capacity * sizeof(*reader->addrs));
+	moved = realloc(trace->addrs, capacity * sizeof(*trace->addrs));
 	if (moved == NULL)
 		return out_of_memory(reader);
-	reader->addrs = moved;
+	trace->addrs = moved;
 	moved = realloc(reader->lines, capacity * sizeof(*reader->lines));
 	if (moved == NULL)
 		return out_of_memory(reader);
@@ -275,7 +278,7 @@ read_row(struct reader *reader, const char *line, size_t length)
 	if (row.time_us < trace->end_us)
 		row.time_us = trace->end_us;
 	trace->end_us = row.time_us;
-	reader->addrs[trace->row_count] = addr;
+	trace->addrs[trace->row_count] = addr;
 	reader->lines[trace->row_count] = (uint32_t)reader->line;
 	trace->rows[trace->row_count++] = row;
 	return true;
@@ -388,7 +391,7 @@ start_block(struct reader *reader, size_t i, struct place *place)
 	if (place->line != 0 && place->live != TRACE_NO_BLOCK)
 		return fail_at(reader, reader->lines[i],
 		    "address %" PRIx64 " is in use since line %" PRIu32,
-		    reader->addrs[i], place->line);
+		    reader->trace->addrs[i], place->line);
 	if (place->line != 0 && place->completes != TRACE_NO_BLOCK &&
 	    trace->blocks[place->completes].recorded)
 		trace->blocks[place->completes].used_until_us = row->time_us;
@@ -396,7 +399,7 @@ start_block(struct reader *reader, size_t i, struct place *place)
 	trace->blocks[row->block].stream = row->stream;
 	trace->blocks[row->block].pinned = row->action == 'A';
 	*place = (struct place){
-		.addr = reader->addrs[i],
+		.addr = reader->trace->addrs[i],
 		.live = row->block,
 		.completes = TRACE_NO_BLOCK,
 		.line = reader->lines[i],
@@ -455,7 +458,7 @@ same_memory(struct reader *reader, size_t i, uint32_t block)
 		return true;
 	return fail_at(reader, reader->lines[i],
 	    "'%c' of address %" PRIx64 ", which is %s", action,
-	    reader->addrs[i],
+	    reader->trace->addrs[i],
 	    pinned ? "page-locked host memory" : "memory of the device");
 }
 
@@ -469,14 +472,14 @@ link_row(struct reader *reader, size_t i)
 
 	if (strchr("arfcARFC", row->action) == NULL)
 		return true;
-	place = address_place(reader, reader->addrs[i]);
+	place = address_place(reader, reader->trace->addrs[i]);
 	if (toupper(row->action) == 'A')
 		return start_block(reader, i, place);
 	block = toupper(row->action) == 'C' ? place->completes : place->live;
 	if (place->line == 0 || block == TRACE_NO_BLOCK)
 		return fail_at(reader, reader->lines[i],
 		    "'%c' of address %" PRIx64 ", which %s", row->action,
-		    reader->addrs[i],
+		    reader->trace->addrs[i],
 		    toupper(row->action) == 'C' ? "was not freed" :
 						  "is not allocated");
 	if (!same_memory(reader, i, block))
@@ -601,7 +604,6 @@ read_trace(struct reader *reader, const char *text, size_t length)
 		fail_at(reader, 1, "out of memory");
 	free(reader->places);
 	free(reader->lines);
-	free(reader->addrs);
 	return good;
 }
 
@@ -662,6 +664,7 @@ trace_drop(struct trace *trace)
 {
 	free(trace->name);
 	free(trace->rows);
+	free(trace->addrs);
 	free(trace->blocks);
 	*trace = (struct trace){ 0 };
 }

@@ -82,6 +82,7 @@ struct trace_block {
 struct trace {
 	char *name;
 	struct trace_row *rows;
+	uint64_t *addrs; /* of the rows; of one without memory as in the file */
 	size_t row_count;
 	struct trace_block *blocks; /* in the order of their `a` rows */
 	size_t block_count;
@@ -100,6 +101,9 @@ struct trace {
 	 * say it. */
 	uint64_t recorded_held_bytes;
 	bool recorded_of_weir; /* that allocator was weir */
+	/* How long its waits held streams up, with work or without; 0: the file
+	 * does not say it. */
+	uint64_t recorded_wait_us;
 	/* For a snapshot: the device of this trace, and the next device that
 	 * has a trace; -1 if there is none. */
 	int device;

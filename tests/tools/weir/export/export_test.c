@@ -356,6 +356,47 @@ TEST(bytes_held_at_the_peak_are_printed_and_not_those_at_the_end)
 	command_free(&result);
 }
 
+TEST(the_csv_of_a_recording_of_weir_says_how_long_its_waits_took)
+{
+	static const char text[] =
+	    "{\"segments\": [], \"device_traces\": [[{\"action\": "
+	    "\"alloc\", \"addr\": 8192, \"size\": 512}]], "
+	    "\"allocator_settings\": {\"weir_gpu_wait_ns\": "
+	    "{\"0\": 5000999, \"1\": 7}}}";
+	const char *path = written("waits.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    ask(0, "export", path, "--format", "csv");
+
+	EXPECT_STR_HAS(
+	    result.out, ", \"allocator\": \"weir\", \"gpu_wait_us\": 5000}\n");
+	command_free(&result);
+}
+
+/* So a replay has them, too. */
+TEST(the_csv_says_of_which_pool_requests_are)
+{
+	static const char text[] =
+	    "{\"segments\": [], \"device_traces\": [["
+	    "{\"action\": \"alloc\", \"addr\": 512, \"size\": 512}, "
+	    "{\"action\": \"alloc\", \"addr\": 1024, \"size\": 512, "
+	    "\"pool_id\": [0, 7]}, "
+	    "{\"action\": \"alloc\", \"addr\": 2048, \"size\": 512, "
+	    "\"pool_id\": [0, 7]}, "
+	    "{\"action\": \"alloc\", \"addr\": 4096, \"size\": 512, "
+	    "\"pool_id\": [0, 0]}]]}";
+	const char *path = written("pools.json", text, sizeof(text) - 1);
+	struct command_result result =
+	    ask(0, "export", path, "--format", "csv");
+
+	EXPECT_STR_HAS(result.out,
+	    "\na,200,512,0,0\np,0,1,0,0\na,400,512,0,0\n"
+	    "a,800,512,0,0\np,0,0,0,0\na,1000,512,0,0\n");
+	command_free(&result);
+	result = ask(0, "replay", path, "--sim", NULL);
+	EXPECT_EQ(result.status, 0);
+	command_free(&result);
+}
+
 /* Some recorders write 2^64-1 for an unknown line, and some write no times. */
 TEST(lines_and_times_are_written_as_they_were_read)
 {

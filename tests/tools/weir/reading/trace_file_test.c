@@ -49,7 +49,8 @@ TEST(rows_are_read_as_they_are_written)
 {
 	struct trace trace;
 
-	read_good("# {\"name\": \"two\", \"peak_reserved\": 2097152}\n" HEADER
+	read_good("# {\"name\": \"two\", \"peak_reserved\": 2097152, "
+		  "\"allocator\": \"weir\", \"gpu_wait_us\": 55}\n" HEADER
 		  "S,7f00,2097152,0,0\n"
 		  "a,7f00,512,3,1\n"
 		  "f,7f00,512,3,9\n"
@@ -57,7 +58,10 @@ TEST(rows_are_read_as_they_are_written)
 	    &trace);
 	EXPECT_STR_EQ(trace.name, "two");
 	EXPECT_EQ(trace.recorded_held_bytes, 2097152);
+	EXPECT_EQ(trace.recorded_of_weir, true);
+	EXPECT_EQ(trace.recorded_wait_us, 55);
 	EXPECT_EQ(trace.row_count, 4);
+	EXPECT_EQ(trace.addrs[1], 0x7f00);
 	EXPECT_EQ(trace.block_count, 1);
 	EXPECT_EQ(trace.stream_count, 4);
 	EXPECT(!trace.has_records);
