@@ -174,13 +174,9 @@ const struct plan_entry *
 plan_follow(struct plan_follow *follow, uint64_t stream, uint64_t size)
 {
 	struct plan_seen *seen = &follow->seen[follow->count++ % PLAN_SEEN];
-	const struct plan_entry *entry;
 
 	*seen = (struct plan_seen){ .stream = stream, .size = size };
 	if (follow->away)
 		pass_away(follow);
-	if (follow->away)
-		return NULL;
-	entry = follow_known(follow, seen);
-	return follow->believed ? entry : NULL;
+	return follow->away ? NULL : follow_known(follow, seen);
 }

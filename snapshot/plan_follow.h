@@ -3,7 +3,8 @@
  *
  * A program follows from its first request on, or joins where it makes the
  * first requests of the round, in sizes and streams. Once PLAN_SEEN requests in
- * a row were those of the plan, it is believed, and requests get their places.
+ * a row were those of the plan, it is believed. A program that has begun as the
+ * plan does gets places before that.
  * A request that the plan does not list next has no place, and the round
  * differs; one request may be missing. After PLAN_SEEN such requests in a row
  * the program has left the plan, until it begins the round again. After
@@ -51,12 +52,19 @@ struct plan_follow {
 /* Begin at the plan's first request. The plan must outlive `follow`. */
 void plan_follow_begin(struct plan_follow *follow, const struct plan *plan);
 
+/* The round under way differs, for another reason than its requests. */
+static inline void
+plan_follow_differ(struct plan_follow *follow)
+{
+	follow->unlike++;
+}
+
 /*
  * Follow the next request. Not after `ended`.
  *
  * @param stream  any name; streams are told apart by it
  * @param size    bytes, a size class
- * @return the request's entry, if it has one and the plan is believed; or NULL
+ * @return the request's entry, if it has one and the program follows; or NULL
  */
 const struct plan_entry *plan_follow(
     struct plan_follow *follow, uint64_t stream, uint64_t size);

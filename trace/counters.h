@@ -101,8 +101,8 @@ enum counter_report {
 	    "Requests that got the place of the plan.")                        \
 	X(plans_dropped, "plans_dropped", "", COUNTER_SUM,                     \
 	    s->num_plans_dropped, REPORTED_PLAN, "dropped",                    \
-	    "the program left the plan, or memory lacked",                     \
-	    "Plans that the program left, or for which memory lacked.")        \
+	    "the program left the plan, or it cost too much",                  \
+	    "Plans that the program left, or that cost too much.")             \
 	X(pin_ns, "", "ns", COUNTER_SUM,                                       \
 	    s->pin_ns, REPORTED_PINNED, "pinning", "",                         \
 	    "Nanoseconds that the driver took to page-lock memory.")           \

@@ -197,6 +197,14 @@ policy_place_price(const struct request_facts *facts)
 	return as_ns(left > 0 && is_harmless(facts) ? DBL_MAX : left);
 }
 
+bool
+policy_may_follow_plan(const struct request_facts *facts)
+{
+	double borrowed = 2 * most_late_us(facts);
+
+	return may_wait_at_a_price(facts) && left_of(facts) + borrowed > 0;
+}
+
 struct wait_prices
 policy_wait_prices(const struct request_facts *facts)
 {

@@ -60,6 +60,13 @@
  * waits were harmless. Such a wait usually makes up for a chance delay: the
  * round before needed none there, or a short one.
  *
+ * *For a planned place.* A plan has the waits of whole rounds in it, and its
+ * replay or its recording has shown that they cost nothing. So a large request
+ * makes any wait for its planned place, also in the first rounds, which have
+ * earned no budget yet: the stream may be later than its budget by as much as
+ * delay_percent of ten seconds. A plan whose rounds go beyond that does not
+ * keep its promise, and is dropped (plan.h).
+ *
  * `prefer:speed` makes no wait, `prefer:memory` any. `prefer:balance` makes
  * free waits, and cheap waits under *memory pressure*: a fifth more would be
  * held than the peak of live bytes, and at least 64 MiB more. A request takes
@@ -188,6 +195,9 @@ struct wait_prices policy_wait_prices(const struct request_facts *facts);
 /* The longest forecast of a wait for the place that a large request had the
  * round before: places.h, Note [The same place again]. */
 uint64_t policy_place_price(const struct request_facts *facts);
+
+/* May a request wait for the place that a plan gives it, however long? */
+bool policy_may_follow_plan(const struct request_facts *facts);
 
 static inline bool
 policy_is_worth(

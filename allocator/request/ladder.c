@@ -429,8 +429,23 @@ find_facts(struct request *r) HOLDS(r->heap->arena->lock)
 	return facts_of(r);
 }
 
-/* Serve the request at the place that it had the round before, after a poll or
- * behind a wait. */
+/* The longest forecast of a wait for the request's place. */
+static uint64_t
+price_of_place(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	struct request_facts facts = find_facts(r);
+
+	if (r->place != r->planned)
+		return policy_place_price(&facts);
+	if (policy_may_follow_plan(&facts))
+		return UINT64_MAX;
+	lock_assert_held(&r->heap->arena->lock);
+	plan_note_late(r->heap->arena);
+	return 0;
+}
+
+/* Serve the request at its planned place, or at the one that it had the round
+ * before, after a poll or behind a wait. */
 static enum weir_status
 insist_on_place(struct request *r) HOLDS(r->heap->arena->lock)
 {
@@ -440,8 +455,7 @@ insist_on_place(struct request *r) HOLDS(r->heap->arena->lock)
 	enum weir_status status = search_place(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
-	struct request_facts facts = find_facts(r);
-	status = price_place(r, policy_place_price(&facts));
+	status = price_place(r, price_of_place(r));
 	if (r->got != NULL)
 		search_count_served(r, SERVED_wait);
 	return status;

@@ -9,6 +9,7 @@
 #include "allocator/account/totals.h"
 #include "allocator/memory/grow.h"
 #include "allocator/memory/pool.h"
+#include "allocator/memory/segment.h"
 #include "allocator/request/search.h"
 #include "allocator/request/tuning.h"
 #include "base/log.h"
@@ -20,7 +21,9 @@ struct arena_plan {
 	struct plan *plan;
 	struct plan_follow follow;
 	CUdeviceptr base; /* of the range; 0: it has no addresses yet */
+	bool begun;       /* its memory was mapped at once, or may not be */
 	uint64_t mapped;  /* bytes that were mapped at places, all in all */
+	bool late;        /* its waits have delayed the latest round too much */
 };
 
 static enum weir_status
@@ -82,6 +85,18 @@ plan_drop(const struct request *r, const char *why) HOLDS(r->heap->arena->lock)
 	plan_forget(arena);
 }
 
+void
+plan_note_late(const struct arena *arena)
+{
+	struct arena_plan *own = arena->request.plan;
+
+	lock_assert_held(&arena->lock);
+	if (own == NULL)
+		return;
+	own->late = true;
+	plan_follow_differ(&own->follow);
+}
+
 /* ---- The range --------------------------------------------------------- */
 
 size_t
@@ -120,11 +135,9 @@ map_in_range(struct request *r, struct grow_at *at, enum grow_how how)
 	return status;
 }
 
-/* Reserve addresses for the range, or drop the plan if there are none. Map
- * `bytes` of it at once, if the program comes to hold as much without a plan.
- */
+/* Reserve addresses for the range, or drop the plan if there are none. */
 static void
-begin_range(struct request *r, struct arena_plan *own, size_t bytes)
+reserve_range(struct request *r, struct arena_plan *own)
     HOLDS(r->heap->arena->lock)
 {
 	struct pool *pool = &r->heap->pool[POOL_LARGE];
@@ -135,14 +148,83 @@ begin_range(struct request *r, struct arena_plan *own, size_t bytes)
 	    pool, r->options, (size_t)own->plan->bytes, &own->base);
 	status_unmute();
 	lock_assert_held(&r->heap->arena->lock);
-	if (status != WEIR_OK) {
+	if (status != WEIR_OK)
 		plan_drop(r, "there are no addresses for it");
-		return;
+}
+
+/* Addresses of the range that have no memory. */
+struct gap {
+	CUdeviceptr addr;
+	size_t size; /* 0: there are none */
+};
+
+/* The first ones from `addr` to `end`. */
+static struct gap
+find_gap(const struct arena *arena, CUdeviceptr addr, CUdeviceptr end)
+    HOLDS(arena->lock)
+{
+	lock_assert_held(&arena->lock);
+	const struct segment *segment = segment_of_places(arena, addr);
+	const struct block *b = segment != NULL ? segment->first : NULL;
+
+	while (b != NULL && b->addr < end &&
+	    (b->addr + b->size <= addr || block_state(b) != BLOCK_UNMAPPED))
+		b = b->next;
+	if (b == NULL || b->addr >= end)
+		return (struct gap){ 0 };
+	CUdeviceptr from = b->addr > addr ? b->addr : addr;
+	CUdeviceptr until = b->addr + b->size < end ? b->addr + b->size : end;
+	return (struct gap){ .addr = from, .size = until - from };
+}
+
+/* Are several gaps more than may be mapped? One is mapped as a whole or not at
+ * all, with memory that is free elsewhere besides. */
+static bool
+are_gaps_too_large(const struct request *r, CUdeviceptr addr, CUdeviceptr end)
+    HOLDS(r->heap->arena->lock)
+{
+	struct arena *arena = r->heap->arena;
+	size_t bytes = 0;
+	unsigned count = 0;
+
+	lock_assert_held(&arena->lock);
+	for (struct gap gap = find_gap(arena, addr, end); gap.size > 0;
+	     gap = find_gap(arena, gap.addr + gap.size, end)) {
+		bytes += gap.size;
+		count++;
 	}
-	struct grow_at at = {
-		.addr = own->base, .size = bytes, .new_most = plan_new_most(r)
-	};
-	map_in_range(r, &at, GROW_MIXED);
+	return count > 1 && bytes > plan_new_most(r);
+}
+
+/* Map the range at once, or in a program that begins otherwise the round's part
+ * of it, if the program comes to hold as much without a plan. The requests by
+ * which the plan came to be believed may lie there already. */
+static void
+begin_range(struct request *r, struct arena_plan *own, bool of_round)
+    HOLDS(r->heap->arena->lock)
+{
+	struct arena *arena = r->heap->arena;
+	const struct plan *plan = own->plan;
+	CUdeviceptr addr = own->base;
+	CUdeviceptr end =
+	    own->base + (of_round ? plan->round_bytes : plan->bytes);
+
+	own->begun = true;
+	lock_assert_held(&arena->lock);
+	if (are_gaps_too_large(r, addr, end))
+		return;
+	while (arena->request.plan == own) {
+		struct gap gap = find_gap(arena, addr, end);
+		struct grow_at at = { .addr = gap.addr,
+			.size = gap.size,
+			.new_most = plan_new_most(r) };
+
+		if (gap.size == 0)
+			break;
+		lock_assert_held(&r->heap->arena->lock);
+		map_in_range(r, &at, GROW_MIXED);
+		addr = gap.addr + gap.size;
+	}
 }
 
 /* ---- Places ------------------------------------------------------------ */
@@ -157,8 +239,12 @@ plan_find_place(struct request *r)
 	ASSERT(r->planned == 0);
 	const struct plan_entry *entry =
 	    plan_follow(&own->follow, r->heap->index, r->rounded);
+	if (own->follow.differing == 0 && own->follow.unlike == 0)
+		own->late = false;
 	if (own->follow.ended) {
-		plan_drop(r, "the program has left it");
+		plan_drop(r,
+		    own->late ? "its waits delay the program" :
+				"the program has left it");
 		return;
 	}
 	if (own->mapped / (PLAN_RENEWALS + 1) > own->plan->bytes) {
@@ -167,13 +253,15 @@ plan_find_place(struct request *r)
 	}
 	if (entry == NULL || entry->offset == PLAN_NO_PLACE)
 		return;
-	bool of_round = entry >= own->plan->entries + own->plan->round;
+	CUdeviceptr offset = entry->offset;
 	if (own->base == 0)
-		begin_range(r, own,
-		    (size_t)(of_round ? own->plan->round_bytes :
-					own->plan->bytes));
+		reserve_range(r, own);
+	if (r->heap->arena->request.plan == own && !own->begun &&
+	    own->follow.believed)
+		begin_range(
+		    r, own, entry >= own->plan->entries + own->plan->round);
 	if (r->heap->arena->request.plan == own)
-		r->planned = own->base + entry->offset;
+		r->planned = own->base + offset;
 }
 
 enum weir_status

@@ -20,19 +20,21 @@
  * A request first looks at its planned place, and gets it if the memory there
  * is ready. If some of the place is not mapped, free memory that the request
  * may use moves there from elsewhere, and new memory is mapped within
- * plan->held_bytes. If the memory is not ready, the request may wait for it
- * within the budget: as for the place that it had the round before (places.h).
- * If the request does not get its place, or the plan does not have it, it is
- * served as without a plan; but if that comes to a remap or to new memory, this
- * is mapped at the place. So beyond plan->held_bytes a plan takes no new memory
- * that the request would not take without it. Memory of the range is free
- * memory like any other: a limit, a trim and sleep treat all memory alike, and
- * a plan that is dropped leaves only free memory behind.
+ * plan->held_bytes. If the memory is not ready, the request waits for it inside
+ * its stream (policy.h, Note [Wait or grow]): so each round, from the first one
+ * on, has the same addresses. If the request does not get its place, or the
+ * plan does not have it, it is served as without a plan; but if that comes to a
+ * remap or to new memory, this is mapped at the place. So beyond
+ * plan->held_bytes a plan takes no new memory that the request would not take
+ * without it. Memory of the range is free memory like any other: a limit, a
+ * trim and sleep treat all memory alike, and a plan that is dropped leaves only
+ * free memory behind.
  *
  * The range may lose memory again: to a trim, to decay, or to a remap for
  * another request. Its places are then mapped again in the same way. A plan for
  * which PLAN_RENEWALS times its bytes were mapped again is dropped; so is one
- * after PLAN_DIFFERING rounds in a row that differed.
+ * after PLAN_DIFFERING rounds in a row that differed. A round in which the
+ * waits for its places have made a stream too late differs, too.
  *
  * Thread caches keep no large blocks while there is a plan, because the
  * requests that they serve would be missing in the order, and the blocks that
@@ -55,6 +57,10 @@ void plan_forget(struct arena *arena) HOLDS(arena->lock);
 /* Follow the plan with a request that is in no capture, and set r->planned to
  * its place, if it has one. The arena must have a plan, which it may drop. */
 void plan_find_place(struct request *r) HOLDS(r->heap->arena->lock);
+
+/* A request of an arena with a plan does not wait for its planned place,
+ * because the plan's waits have delayed its stream too much. */
+void plan_note_late(const struct arena *arena) HOLDS(arena->lock);
 
 /* The bytes of new memory that a request may get at its place although there
  * may be free memory elsewhere. */

@@ -62,7 +62,7 @@ price_place(struct request *r, uint64_t longest_ns)
 	lock_assert_held(&r->heap->arena->lock);
 	ASSERT(r->got == NULL);
 	r->prices = (struct wait_prices){ .any_ns = longest_ns };
-	r->is_good = is_worth;
+	r->is_good = longest_ns == UINT64_MAX ? NULL : is_worth;
 	r->level_ns = longest_ns;
 	return longest_ns > 0 ? wait_for_place(r) : WEIR_OK;
 }

@@ -11,8 +11,8 @@
  * that wait is worth its price. */
 enum weir_status price_wait(struct request *r) HOLDS(r->heap->arena->lock);
 
-/* Serve the request at the place that it had the round before, if no wait for
- * that takes longer. */
+/* Serve the request at its place, if no wait for that takes longer. UINT64_MAX:
+ * any wait, also one whose time cannot be forecast. */
 enum weir_status price_place(struct request *r, uint64_t longest_ns)
     HOLDS(r->heap->arena->lock);
 

@@ -439,8 +439,9 @@ struct weir_stat3 {
  * num_served_reclaimed  memory given back, or waited for by the host
  *
  * num_planned           requests that got the place of a plan (option plan)
- * num_plans_dropped     plans that were dropped, for want of memory or because
- *                       the program did other requests than they list
+ * num_plans_dropped     plans that were dropped, for want of memory, because
+ *                       the program did other requests than they list, or
+ *                       because their waits delayed it
  */
 #define WEIR_COUNTERS(X)                                                       \
 	X(num_alloc_retries)                                                   \

@@ -58,15 +58,18 @@ make_other(struct plan_follow *follow)
 	EXPECT_NULL(plan_follow(follow, 70, 300 * (uint64_t)MIB));
 }
 
-TEST(a_program_is_believed_after_some_requests_of_the_plan)
+TEST(a_program_follows_from_its_first_request_on_and_is_believed_later)
 {
 	struct plan *plan = numbered_plan();
 	struct plan_follow follow;
 
 	plan_follow_begin(&follow, plan);
-	for (uint32_t i = 0; i < PLAN_SEEN - 1; i++)
-		EXPECT_NULL(make(&follow, i));
+	for (uint32_t i = 0; i < PLAN_SEEN - 1; i++) {
+		EXPECT_EQ(make(&follow, i), &plan->entries[i]);
+		EXPECT_EQ(follow.believed, false);
+	}
 	expect_round(&follow, PLAN_SEEN - 1);
+	EXPECT_EQ(follow.believed, true);
 	for (int n = 0; n < 3; n++)
 		expect_round(&follow, START);
 	EXPECT_EQ(follow.rounds, 4);

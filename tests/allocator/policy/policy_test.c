@@ -378,6 +378,36 @@ TEST(the_dearest_memory_has_a_price_too)
 	}
 }
 
+/* Delay_percent of ten seconds more than the budget, which is half of it. */
+TEST(a_plan_is_followed_while_its_waits_cost_what_the_program_will_earn)
+{
+	static const struct {
+		uint64_t elapsed_ms;
+		uint64_t late_us;
+		double delay_percent;
+		enum prefer prefer;
+		bool may;
+	} rows[] = {
+		{ 0, 0, 1, PREFER_BALANCE, true },
+		{ 0, 99999, 1, PREFER_BALANCE, true },
+		{ 0, 100001, 1, PREFER_BALANCE, false },
+		{ 0, 100001, 2, PREFER_BALANCE, true },
+		{ 5000, 124999, 1, PREFER_BALANCE, true },
+		{ 5000, 125001, 1, PREFER_BALANCE, false },
+		{ 5000, 0, 0, PREFER_BALANCE, false },
+		{ 5000, 0, 1, PREFER_SPEED, false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct request_facts facts =
+		    request_where(1000, rows[i].elapsed_ms, rows[i].late_us);
+
+		facts.delay_percent = rows[i].delay_percent;
+		facts.prefer = rows[i].prefer;
+		EXPECT_EQ(policy_may_follow_plan(&facts), rows[i].may);
+	}
+}
+
 TEST(a_near_wait_of_a_late_stream_takes_at_most_the_largest_budget)
 {
 	static const struct {

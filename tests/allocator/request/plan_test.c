@@ -357,29 +357,57 @@ TEST(a_place_that_work_still_uses_is_given_to_nobody)
 	expect_healthy();
 }
 
-/* With a budget, the stream waits for the place, which a third one reads. */
-TEST(a_stream_waits_for_its_place_within_the_budget)
+/* A third stream reads the first block for some time, and the second stream
+ * takes its memory. */
+static void
+play_read_round(struct program *p, weir_stream reader, unsigned ms)
+{
+	for (unsigned i = 0; i < ROUND - 1; i++)
+		take_one(p, i);
+	record(p->at[0], reader);
+	busy(reader, ms);
+	take_one(p, ROUND - 1);
+	fill(p->at[ROUND - 1], (size_t)mib[ROUND - 1] * MIB, 1, p->stream[1]);
+	for (unsigned i = 1; i < ROUND; i++)
+		give(p->at[i]);
+}
+
+/* Although the program has earned no budget yet. */
+TEST(a_stream_waits_for_its_place_in_the_first_round)
 {
 	device_need_sim("work takes as long as the test says");
 	follow_plan(2, "");
-	take(512, new_stream());
-	sim()->advance_ns(UINT64_C(10000000000)); /* earns a budget */
 	struct program p = program_on(2);
-	weir_stream reader = new_stream();
 
 	start(&p);
-	for (int n = 0; n < 20; n++)
-		play_round(&p);
-	for (unsigned i = 0; i < ROUND - 1; i++)
-		take_one(&p, i);
-	expect_first_planned(&p, ROUND - 1);
-	record(p.at[0], reader);
-	busy(reader, 5);
-	take_one(&p, ROUND - 1);
+	play_read_round(&p, new_stream(), 20);
 	expect_planned(&p);
-	fill(p.at[ROUND - 1], (size_t)mib[ROUND - 1] * MIB, 1, p.stream[1]);
 	EXPECT_EQ(stats().num_gpu_waits, 1);
 	EXPECT_EQ(stats().num_served_wait, 1);
+	expect_healthy();
+}
+
+/* The host is ahead of the device, so that the second stream always has work
+ * that its waits delay: by 30 ms a round. */
+TEST(a_plan_whose_waits_delay_the_program_is_dropped)
+{
+	device_need_sim("work takes as long as the test says");
+	follow_plan(2, "");
+	struct program p = program_on(2);
+	weir_stream reader = new_stream();
+	unsigned rounds = 0;
+
+	start(&p);
+	for (; stats().num_plans_dropped == 0 && rounds < 30; rounds++) {
+		play_read_round(&p, reader, 60);
+		busy(p.stream[1], 30);
+		if (rounds >= 3)
+			sim()->advance_ns(60000000);
+	}
+	EXPECT_EQ(stats().num_plans_dropped, 1);
+	EXPECT_GT(rounds, 6);
+	play_read_round(&p, reader, 60);
+	settle();
 	expect_healthy();
 }
 
