@@ -347,7 +347,7 @@ TEST(output_about_a_plan_is_in_the_manual_too)
 		const char *kind;
 		int status;
 		bool plan;
-	} kinds[] = { { "train", 0, true }, { "crowd", 1, true },
+	} kinds[] = { { "train", 0, true }, { "pipeline", 1, true },
 		{ "vectors", 1, false } };
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {

@@ -137,18 +137,6 @@ cost_us(const struct plan_figures *figures)
 	return figures->delay_us + figures->waits * PLANNED_WAIT_NS / 1000;
 }
 
-/* Does a plan cost nothing: no memory, no failure, no wait of the host, and no
- * time that a step would show? */
-static bool
-costs_nothing(
-    const struct plan_figures *with, const struct plan_figures *without)
-{
-	return with->held <= without->held && with->ooms <= without->ooms &&
-	    with->host_waits <= without->host_waits &&
-	    cost_us(with) <=
-	    cost_us(without) + without->duration_us / PLANNED_COST_SHARE;
-}
-
 /* Do streams come to wait for longer than without a plan, with or without work?
  * The trace of a snapshot does not know the work of streams, so that only this
  * tells which waits may delay some. */
@@ -157,6 +145,29 @@ stalls_more(const struct plan_figures *with, const struct plan_figures *without)
 {
 	return with->stall_us >
 	    without->stall_us + without->duration_us / PLANNED_COST_SHARE;
+}
+
+/* Do waits cost time that a step would show? The recording of a program that
+ * ran under weir shows how long waits may be, but not their cost. */
+static bool
+costs_time(const struct plan_figures *with, const struct plan_found *found)
+{
+	const struct plan_figures *without = &found->without;
+
+	return found->is_of_weir ? stalls_more(with, without) :
+				   cost_us(with) >
+		cost_us(without) + without->duration_us / PLANNED_COST_SHARE;
+}
+
+/* Does a plan cost nothing: no memory, no failure, no wait of the host, and no
+ * time that a step would show? */
+static bool
+costs_nothing(const struct plan_figures *with, const struct plan_found *found)
+{
+	const struct plan_figures *without = &found->without;
+
+	return with->held <= without->held && with->ooms <= without->ooms &&
+	    with->host_waits <= without->host_waits && !costs_time(with, found);
 }
 
 /* Do a good many more requests have another address than in the round before
@@ -177,12 +188,14 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 	uint64_t least = a->held < b->held ? a->held : b->held;
 	uint64_t most = a->held < b->held ? b->held : a->held;
 
-	if (costs_nothing(a, without) != costs_nothing(b, without))
-		return costs_nothing(a, without);
+	if (costs_nothing(a, found) != costs_nothing(b, found))
+		return costs_nothing(a, found);
 	if (a->ooms != b->ooms)
 		return a->ooms < b->ooms;
 	if (moves_more(a, b) || moves_more(b, a))
 		return moves_more(b, a);
+	if (found->is_of_weir && (stalls_more(a, b) || stalls_more(b, a)))
+		return stalls_more(b, a);
 	if (!found->has_work &&
 	    stalls_more(a, without) != stalls_more(b, without))
 		return stalls_more(b, without);
@@ -190,6 +203,12 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 		return a->held < b->held;
 	return a->waits + a->map_calls < b->waits + b->map_calls;
 }
+
+/* The lives of a round by both rules. */
+struct lives_tried {
+	struct plan_lives by_calls;
+	struct plan_lives longer;
+};
 
 /* A way to plan that is tried. */
 struct attempt {
@@ -312,8 +331,8 @@ search_bytes(struct attempt *attempt, struct bounds bounds,
  * PLAN_BY_WORK.
  */
 static bool
-try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
-    uint64_t least)
+try_both(
+    struct attempt *attempt, const struct lives_tried *lives, uint64_t least)
 {
 	const struct bounds bounds = { least, attempt->round_bytes };
 	uint64_t start_bytes = attempt->range_bytes - attempt->round_bytes;
@@ -321,8 +340,8 @@ try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
 
 	if (excess == 0)
 		return true;
-	attempt->how.lives = &lives[PLAN_BY_CALLS];
-	attempt->how.longer = &lives[PLAN_BY_WORK];
+	attempt->how.lives = &lives->by_calls;
+	attempt->how.longer = &lives->longer;
 	attempt->how.parts = 1;
 	if (!search_bytes(attempt, bounds, start_bytes, excess))
 		return false;
@@ -332,20 +351,46 @@ try_both(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES],
 
 /* Try each rule of lives, then both. */
 static bool
-try_lives(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES])
+try_lives(struct attempt *attempt, const struct lives_tried *lives)
 {
 	/* The rules differ in streams only. */
 	bool has_streams = attempt->requests->streams > 1;
 	uint64_t least;
 
 	attempt->how.longer = NULL;
-	attempt->how.lives = &lives[PLAN_BY_CALLS];
+	attempt->how.lives = &lives->by_calls;
 	if (!try_packing(attempt))
 		return false;
 	least = attempt->round_bytes;
-	attempt->how.lives = &lives[PLAN_BY_WORK];
-	return !has_streams ||
-	    (try_packing(attempt) && try_both(attempt, lives, least));
+	if (!has_streams)
+		return true;
+	attempt->how.lives = &lives->longer;
+	attempt->how.round_most = UINT64_MAX;
+	attempt->how.range_most = UINT64_MAX;
+	attempt->how.as_recorded = attempt->in->found->is_of_weir;
+	bool good = try_packing(attempt) && try_both(attempt, lives, least);
+	attempt->how.as_recorded = false;
+	return good;
+}
+
+static bool
+make_lives(const struct finding *in, const struct plan_requests *requests,
+    struct lives_tried *out)
+{
+	const struct trace *trace = in->trace;
+	bool is_of_weir = in->found->is_of_weir;
+
+	return plan_lives_make(
+		   trace, requests, PLAN_BY_CALLS, &out->by_calls) &&
+	    plan_lives_make(trace, requests,
+		is_of_weir ? PLAN_AS_RECORDED : PLAN_BY_WORK, &out->longer);
+}
+
+static void
+drop_lives(struct lives_tried *lives)
+{
+	plan_lives_drop(&lives->by_calls);
+	plan_lives_drop(&lives->longer);
 }
 
 /* Try the plans of a round, with places for the requests before it and without.
@@ -353,21 +398,17 @@ try_lives(struct attempt *attempt, const struct plan_lives lives[PLAN_RULES])
 static bool
 try_round(struct finding *in, const struct plan_requests *requests)
 {
-	struct plan_lives lives[PLAN_RULES] = { 0 };
+	struct lives_tried lives = { 0 };
 	struct attempt attempt = { .in = in,
 		.requests = requests,
 		.how = { .unit = requests->unit } };
-	bool good = true;
+	bool good =
+	    make_lives(in, requests, &lives) && try_lives(&attempt, &lives);
 
-	for (int rule = 0; good && rule < PLAN_RULES; rule++)
-		good = plan_lives_make(
-		    in->trace, requests, (enum plan_rule)rule, &lives[rule]);
-	good = good && try_lives(&attempt, lives);
 	attempt.how.from_start = true;
-	if (good && requests->round >= PLAN_SEEN)
-		good = try_lives(&attempt, lives);
-	for (int rule = 0; rule < PLAN_RULES; rule++)
-		plan_lives_drop(&lives[rule]);
+	if (good && requests->round > 0)
+		good = try_lives(&attempt, &lives);
+	drop_lives(&lives);
 	return good;
 }
 
@@ -498,6 +539,17 @@ says_rounds(const struct trace *trace)
 	return false;
 }
 
+/* What the program did under weir counts, as far as it is known. A replay knows
+ * no work that it was not told of, so that it holds more or less. */
+static void
+note_recorded(const struct trace *trace, struct plan_figures *without)
+{
+	if (trace->recorded_held_bytes > 0)
+		without->held = trace->recorded_held_bytes;
+	if (trace->recorded_wait_us > without->stall_us)
+		without->stall_us = trace->recorded_wait_us;
+}
+
 static bool
 find_plan(const struct plan_request_to_find *request, const struct trace *trace,
     const struct plan_requests *requests, struct plan_found *out)
@@ -513,14 +565,12 @@ find_plan(const struct plan_request_to_find *request, const struct trace *trace,
 		return true;
 	out->rounds = (requests->count - requests->round) / requests->length;
 	out->has_work = trace->has_work;
+	out->is_of_weir = trace->recorded_of_weir && !trace->has_work;
 	if (!replay_by(
 		&in, request->conf != NULL ? request->conf : "", &out->without))
 		return false;
-	/* A replay knows no work that it was not told of, so a program whose
-	 * host runs ahead of the device holds more than the replay says. */
-	if (trace->recorded_of_weir &&
-	    trace->recorded_held_bytes > out->without.held)
-		out->without.held = trace->recorded_held_bytes;
+	if (trace->recorded_of_weir)
+		note_recorded(trace, &out->without);
 	if (!try_shapes(&in, requests) ||
 	    (out->plan != NULL && !settle_plan(&in)))
 		return false;
@@ -532,6 +582,14 @@ find_plan(const struct plan_request_to_find *request, const struct trace *trace,
 	return true;
 }
 
+static void
+say_error(enum weir_log_level level, const char *text, void *user)
+{
+	(void)level;
+	(void)user;
+	complain("%s", text);
+}
+
 bool
 plan_find(const struct plan_request_to_find *request, struct plan_found *out)
 {
@@ -541,6 +599,8 @@ plan_find(const struct plan_request_to_find *request, struct plan_found *out)
 	bool good;
 
 	*out = (struct plan_found){ 0 };
+	/* A plan that a replay drops is no news: it is not kept. */
+	weir_log_set(WEIR_LOG_ERROR, say_error, NULL);
 	if (!trace_read_device(
 		request->path, request->device, &trace, &error)) {
 		complain("%s", error.text);
@@ -567,6 +627,5 @@ plan_found_drop(struct plan_found *found)
 bool
 plan_helps(const struct plan_found *found)
 {
-	return found->plan != NULL &&
-	    costs_nothing(&found->with, &found->without);
+	return found->plan != NULL && costs_nothing(&found->with, found);
 }

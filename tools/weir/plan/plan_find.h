@@ -32,6 +32,7 @@ struct plan_found {
 	uint64_t rounds; /* that the recording ends with */
 	uint64_t placed; /* requests of the recording that have a place */
 	bool has_work;   /* the recording says which work streams have */
+	bool is_of_weir; /* it does not, but shows what weir waited for */
 	struct plan_figures without;
 	struct plan_figures with; /* of the plan */
 };

@@ -7,26 +7,45 @@
 #include <stdlib.h>
 
 #include "snapshot/plan_file.h"
+#include "tools/weir/plan/plan_reuse.h"
+#include "tools/weir/plan/plan_steady.h"
 #include "tools/weir/plan/tuning.h"
 #include "tools/weir/tool.h"
 
-/* A block that was freed. */
+/* The blocks that a stream freed, in the order of their frees: those that only
+ * it has used, and those that others have used too. */
+enum freed_kind { FREED_OWN, FREED_SHARED, FREED_KINDS };
+
+/* A request whose block was freed. */
 struct freed {
-	uint32_t request;
-	bool used_elsewhere; /* by streams that are not its own */
-	uint64_t row;        /* of its free */
-	uint64_t done_us;    /* when all work before its free is over */
+	enum freed_kind kind;
+	uint32_t number; /* in its list */
+	uint32_t next;   /* the request after it there */
+	uint64_t row;    /* of its free */
+	/* When all work before its free is over, and the frees before it in its
+	 * list. */
+	uint64_t done_us;
+};
+
+struct freed_list {
+	uint32_t first; /* requests */
+	uint32_t last;
+	uint32_t count;
+};
+
+/* How much of a list a stream may use. */
+struct ready {
+	uint32_t last;  /* request of it; PLAN_NO_REQUEST: none */
+	uint32_t known; /* so many of it at least, by the recording */
 };
 
 struct life_stream {
-	uint64_t done_us;    /* when its work is over */
-	struct freed *freed; /* its blocks */
-	uint32_t freed_count;
-	uint64_t latest_us; /* the latest done_us of them */
+	uint64_t done_us; /* when its work is over */
+	struct freed_list freed[FREED_KINDS];
 	/* For each stream: the row up to which this one is ordered after its
-	 * work, and how many of its freed blocks this one may use. */
+	 * work, and what this one may use of its freed blocks. */
 	uint64_t ordered[PLAN_STREAMS];
-	uint32_t ready[PLAN_STREAMS];
+	struct ready ready[PLAN_STREAMS][FREED_KINDS];
 };
 
 struct life_pass {
@@ -36,34 +55,56 @@ struct life_pass {
 	struct plan_lives *out;
 	struct plan_names names;
 	struct life_stream *streams;
-	struct freed *freed; /* of all streams */
-	bool *lives_on;      /* requests whose memory is not freed */
-	uint32_t made;       /* requests so far */
+	struct freed *freed; /* by request */
+	/* What their streams could use when they made the latest requests, as
+	 * numbers of ready blocks: [(request % PLAN_ENTRIES * streams + own) *
+	 * FREED_KINDS + kind]. A place in a round comes again sooner. */
+	uint32_t *could_use;
+	bool *lives_on; /* requests whose memory is not freed */
+	uint32_t made;  /* requests so far */
+	struct plan_reuse reuse;
+	uint32_t recorded; /* the round that counts with PLAN_AS_RECORDED */
+	bool failed;       /* without memory */
 };
 
-/* Lengthen the life of a request: it lasts until request `until`. The life of
- * request i of the plan is lives[i * step + s]. */
+/* The plan's request that one of the trace is. */
+static uint32_t
+planned_of(const struct plan_requests *requests, uint32_t request)
+{
+	return request < requests->round ?
+	    request :
+	    requests->round + (request - requests->round) % requests->length;
+}
+
 static void
-lengthen(const struct life_pass *pass, uint32_t *lives, uint32_t step,
-    uint32_t s, uint32_t request, uint32_t until)
+lengthen(uint32_t *life, uint32_t by)
+{
+	if (*life < by)
+		*life = by;
+}
+
+/* Is a request of a round that does not count with PLAN_AS_RECORDED? */
+static bool
+is_of_another_round(const struct life_pass *pass, uint32_t request)
 {
 	const struct plan_requests *requests = pass->requests;
-	uint32_t life = until == PLAN_NO_REQUEST ? until : until - request;
-	uint32_t i = request;
 
-	if (request >= requests->round)
-		i = requests->round +
-		    (request - requests->round) % requests->length;
-	if (lives[i * step + s] < life)
-		lives[i * step + s] = life;
+	return request >= requests->round &&
+	    (request - requests->round) / requests->length != pass->recorded;
 }
 
 /* A request's memory may serve stream `s` from request `until` on. */
 static void
 add_life(struct life_pass *pass, uint32_t request, uint32_t s, uint32_t until)
 {
-	lengthen(
-	    pass, pass->out->lives, pass->requests->streams, s, request, until);
+	const struct plan_requests *requests = pass->requests;
+	uint32_t planned = planned_of(requests, request);
+
+	if (pass->rule == PLAN_AS_RECORDED &&
+	    is_of_another_round(pass, request))
+		return;
+	lengthen(&pass->out->lives[(size_t)planned * requests->streams + s],
+	    until == PLAN_NO_REQUEST ? until : until - request);
 }
 
 /* May stream `s` use a freed block of stream `own`? */
@@ -71,25 +112,51 @@ static bool
 is_ready(const struct life_pass *pass, const struct freed *freed, uint32_t own,
     uint32_t s, uint64_t now_us)
 {
-	if (pass->rule == PLAN_BY_CALLS || freed->done_us <= now_us)
+	const struct life_stream *by = &pass->streams[s];
+
+	if (own == s && freed->kind == FREED_OWN)
 		return true;
-	return !freed->used_elsewhere &&
-	    (own == s || pass->streams[s].ordered[own] > freed->row);
+	if (pass->rule == PLAN_AS_RECORDED)
+		return by->ready[own][freed->kind].known > freed->number ||
+		    (own == s && freed->done_us <= now_us);
+	return pass->rule == PLAN_BY_CALLS || freed->done_us <= now_us ||
+	    (freed->kind == FREED_OWN && by->ordered[own] > freed->row);
+}
+
+/* The first request of a list that a stream may not use, or
+ * PLAN_NO_REQUEST. */
+static uint32_t
+first_unready(const struct life_pass *pass, const struct ready *ready,
+    const struct freed_list *list)
+{
+	return ready->last == PLAN_NO_REQUEST ? list->first :
+						pass->freed[ready->last].next;
+}
+
+/* See what stream `s` may use by now of a list of stream `own`. */
+static void
+pass_list(struct life_pass *pass, uint32_t s, uint32_t own,
+    enum freed_kind kind, uint64_t now_us)
+{
+	struct ready *ready = &pass->streams[s].ready[own][kind];
+	const struct freed_list *list = &pass->streams[own].freed[kind];
+	uint32_t next = first_unready(pass, ready, list);
+
+	while (next != PLAN_NO_REQUEST &&
+	    is_ready(pass, &pass->freed[next], own, s, now_us)) {
+		add_life(pass, next, s, pass->made);
+		ready->last = next;
+		next = pass->freed[next].next;
+	}
 }
 
 /* Stream `s` makes a request: see what it may use by now. */
 static void
 pass_ready(struct life_pass *pass, uint32_t s, uint64_t now_us)
 {
-	for (uint32_t own = 0; own < pass->requests->streams; own++) {
-		const struct life_stream *of = &pass->streams[own];
-		uint32_t *ready = &pass->streams[s].ready[own];
-
-		while (*ready < of->freed_count &&
-		    is_ready(pass, &of->freed[*ready], own, s, now_us))
-			add_life(
-			    pass, of->freed[(*ready)++].request, s, pass->made);
-	}
+	for (uint32_t own = 0; own < pass->requests->streams; own++)
+		for (int kind = 0; kind < FREED_KINDS; kind++)
+			pass_list(pass, s, own, (enum freed_kind)kind, now_us);
 }
 
 /* A request that keeps its memory to the trace's end may do so for ever, if it
@@ -107,7 +174,8 @@ pass_live(struct life_pass *pass)
 	for (uint32_t i = 0; i < pass->made; i++) {
 		if (!pass->lives_on[i] || !is_kept(pass, i))
 			continue;
-		lengthen(pass, pass->out->live, 1, 0, i, PLAN_NO_REQUEST);
+		lengthen(&pass->out->live[planned_of(pass->requests, i)],
+		    PLAN_NO_REQUEST);
 		for (uint32_t s = 0; s < pass->requests->streams; s++)
 			add_life(pass, i, s, PLAN_NO_REQUEST);
 	}
@@ -117,15 +185,108 @@ pass_live(struct life_pass *pass)
 static void
 pass_unready(struct life_pass *pass, uint32_t s)
 {
-	for (uint32_t own = 0; own < pass->requests->streams; own++) {
-		const struct life_stream *of = &pass->streams[own];
+	for (uint32_t own = 0; own < pass->requests->streams; own++)
+		for (int kind = 0; kind < FREED_KINDS; kind++) {
+			uint32_t i = first_unready(pass,
+			    &pass->streams[s].ready[own][kind],
+			    &pass->streams[own].freed[kind]);
 
-		for (uint32_t i = pass->streams[s].ready[own];
-		     i < of->freed_count; i++)
-			if (is_kept(pass, of->freed[i].request))
-				add_life(pass, of->freed[i].request, s,
-				    PLAN_NO_REQUEST);
-	}
+			for (; i != PLAN_NO_REQUEST; i = pass->freed[i].next)
+				if (is_kept(pass, i))
+					add_life(pass, i, s, PLAN_NO_REQUEST);
+		}
+}
+
+/* ---- As recorded ------------------------------------------------------- */
+
+/* A request of a stream, and the pass. */
+struct reusing {
+	struct life_pass *pass;
+	uint32_t s;
+};
+
+static uint32_t *
+could_use_at(const struct life_pass *pass, uint32_t request)
+{
+	return &pass->could_use[(size_t)(request % PLAN_ENTRIES) *
+	    pass->requests->streams * FREED_KINDS];
+}
+
+/* Note what stream `s` may use by now. */
+static void
+note_usable(const struct life_pass *pass, uint32_t s)
+{
+	uint32_t *could_use = could_use_at(pass, pass->made);
+
+	for (uint32_t of = 0; of < pass->requests->streams; of++)
+		for (int kind = 0; kind < FREED_KINDS; kind++) {
+			uint32_t last = pass->streams[s].ready[of][kind].last;
+
+			*could_use++ = last == PLAN_NO_REQUEST ?
+			    0 :
+			    pass->freed[last].number + 1;
+		}
+}
+
+/* The stream got memory that a request had. What the stream of that could use,
+ * it may use now too. */
+static void
+note_reused(void *about, uint32_t request)
+{
+	const struct reusing *by = about;
+	const struct life_pass *pass = by->pass;
+	const struct freed *freed = &pass->freed[request];
+	uint32_t own = pass->requests->list[request].stream;
+	struct life_stream *stream = &pass->streams[by->s];
+
+	if (pass->lives_on[request])
+		return;
+	lengthen(&stream->ready[own][freed->kind].known, freed->number + 1);
+	if (pass->made - request > PLAN_ENTRIES)
+		return;
+	const uint32_t *could_use = could_use_at(pass, request);
+	for (uint32_t of = 0; of < pass->requests->streams; of++)
+		for (int kind = 0; kind < FREED_KINDS; kind++)
+			lengthen(&stream->ready[of][kind].known, *could_use++);
+}
+
+static void
+note_unmapped(void *about, uint32_t request)
+{
+	(void)about;
+	(void)request;
+}
+
+/* Stream `s` gets the memory of a row, or it is unmapped. */
+static void
+pass_memory(struct life_pass *pass, size_t i, uint32_t s, uint32_t request)
+{
+	uint64_t addr = pass->trace->addrs[i];
+	struct reusing by = { pass, s };
+	const struct plan_owned owned = { addr,
+		addr + pass->trace->rows[i].size, request };
+
+	if (!plan_reuse_give(&pass->reuse, &owned,
+		request == PLAN_NO_REQUEST ? note_unmapped : note_reused, &by))
+		pass->failed = true;
+}
+
+/* Note where the request under way lies, if its round counts. */
+static void
+note_address(struct life_pass *pass, uint64_t addr)
+{
+	if (pass->out->addrs != NULL && !is_of_another_round(pass, pass->made))
+		pass->out->addrs[planned_of(pass->requests, pass->made)] = addr;
+}
+
+/* No life is shorter than until the free, in any round. */
+static void
+settle_recorded(const struct life_pass *pass)
+{
+	const struct plan_lives *out = pass->out;
+
+	for (size_t i = 0; i < (size_t)out->count * out->streams; i++)
+		lengthen(&out->lives[i], out->live[i / out->streams]);
 }
 
 /* ---- Rows -------------------------------------------------------------- */
@@ -147,18 +308,28 @@ pass_free(struct life_pass *pass, size_t row_index, uint32_t freer)
 		return;
 	struct life_stream *own =
 	    &pass->streams[pass->requests->list[request].stream];
-	own->latest_us = later_of(own->latest_us,
-	    later_of(own->done_us,
-		later_of(pass->streams[freer].done_us, block->used_until_us)));
-	own->freed[own->freed_count++] = (struct freed){
-		.request = request,
-		.used_elsewhere =
-		    block->used_until_us != 0 || block->freed_elsewhere,
+	bool shared = block->used_until_us != 0 || block->freed_elsewhere;
+	enum freed_kind kind = shared ? FREED_SHARED : FREED_OWN;
+	struct freed_list *list = &own->freed[kind];
+	uint64_t before_us =
+	    list->count == 0 ? 0 : pass->freed[list->last].done_us;
+	pass->freed[request] = (struct freed){
+		.kind = kind,
+		.number = list->count++,
+		.next = PLAN_NO_REQUEST,
 		.row = row_index,
-		.done_us = own->latest_us,
+		.done_us = later_of(later_of(before_us, own->done_us),
+		    later_of(
+			pass->streams[freer].done_us, block->used_until_us)),
 	};
+	if (list->first == PLAN_NO_REQUEST)
+		list->first = request;
+	else
+		pass->freed[list->last].next = request;
+	list->last = request;
 	pass->lives_on[request] = false;
-	lengthen(pass, pass->out->live, 1, 0, request, pass->made);
+	lengthen(&pass->out->live[planned_of(pass->requests, request)],
+	    pass->made - request);
 }
 
 /* Stream `s` waits for the work of another one. */
@@ -181,6 +352,9 @@ pass_row(struct life_pass *pass, size_t i)
 	const struct trace_row *row = &pass->trace->rows[i];
 	struct plan_row_streams streams;
 
+	if (pass->rule == PLAN_AS_RECORDED &&
+	    (row->action == 'u' || row->action == 's'))
+		pass_memory(pass, i, 0, PLAN_NO_REQUEST);
 	if (!plan_names_concern(row))
 		return;
 	streams = plan_names_pass(&pass->names, row);
@@ -193,37 +367,42 @@ pass_row(struct life_pass *pass, size_t i)
 		pass_free(pass, i, streams.own);
 	else if (row->action == 'a' &&
 	    pass->requests->of_block[row->block] != PLAN_NO_REQUEST) {
+		note_address(pass, pass->trace->addrs[i]);
+		if (pass->rule == PLAN_AS_RECORDED)
+			pass_memory(pass, i, streams.own, pass->made);
 		pass_ready(pass, streams.own, row->time_us);
+		if (pass->rule == PLAN_AS_RECORDED)
+			note_usable(pass, streams.own);
 		pass->lives_on[pass->made++] = true;
 	}
 }
 
-/* Give each stream a part of `freed` for its blocks. */
+/* All lists are empty. */
 static void
-divide_freed(struct life_pass *pass)
+begin_lists(const struct life_pass *pass)
 {
-	const struct plan_requests *requests = pass->requests;
-	uint32_t count[PLAN_STREAMS] = { 0 };
-	struct freed *next = pass->freed;
+	for (uint32_t s = 0; s < pass->requests->streams; s++)
+		for (int kind = 0; kind < FREED_KINDS; kind++) {
+			struct life_stream *stream = &pass->streams[s];
 
-	for (uint32_t i = 0; i < requests->count; i++)
-		count[requests->list[i].stream]++;
-	for (uint32_t s = 0; s < requests->streams; s++) {
-		pass->streams[s].freed = next;
-		next += count[s];
-	}
+			stream->freed[kind].first = PLAN_NO_REQUEST;
+			for (int own = 0; own < PLAN_STREAMS; own++)
+				stream->ready[own][kind].last = PLAN_NO_REQUEST;
+		}
 }
 
 /* Pass the whole trace. */
 static void
 pass_trace(struct life_pass *pass)
 {
-	divide_freed(pass);
+	begin_lists(pass);
 	for (size_t i = 0; i < pass->trace->row_count; i++)
 		pass_row(pass, i);
 	pass_live(pass);
 	for (uint32_t s = 0; s < pass->requests->streams; s++)
 		pass_unready(pass, s);
+	if (pass->rule == PLAN_AS_RECORDED)
+		settle_recorded(pass);
 }
 
 bool
@@ -239,6 +418,9 @@ plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
 		.out = out,
 		.streams = calloc(requests->streams, sizeof(*pass.streams)),
 		.freed = calloc(count, sizeof(*pass.freed)),
+		.could_use = calloc((size_t)requests->streams * FREED_KINDS *
+			(count < PLAN_ENTRIES ? count : PLAN_ENTRIES),
+		    sizeof(*pass.could_use)),
 		.lives_on = calloc(count, sizeof(*pass.lives_on)),
 	};
 	bool made;
@@ -249,15 +431,26 @@ plan_lives_make(const struct trace *trace, const struct plan_requests *requests,
 		.lives = calloc(
 		    (size_t)planned * requests->streams, sizeof(*out->lives)),
 		.live = calloc(planned, sizeof(*out->live)),
+		.addrs = trace->recorded_of_weir ?
+		    calloc(planned, sizeof(*out->addrs)) :
+		    NULL,
 	};
 	made = pass.streams != NULL && pass.freed != NULL &&
-	    pass.lives_on != NULL && out->lives != NULL && out->live != NULL &&
-	    plan_names_begin(&pass.names, trace);
-	if (made)
+	    pass.could_use != NULL && pass.lives_on != NULL &&
+	    out->lives != NULL && out->live != NULL &&
+	    (out->addrs != NULL || !trace->recorded_of_weir) &&
+	    plan_names_begin(&pass.names, trace) &&
+	    (!trace->recorded_of_weir ||
+		plan_steady_round(trace, requests, &pass.recorded));
+	if (made) {
 		pass_trace(&pass);
+		made = !pass.failed;
+	}
 	plan_names_drop(&pass.names);
+	plan_reuse_drop(&pass.reuse);
 	free(pass.streams);
 	free(pass.freed);
+	free(pass.could_use);
 	free(pass.lives_on);
 	if (made)
 		return true;
@@ -271,6 +464,7 @@ plan_lives_drop(struct plan_lives *lives)
 {
 	free(lives->lives);
 	free(lives->live);
+	free(lives->addrs);
 	*lives = (struct plan_lives){ 0 };
 }
 

@@ -14,7 +14,11 @@ enum plan_rule {
 	/* Its own stream from its free on, another one when that is ordered
 	 * after its work, or when the work is over. */
 	PLAN_BY_WORK,
-	PLAN_RULES
+	/* As in one round of the recording (plan_steady.h), which must have
+	 * addresses that weir chose: another stream from the first request on
+	 * by which it got this memory, or memory that the same stream had freed
+	 * later. */
+	PLAN_AS_RECORDED,
 };
 
 struct plan_lives {
@@ -22,10 +26,13 @@ struct plan_lives {
 	uint32_t streams;
 	/* lives[i * streams + s]: from request i on, the number of requests,
 	 * itself included, until stream s may use its memory; of a round, the
-	 * longest of all rounds. PLAN_NO_REQUEST: never, as far as the trace
-	 * shows. */
+	 * longest of all rounds where the rule does not say otherwise.
+	 * PLAN_NO_REQUEST: never, as far as the trace shows. */
 	uint32_t *lives;
 	uint32_t *live; /* for each request, until its free */
+	/* For each request, its address in that round; NULL: another
+	 * allocator than weir chose it. */
+	uint64_t *addrs;
 };
 
 /* The shape of a trace's round, by the lives of its requests. */

@@ -14,6 +14,7 @@ enum pack_order {
 	PACK_BY_LIFE,
 	PACK_BY_AREA,
 	PACK_BY_START,
+	PACK_BY_ADDRESS,
 	PACK_ORDERS
 };
 
@@ -21,8 +22,12 @@ struct pack_item {
 	uint32_t index; /* in the plan */
 	uint32_t stream;
 	uint64_t size;
-	uint32_t period;        /* in the round, it comes again after so many */
-	uint64_t life;          /* until its free, in requests */
+	uint32_t period; /* in the round, it comes again after so many */
+	uint64_t life;   /* until its free, in requests */
+	uint64_t addr;   /* in the recording */
+	/* The offset with which it would lie as in the recording, without what
+	 * no request has there; UINT64_MAX: not known. */
+	uint64_t recorded;
 	uint64_t offset;        /* when it is placed */
 	uint32_t *lives;        /* for each stream */
 	const uint32_t *longer; /* likewise; NULL: as `lives` */
@@ -50,6 +55,7 @@ struct packing {
 	uint32_t placed_count;
 	uint32_t fixed;
 	uint64_t bytes;
+	uint32_t elsewhere; /* placed ones that do not lie as recorded */
 };
 
 /* ---- Orders ------------------------------------------------------------ */
@@ -112,11 +118,22 @@ compare_area(const void *one, const void *other)
 	return larger_first(a->size * a->life, b->size * b->life, a, b);
 }
 
+static int
+compare_address(const void *one, const void *other)
+{
+	const struct pack_item *a = one;
+	const struct pack_item *b = other;
+	int order = compare_numbers(a->addr, b->addr);
+
+	return order != 0 ? order : compare_start(a, b);
+}
+
 static int (*const pack_orders[PACK_ORDERS])(const void *, const void *) = {
 	[PACK_BY_SIZE] = compare_size,
 	[PACK_BY_LIFE] = compare_life,
 	[PACK_BY_AREA] = compare_area,
 	[PACK_BY_START] = compare_start,
+	[PACK_BY_ADDRESS] = compare_address,
 };
 
 /* ---- Places ------------------------------------------------------------ */
@@ -206,12 +223,38 @@ find_place(
 	return offset;
 }
 
+/* May an item lie as in the recording? */
+static bool
+fits_as_recorded(const struct packing *packing, const struct pack_item *item)
+{
+	unsigned all = packing->how->longer != NULL ? packing->how->parts : 0;
+	const struct pack_share share = { .parts = all, .of = all };
+	uint64_t end = item->recorded + item->size;
+
+	if (item->recorded % PLAN_GRANULE != 0 || end > packing->most)
+		return false;
+	for (uint32_t i = 0; i < packing->placed_count; i++) {
+		const struct pack_item *other = packing->placed[i];
+
+		if (other->offset < end &&
+		    item->recorded < other->offset + other->size &&
+		    is_in_conflict(packing, item, other, share))
+			return false;
+	}
+	return true;
+}
+
 static void
 place_item(struct packing *packing, struct pack_item *item, bool tightest)
 {
 	uint32_t i = packing->placed_count;
 
-	item->offset = find_place(packing, item, tightest);
+	if (fits_as_recorded(packing, item)) {
+		item->offset = item->recorded;
+	} else {
+		item->offset = find_place(packing, item, tightest);
+		packing->elsewhere++;
+	}
 	packing->placed_count++;
 	for (; i > 0 && packing->placed[i - 1]->offset > item->offset; i--)
 		packing->placed[i] = packing->placed[i - 1];
@@ -238,6 +281,7 @@ pack_once(struct packing *packing, enum pack_order order, bool tightest)
 	qsort(items, count, sizeof(*items), pack_orders[order]);
 	packing->placed_count = packing->fixed;
 	packing->bytes = 0;
+	packing->elsewhere = 0;
 	for (uint32_t i = 0; i < packing->fixed; i++)
 		packing->placed[i] = &packing->items[i];
 	qsort(packing->placed, packing->fixed, sizeof(struct pack_item *),
@@ -254,17 +298,36 @@ set_offset(struct plan *plan, const struct pack_item *item)
 		plan->entries[i].offset = item->offset;
 }
 
+/* Is the latest packing better than one of so many bytes, in which so many
+ * requests do not lie as recorded? */
+static bool
+is_better_packing(
+    const struct packing *packing, uint64_t bytes, uint32_t elsewhere)
+{
+	bool fits = packing->bytes <= packing->most;
+
+	if (fits != (bytes <= packing->most))
+		return fits;
+	if (fits && packing->elsewhere != elsewhere)
+		return packing->elsewhere < elsewhere;
+	return packing->bytes < bytes;
+}
+
 /* Pack those that are not fixed as well as possible; returns the bytes. */
 static uint64_t
 pack_best(struct packing *packing, struct plan *plan)
 {
 	uint64_t best = UINT64_MAX;
+	uint32_t elsewhere = 0;
 
-	for (int n = 0; n < 2 * PACK_ORDERS; n++) {
+	int orders = packing->how->as_recorded ? PACK_ORDERS : PACK_BY_ADDRESS;
+
+	for (int n = 0; n < 2 * orders; n++) {
 		pack_once(packing, (enum pack_order)(n / 2), n % 2 != 0);
-		if (packing->bytes >= best)
+		if (n > 0 && !is_better_packing(packing, best, elsewhere))
 			continue;
 		best = packing->bytes;
+		elsewhere = packing->elsewhere;
 		for (uint32_t i = packing->fixed; i < packing->count; i++)
 			set_offset(plan, &packing->items[i]);
 	}
@@ -329,6 +392,8 @@ add_item(struct packing *packing, const struct plan *plan, uint32_t i,
 		.period = period,
 		.size = plan->entries[i].size,
 		.life = lives->live[i],
+		.addr = lives->addrs != NULL ? lives->addrs[i] : 0,
+		.recorded = UINT64_MAX,
 		.lives =
 		    packing->lives + (size_t)packing->count * lives->streams,
 		.longer = longer != NULL ? &longer->lives[first] : NULL,
@@ -382,6 +447,29 @@ add_items(struct packing *packing, const struct plan *plan, uint32_t i)
 			    joined ? packing->unit : packing->length);
 }
 
+/* Find the offsets with which all items lie as in the recording. */
+static void
+find_recorded(struct packing *packing)
+{
+	uint64_t offset = 0;
+	uint64_t end = 0; /* of the addresses so far */
+
+	qsort(packing->items, packing->count, sizeof(*packing->items),
+	    compare_address);
+	for (uint32_t i = 0; i < packing->count; i++) {
+		struct pack_item *item = &packing->items[i];
+		uint64_t begin = item->addr > end ? item->addr : end;
+		uint64_t item_end = item->addr + item->size;
+
+		/* `offset` is that of `end`. */
+		item->recorded = offset - (begin - item->addr);
+		if (item_end <= end)
+			continue;
+		offset += item_end - begin;
+		end = item_end;
+	}
+}
+
 /* Pack the round, with places for each `unit` requests; returns the bytes. */
 static uint64_t
 pack_units(struct packing *packing, struct plan *plan, uint32_t unit)
@@ -391,6 +479,8 @@ pack_units(struct packing *packing, struct plan *plan, uint32_t unit)
 	packing->most = packing->how->round_most;
 	for (uint32_t i = plan->round; i < plan->round + unit; i++)
 		add_items(packing, plan, i);
+	if (packing->how->as_recorded)
+		find_recorded(packing);
 	return pack_best(packing, plan);
 }
 
@@ -471,8 +561,7 @@ pack_round(struct packing *packing, struct plan *plan, int64_t *changes)
 	plan->bytes = bytes;
 }
 
-/* Pack what comes before the round, beside its requests. The first requests
- * come before the plan is believed. */
+/* Pack what comes before the round, beside its requests. */
 static void
 pack_start(struct packing *packing, struct plan *plan)
 {
@@ -483,7 +572,7 @@ pack_start(struct packing *packing, struct plan *plan)
 	for (uint32_t i = 0; i < packing->fixed; i++)
 		packing->items[i].offset =
 		    plan->entries[packing->items[i].index].offset;
-	for (uint32_t i = PLAN_SEEN - 1; i < plan->round; i++)
+	for (uint32_t i = 0; i < plan->round; i++)
 		add_item(packing, plan, i, plan->count);
 	bytes = pack_best(packing, plan);
 	if (plan->bytes < bytes)

@@ -33,6 +33,9 @@ struct plan_packing {
 	 * larger. */
 	uint32_t unit;
 	bool from_start; /* places for the requests before the round */
+	/* Requests lie as in the recording, where that is known, as far as they
+	 * are apart there and end within `round_most` bytes. */
+	bool as_recorded;
 };
 
 /*

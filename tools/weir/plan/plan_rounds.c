@@ -76,19 +76,25 @@ add_request(
 	    (struct plan_request){ .size = size, .stream = stream };
 }
 
+/* Those of private pools get no places (allocator/request/plan.h). `pools` has
+ * a zero for each stream. */
 static void
 list_requests(const struct trace *trace, struct plan_names *names,
-    struct plan_requests *out)
+    uint64_t *pools, struct plan_requests *out)
 {
 	for (size_t i = 0; i < trace->row_count; i++) {
 		const struct trace_row *row = &trace->rows[i];
 		uint32_t stream;
 
+		if (row->action == 'p')
+			pools[row->stream] = row->size;
 		if (!plan_names_concern(row))
 			continue;
 		stream = plan_names_pass(names, row).own;
-		if (is_large(trace, row))
+		if (is_large(trace, row) && pools[row->stream] == 0)
 			add_request(out, row, stream);
+		if (row->action == 'e')
+			pools[row->stream] = 0;
 	}
 	out->streams = names->count;
 }
@@ -155,6 +161,7 @@ bool
 plan_requests_make(const struct trace *trace, struct plan_requests *out)
 {
 	size_t blocks = trace->block_count + 1;
+	uint64_t *pools = calloc(trace->stream_count + 1, sizeof(*pools));
 	struct plan_names names = { 0 };
 	bool made;
 
@@ -162,14 +169,15 @@ plan_requests_make(const struct trace *trace, struct plan_requests *out)
 		.list = malloc(blocks * sizeof(*out->list)),
 		.of_block = malloc(blocks * sizeof(*out->of_block)),
 	};
-	made = out->list != NULL && out->of_block != NULL &&
+	made = out->list != NULL && out->of_block != NULL && pools != NULL &&
 	    plan_names_begin(&names, trace);
 	if (made) {
 		memset(out->of_block, 0xff, blocks * sizeof(*out->of_block));
-		list_requests(trace, &names, out);
+		list_requests(trace, &names, pools, out);
 		made = find_rounds(out);
 	}
 	plan_names_drop(&names);
+	free(pools);
 	if (made)
 		return true;
 	plan_requests_drop(out);

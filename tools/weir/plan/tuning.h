@@ -23,6 +23,11 @@ enum { PLANNED_HALVINGS = 6 };
  * of them counts as many as fit. Each costs a pass over the placed requests. */
 enum { PLANNED_PARTS = 4 };
 
+/* A round of a recording is steady if its time differs from the median by no
+ * more than one part in so many. Those in which the host runs ahead of the
+ * device take a tenth of the median, and the one after them a tenth less. */
+enum { PLANNED_STEADY_SHARE = 20 };
+
 /* How often a round is packed with one place in each part for most requests,
  * and those apart that did not fit the time before. */
 enum { PLANNED_APART = 8 };

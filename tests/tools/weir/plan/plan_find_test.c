@@ -74,3 +74,18 @@ TEST(a_plan_that_holds_more_or_lets_the_host_wait_does_not_help)
 	found.with.ooms++;
 	EXPECT(!plan_helps(&found));
 }
+
+/* A replay of what weir recorded does not know which waits were free. */
+TEST(a_plan_for_a_recording_of_weir_may_wait_as_long_as_the_program_did)
+{
+	struct plan plan = { 0 };
+	struct plan_found found = found_alike(&plan);
+
+	found.is_of_weir = true;
+	found.without.stall_us = 30000;
+	found.with.waits *= 1000;
+	found.with.stall_us = 30000 + (uint64_t)SECOND_US / PLANNED_COST_SHARE;
+	EXPECT(plan_helps(&found));
+	found.with.stall_us++;
+	EXPECT(!plan_helps(&found));
+}

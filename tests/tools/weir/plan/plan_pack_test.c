@@ -402,3 +402,56 @@ TEST(only_what_would_need_more_memory_has_other_places_in_each_unit)
 	}
 	EXPECT_GT(alike, 20 * UNIT / 3);
 }
+
+/* ---- As recorded ------------------------------------------------------- */
+
+/* Three requests of one size, each of which lives until the next one. In the
+ * recording the second one lay behind a gap, and the third one where the first
+ * was. Finds their offsets, in sizes; the round may have so many sizes. */
+static void
+pack_recorded(uint64_t sizes_most, uint64_t offsets[3])
+{
+	const uint64_t size = 8 * (uint64_t)PLAN_GRANULE;
+	uint32_t lives[3] = { 1, 1, 1 };
+	uint64_t addrs[3] = { 40 * size, 90 * size, 40 * size };
+	struct plan_lives known = { .count = 3,
+		.streams = 1,
+		.lives = lives,
+		.live = lives,
+		.addrs = addrs };
+	const struct plan_packing how = { .lives = &known,
+		.unit = 3,
+		.round_most = sizes_most * size,
+		.as_recorded = true };
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(3, &plan), WEIR_OK);
+	plan->streams = 1;
+	for (uint32_t i = 0; i < 3; i++)
+		plan->entries[i] = (struct plan_entry){ .size = size,
+			.offset = PLAN_NO_PLACE };
+	EXPECT_EQ(plan_pack(plan, &how), true);
+	for (uint32_t i = 0; i < 3; i++)
+		offsets[i] = plan->entries[i].offset / size;
+	plan_free(plan);
+}
+
+TEST(requests_lie_as_recorded_without_the_gaps)
+{
+	uint64_t offsets[3];
+
+	pack_recorded(2, offsets);
+	EXPECT_EQ(offsets[0], 0);
+	EXPECT_EQ(offsets[1], 1);
+	EXPECT_EQ(offsets[2], 0);
+}
+
+TEST(a_request_whose_recorded_place_is_too_high_lies_elsewhere)
+{
+	uint64_t offsets[3];
+
+	pack_recorded(1, offsets);
+	EXPECT_EQ(offsets[0], 0);
+	EXPECT_EQ(offsets[1], 0);
+	EXPECT_EQ(offsets[2], 0);
+}

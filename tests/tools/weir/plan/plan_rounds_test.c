@@ -98,6 +98,27 @@ TEST(a_round_is_found_and_where_it_begins)
 	trace_drop(&trace);
 }
 
+/* Such as those of graphs: they get no places. */
+TEST(requests_of_private_pools_do_not_count)
+{
+	struct writing w;
+
+	begin(&w);
+	for (unsigned n = 0; n < 4; n++) {
+		add_row(&w, 'a', 4, 5 * MIB, 0);
+		add_row(&w, 'p', 0, 1, 0);
+		add_row(&w, 'a', 10 + n, (5 + n) * MIB, 0);
+		add_row(&w, 'p', 0, 0, 0);
+		add_row(&w, 'f', 4, 5 * MIB, 0);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.count, 4);
+	EXPECT_EQ(requests.length, 1);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
 TEST(a_program_that_does_not_repeat_itself_has_no_round)
 {
 	struct writing w;
@@ -187,6 +208,100 @@ TEST(another_stream_may_use_memory_when_the_work_is_over_or_it_waits)
 	EXPECT_EQ(
 	    life_for_another_stream(PLAN_BY_WORK, false), PLAN_NO_REQUEST);
 	EXPECT_EQ(life_for_another_stream(PLAN_BY_WORK, true), 1);
+}
+
+/* ---- As recorded ------------------------------------------------------- */
+
+/* Stream 0 has memory at two places; stream 1 then gets that of the second one.
+ * With `through` stream 0 itself had it in between. */
+static struct plan_lives
+recorded_lives(bool through)
+{
+	struct writing w = { .length = 0 };
+	struct plan_lives lives;
+
+	w.length = (size_t)snprintf(w.text, sizeof(w.text),
+	    "# {\"allocator\": \"weir\"}\naction,addr,size,stream,time_us\n");
+	for (unsigned n = 0; n < 6; n++) {
+		add_row(&w, 'a', 7, 3 * MIB, 0);
+		add_row(&w, 'f', 7, 3 * MIB, 0);
+		add_row(&w, 'a', 4, 5 * MIB, 0);
+		add_row(&w, 'f', 4, 5 * MIB, 0);
+		add_row(&w, 'a', 8, 6 * MIB, 1);
+		add_row(&w, 'f', 8, 6 * MIB, 1);
+		if (through) {
+			add_row(&w, 'a', 4, 9 * MIB, 0);
+			add_row(&w, 'r', 4, 9 * MIB, 1);
+			add_row(&w, 'f', 4, 9 * MIB, 0);
+		}
+		add_row(&w, 'a', 4, 4 * MIB, 1);
+		add_row(&w, 'f', 4, 4 * MIB, 1);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.length, through ? 5 : 4);
+	EXPECT_EQ(
+	    plan_lives_make(&trace, &requests, PLAN_AS_RECORDED, &lives), true);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+	return lives;
+}
+
+TEST(another_stream_may_use_memory_when_the_recording_shows_that_it_did)
+{
+	struct plan_lives lives = recorded_lives(false);
+
+	/* Its own stream with its next request. */
+	EXPECT_EQ(lives.lives[0 * 2 + 0], 1);
+	EXPECT_EQ(lives.lives[1 * 2 + 0], 3);
+	/* The first block was freed before the one whose memory it got. */
+	EXPECT_EQ(lives.lives[0 * 2 + 1], 3);
+	EXPECT_EQ(lives.lives[1 * 2 + 1], 2);
+	/* In the next round stream 0 gets memory of stream 1. */
+	EXPECT_EQ(lives.lives[2 * 2 + 0], 3);
+	EXPECT_EQ(lives.lives[3 * 2 + 0], 2);
+	EXPECT_EQ(lives.addrs[1], UINT64_C(4) << 28);
+	EXPECT_EQ(lives.addrs[2], UINT64_C(8) << 28);
+	plan_lives_drop(&lives);
+}
+
+/* Stream 1 comes after the request of stream 0 in between, and that after the
+ * blocks before it. */
+TEST(a_stream_may_use_what_could_be_used_by_those_whose_memory_it_gets)
+{
+	struct plan_lives lives = recorded_lives(true);
+
+	EXPECT_EQ(lives.lives[0 * 2 + 1], 4);
+	EXPECT_EQ(lives.lives[1 * 2 + 1], 3);
+	EXPECT_EQ(lives.lives[3 * 2 + 1], 1);
+	plan_lives_drop(&lives);
+}
+
+TEST(memory_that_was_unmapped_in_between_shows_nothing)
+{
+	struct writing w = { .length = 0 };
+	struct plan_lives lives;
+
+	w.length = (size_t)snprintf(w.text, sizeof(w.text),
+	    "# {\"allocator\": \"weir\"}\naction,addr,size,stream,time_us\n");
+	for (unsigned n = 0; n < 6; n++) {
+		add_row(&w, 'a', 4, 5 * MIB, 0);
+		add_row(&w, 'f', 4, 5 * MIB, 0);
+		add_row(&w, 'u', 4, 6 * MIB, 0);
+		add_row(&w, 'm', 4, 6 * MIB, 0);
+		add_row(&w, 'a', 4, 6 * MIB, 1);
+		add_row(&w, 'f', 4, 6 * MIB, 1);
+		add_row(&w, 'u', 4, 6 * MIB, 0);
+		add_row(&w, 'm', 4, 6 * MIB, 0);
+	}
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(
+	    plan_lives_make(&trace, &requests, PLAN_AS_RECORDED, &lives), true);
+	EXPECT_EQ(lives.lives[0 * 2 + 1], PLAN_NO_REQUEST);
+	plan_lives_drop(&lives);
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
 }
 
 /* ---- Rounds as one ------------------------------------------------------ */

@@ -15,9 +15,9 @@
 #include "tests/support/start.h"
 #include "tests/support/test.h"
 
-/* As tests/programs/driver_planned.c has them: its large requests in a round,
- * and those before that are made once the plan is believed. */
-enum { ROUND = 12, BELIEVED_START = 2 };
+/* As tests/programs/driver_planned.c has them: its large requests in a round.
+ */
+enum { ROUND = 12 };
 
 enum { BAD_FILE_SECONDS = 30 }; /* a run that waits for a file takes longer */
 
@@ -99,8 +99,8 @@ TEST(each_process_with_any_seed_follows_the_plan_in_all_rounds)
 	char *plan = plan_of_program();
 
 	for (int i = 0; i < 3; i++) {
-		struct command_result result = follow(
-		    plan, "stays", seeds[i], BELIEVED_START + 12 * ROUND, 0);
+		struct command_result result =
+		    follow(plan, "stays", seeds[i], 12 * ROUND, 0);
 		EXPECT_STR_EQ(result.out, "moved: 0 of 120\n");
 		EXPECT_STR_EQ(result.err, "");
 		command_free(&result);
@@ -113,7 +113,7 @@ TEST(a_program_that_leaves_its_plan_is_served_on_and_the_report_says_so)
 	char *plan = plan_of_program();
 	/* A seventh round is as planned: its blocks are 0 MiB larger. */
 	struct command_result result =
-	    follow(plan, "leaves", "1", BELIEVED_START + 7 * ROUND, 1);
+	    follow(plan, "leaves", "1", 7 * ROUND, 1);
 
 	EXPECT_STR_EQ(result.out, "moved: 0 of 48\n");
 	EXPECT_STR_HAS(result.err, "the program has left it");
@@ -125,7 +125,7 @@ TEST(after_a_reset_of_the_device_the_plan_begins_again)
 {
 	char *plan = plan_of_program();
 	struct command_result result =
-	    follow(plan, "resets", "1", 3 * (BELIEVED_START + 6 * ROUND), 0);
+	    follow(plan, "resets", "1", 3 * 6 * ROUND, 0);
 
 	EXPECT_STR_EQ(result.out, "moved: 0 of 144\n");
 	EXPECT_STR_EQ(result.err, "");
@@ -141,7 +141,7 @@ TEST(the_report_on_stderr_says_how_the_plan_was_followed)
 	    "run", "--sim", "--plan", plan, program, "leaves", "1", NULL);
 
 	EXPECT_EQ(result.status, 0);
-	EXPECT_STR_HAS(result.err, "\n  as planned                     86   ");
+	EXPECT_STR_HAS(result.err, "\n  as planned                     84   ");
 	EXPECT_STR_HAS(result.err, "\n  dropped                         1   ");
 	command_free(&result);
 	drop_plan(plan);

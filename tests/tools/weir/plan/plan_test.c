@@ -1,6 +1,7 @@
 /*
  * weir plan: writes a plan only if a replay holds no more with it.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ expect_planned(const char *kind)
 	struct command_result made =
 	    command_weir("plan", trace, "-o", plan, NULL);
 	EXPECT_EQ(made.status, 0);
+	EXPECT_STR_EQ(made.err, "");
 	EXPECT_STR_HAS(made.out, "with the plan");
 	EXPECT_STR_HAS(made.out, "without");
 	EXPECT_EQ(access(plan, R_OK), 0);
@@ -69,9 +71,9 @@ TEST(a_plan_of_a_program_with_streams_lets_some_of_them_wait)
 	expect_planned("offload");
 }
 
-TEST(no_plan_is_written_if_the_replay_holds_more_with_it)
+TEST(no_plan_is_written_if_its_waits_delay_work)
 {
-	char *trace = program_of("crowd");
+	char *trace = program_of("pipeline");
 	char *plan = no_file("run.plan");
 
 	struct command_result made =
@@ -85,35 +87,92 @@ TEST(no_plan_is_written_if_the_replay_holds_more_with_it)
 	free(trace);
 }
 
+/* The status of a plan for a program of which a recording says what it held. */
+static int
+status_for_recorded(const char *rows, const char *allocator, long long held)
+{
+	char *plan = no_file("run.plan");
+	char *text;
+
+	EXPECT_GT(asprintf(&text,
+		      "# {\"name\": \"crowd\", \"peak_reserved\": %lld, "
+		      "\"allocator\": \"%s\"}\n%s",
+		      held, allocator, rows),
+	    0);
+	char *path = test_file("crowd.csv", text, strlen(text));
+	struct command_result found =
+	    command_weir("plan", path, "-o", plan, NULL);
+	int status = found.status;
+
+	command_free(&found);
+	unlink(plan);
+	free(plan);
+	free(path);
+	free(text);
+	return status;
+}
+
 /* A replay knows no work that it was not told of. So a recording of weir's says
  * better how much the program holds without a plan. */
-TEST(a_plan_may_hold_as_much_as_the_recorded_program)
+TEST(a_plan_may_hold_as_much_as_the_program_that_weir_recorded)
 {
-	static const char about[] =
-	    "# {\"name\": \"crowd\", \"peak_reserved\": "
-	    "8589934592, \"allocator\": \"%s\"}\n%s";
+	const long long mib = 1 << 20;
 	struct command_result made = command_weir(
 	    "generate", "crowd", "--repeat", "2", "--events", "6000", NULL);
 	const char *rows = strchr(made.out, '\n') + 1;
 
-	for (int of_weir = 0; of_weir < 2; of_weir++) {
-		char *plan = no_file("run.plan");
-		char *text;
-
-		EXPECT_GT(
-		    asprintf(&text, about, of_weir ? "weir" : "native", rows),
-		    0);
-		char *path = test_file("crowd.csv", text, strlen(text));
-		struct command_result found =
-		    command_weir("plan", path, "-o", plan, NULL);
-		EXPECT_EQ(found.status, of_weir ? 0 : 1);
-		command_free(&found);
-		unlink(plan);
-		free(plan);
-		free(path);
-		free(text);
-	}
+	EXPECT_EQ(status_for_recorded(rows, "weir", 8192 * mib), 0);
+	EXPECT_EQ(status_for_recorded(rows, "weir", 64 * mib), 1);
+	EXPECT_EQ(status_for_recorded(rows, "native", 64 * mib), 0);
 	command_free(&made);
+}
+
+/* A figure of a replay with options. */
+static long long
+replayed(const char *trace, const char *conf, const char *figure)
+{
+	struct command_result played = command_weir(
+	    "replay", "--sim", "--json", "--conf", conf, trace, NULL);
+	json_t *json = json_loads(played.out, 0, NULL);
+	long long number = json_integer_value(json_object_get(json, figure));
+
+	EXPECT_EQ(played.status, 0);
+	EXPECT_NOT_NULL(json_object_get(json, figure));
+	json_decref(json);
+	command_free(&played);
+	return number;
+}
+
+/* The snapshot does not say which work the streams have. */
+TEST(what_weir_recorded_leads_to_a_plan_by_which_nothing_moves)
+{
+	static const char *const kinds[] = { "offload", "prefetch" };
+
+	for (int i = 0; i < 2; i++) {
+		char *trace = program_of(kinds[i]);
+		char *snapshot = no_file("run.pickle");
+		char *plan = no_file("run.plan");
+		char conf[4096];
+
+		snprintf(
+		    conf, sizeof(conf), "history:state,snapshot:%s", snapshot);
+		EXPECT_GT(replayed(trace, conf, "moved_large_allocs"), 0);
+		long long held = replayed(trace, "", "peak_held_bytes");
+		long long us = replayed(trace, "", "duration_us");
+		struct command_result made =
+		    command_weir("plan", snapshot, "-o", plan, NULL);
+		EXPECT_EQ(made.status, 0);
+		snprintf(conf, sizeof(conf), "plan:%s", plan);
+		EXPECT_EQ(replayed(trace, conf, "moved_large_allocs"), 0);
+		EXPECT_LE(replayed(trace, conf, "peak_held_bytes"), held);
+		EXPECT_LE(replayed(trace, conf, "duration_us"), us + us / 100);
+		command_free(&made);
+		unlink(snapshot);
+		unlink(plan);
+		free(snapshot);
+		free(plan);
+		free(trace);
+	}
 }
 
 TEST(a_program_that_does_not_repeat_itself_has_no_plan)
