@@ -33,8 +33,8 @@ steady_of(const struct played *rounds, unsigned count)
 		unsigned place = 0x1000000 * (1 + rounds[i].place);
 
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
-		    "a,1000000,%u,0,%u\nf,1000000,%u,0,%u\n"
-		    "a,%x,%u,0,%u\nf,%x,%u,0,%u\n",
+		    "a,1000000,%d,0,%u\nf,1000000,%d,0,%u\n"
+		    "a,%x,%d,0,%u\nf,%x,%d,0,%u\n",
 		    4 * MIB, us, 4 * MIB, us, place, 5 * MIB, us, place,
 		    5 * MIB, us);
 		EXPECT_LT(n, sizeof(text));
