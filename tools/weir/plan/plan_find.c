@@ -539,7 +539,7 @@ says_rounds(const struct trace *trace)
 	return false;
 }
 
-/* What the program did under weir counts, as far as it is known. A replay knows
+/* Take what the program did under weir, as far as it is known. A replay knows
  * no work that it was not told of, so that it holds more or less. */
 static void
 note_recorded(const struct trace *trace, struct plan_figures *without)

@@ -56,8 +56,8 @@ struct life_pass {
 	struct plan_names names;
 	struct life_stream *streams;
 	struct freed *freed; /* by request */
-	/* What their streams could use when they made the latest requests, as
-	 * numbers of ready blocks: [(request % PLAN_ENTRIES * streams + own) *
+	/* For each of the latest requests, how many blocks of each list its
+	 * stream could use then: [(request % PLAN_ENTRIES * streams + own) *
 	 * FREED_KINDS + kind]. A place in a round comes again sooner. */
 	uint32_t *could_use;
 	bool *lives_on; /* requests whose memory is not freed */
@@ -228,8 +228,8 @@ note_usable(const struct life_pass *pass, uint32_t s)
 		}
 }
 
-/* The stream got memory that a request had. What the stream of that could use,
- * it may use now too. */
+/* The stream got memory that a request had. It may use now what the stream of
+ * that request could use. */
 static void
 note_reused(void *about, uint32_t request)
 {

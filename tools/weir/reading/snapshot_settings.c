@@ -40,15 +40,24 @@ settings_expandable(const struct snapshot *snapshot)
 	return false;
 }
 
+const char *
+settings_of_device(
+    const struct snapshot *snapshot, const char *name, uint32_t device)
+{
+	char path[VIEW_TEXT];
+
+	snprintf(
+	    path, sizeof(path), "allocator_settings.%s.%" PRIu32, name, device);
+	return setting_value(snapshot, path);
+}
+
 uint64_t
 settings_gpu_wait_ns(const struct snapshot *snapshot, uint32_t device)
 {
-	char name[VIEW_TEXT];
+	const char *value =
+	    settings_of_device(snapshot, "weir_gpu_wait_ns", device);
 	uint64_t ns;
 
-	snprintf(name, sizeof(name),
-	    "allocator_settings.weir_gpu_wait_ns.%" PRIu32, device);
-	const char *value = setting_value(snapshot, name);
 	return value != NULL && count_parse(value, UINT64_MAX, &ns) ? ns : 0;
 }
 

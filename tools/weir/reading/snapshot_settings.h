@@ -18,6 +18,10 @@ bool settings_of_weir(const struct snapshot *snapshot);
 /* True if the snapshot's allocator has expandable segments. */
 bool settings_expandable(const struct snapshot *snapshot);
 
+/* The value of a setting that each device has, or NULL. */
+const char *settings_of_device(
+    const struct snapshot *snapshot, const char *name, uint32_t device);
+
 /* How long waits that weir made held up streams of a device, with work or
  * without; 0: the snapshot does not say it. */
 uint64_t settings_gpu_wait_ns(const struct snapshot *snapshot, uint32_t device);

@@ -18,24 +18,13 @@ enum { MIB = 1 << 20 };
 
 /* ---- Settings of the snapshot ------------------------------------------ */
 
-static const char *
-setting_of_device(
-    const struct snapshot *snapshot, const char *name, uint32_t device)
-{
-	char path[128];
-
-	snprintf(
-	    path, sizeof(path), "allocator_settings.%s.%" PRIu32, name, device);
-	return setting_value(snapshot, path);
-}
-
 static void
 find_limit(const struct snapshot *snapshot, struct verdict *verdict)
 {
 	const char *bytes =
-	    setting_of_device(snapshot, "weir_limit_bytes", verdict->device);
+	    settings_of_device(snapshot, "weir_limit_bytes", verdict->device);
 	const char *source =
-	    setting_of_device(snapshot, "weir_limit_sources", verdict->device);
+	    settings_of_device(snapshot, "weir_limit_sources", verdict->device);
 
 	verdict->limited =
 	    bytes != NULL && count_parse(bytes, UINT64_MAX, &verdict->limit);

@@ -20,11 +20,24 @@ struct writing {
 };
 
 static void
+begin_about(struct writing *w, const char *about)
+{
+	w->length = (size_t)snprintf(w->text, sizeof(w->text),
+	    "%saction,addr,size,stream,time_us\n", about);
+	w->time_us = 0;
+}
+
+static void
 begin(struct writing *w)
 {
-	w->length = (size_t)snprintf(
-	    w->text, sizeof(w->text), "action,addr,size,stream,time_us\n");
-	w->time_us = 0;
+	begin_about(w, "");
+}
+
+/* A trace that weir has recorded. */
+static void
+begin_of_weir(struct writing *w)
+{
+	begin_about(w, "# {\"allocator\": \"weir\"}\n");
 }
 
 static void
@@ -217,11 +230,10 @@ TEST(another_stream_may_use_memory_when_the_work_is_over_or_it_waits)
 static struct plan_lives
 recorded_lives(bool through)
 {
-	struct writing w = { .length = 0 };
+	struct writing w;
 	struct plan_lives lives;
 
-	w.length = (size_t)snprintf(w.text, sizeof(w.text),
-	    "# {\"allocator\": \"weir\"}\naction,addr,size,stream,time_us\n");
+	begin_of_weir(&w);
 	for (unsigned n = 0; n < 6; n++) {
 		add_row(&w, 'a', 7, 3 * MIB, 0);
 		add_row(&w, 'f', 7, 3 * MIB, 0);
@@ -279,11 +291,10 @@ TEST(a_stream_may_use_what_could_be_used_by_those_whose_memory_it_gets)
 
 TEST(memory_that_was_unmapped_in_between_shows_nothing)
 {
-	struct writing w = { .length = 0 };
+	struct writing w;
 	struct plan_lives lives;
 
-	w.length = (size_t)snprintf(w.text, sizeof(w.text),
-	    "# {\"allocator\": \"weir\"}\naction,addr,size,stream,time_us\n");
+	begin_of_weir(&w);
 	for (unsigned n = 0; n < 6; n++) {
 		add_row(&w, 'a', 4, 5 * MIB, 0);
 		add_row(&w, 'f', 4, 5 * MIB, 0);
