@@ -33,6 +33,7 @@ enum weir_status pool_grow(struct view *view, struct pool *pool,
 struct grow_at {
 	CUdeviceptr addr;
 	size_t size;
+	size_t request;  /* new handles are as for one of this size */
 	size_t new_most; /* bytes of new memory, at most */
 	size_t mapped;   /* the result: bytes that came to be mapped */
 };

@@ -451,7 +451,8 @@ map_for(struct view *view, struct pool *pool, const struct options *options,
 	struct remap_plan plan = { .view = view,
 		.pool = pool,
 		.options = options,
-		.rounded = rounded };
+		.rounded = rounded,
+		.request = rounded };
 	struct remap_plan bare = plan;
 
 	ASSERT(rounded > 0 && view->mine->arena == pool->owner->arena);
@@ -485,6 +486,7 @@ map_at(struct view *view, struct pool *pool, const struct options *options,
 		.pool = pool,
 		.options = options,
 		.rounded = at->size,
+		.request = at->request,
 		.at = at->addr,
 		.new_most = at->new_most };
 	size_t need;
@@ -506,6 +508,7 @@ map_new(struct view *view, struct pool *pool, const struct options *options,
 		.pool = pool,
 		.options = options,
 		.rounded = size,
+		.request = size,
 		.bare = true };
 
 	ASSERT(size > 0);

@@ -445,7 +445,7 @@ plan_fresh(struct remap_plan *plan)
 			return status_set(
 			    WEIR_EHOSTMEM, "no host memory for a handle");
 		handle->size = handle_size(plan->pool->owner->arena,
-		    plan->options, plan->rounded, part->size - part->filled);
+		    plan->options, plan->request, part->size - part->filled);
 		place_handle(plan, part, handle, &plan->fresh);
 	}
 	return WEIR_OK;

@@ -36,6 +36,7 @@ struct remap_plan {
 	struct pool *pool;
 	const struct options *options;
 	size_t rounded;
+	size_t request; /* new handles are as for one of this size */
 	bool bare; /* use unmapped addresses only: all free memory can move */
 	CUdeviceptr at;      /* the row's place; 0: anywhere */
 	size_t new_most;     /* at a place: bytes of new memory, at most */

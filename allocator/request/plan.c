@@ -196,6 +196,24 @@ are_gaps_too_large(const struct request *r, CUdeviceptr addr, CUdeviceptr end)
 	return count > 1 && bytes > plan_new_most(r);
 }
 
+/* The mean size of the requests in the range, as whose the handles are that are
+ * mapped for all of them. */
+static size_t
+mean_request(const struct plan *plan)
+{
+	uint64_t bytes = 0;
+	uint64_t count = 0;
+
+	ASSERT(plan->count > 0);
+	for (uint32_t i = 0; i < plan->count; i++) {
+		if (plan->entries[i].offset == PLAN_NO_PLACE)
+			continue;
+		bytes += plan->entries[i].size;
+		count++;
+	}
+	return count > 0 ? (size_t)(bytes / count) : 0;
+}
+
 /* Map the range at once, or in a program that begins otherwise the round's part
  * of it, if the program comes to hold as much without a plan. The requests by
  * which the plan came to be believed may lie there already. */
@@ -205,6 +223,7 @@ begin_range(struct request *r, struct arena_plan *own, bool of_round)
 {
 	struct arena *arena = r->heap->arena;
 	const struct plan *plan = own->plan;
+	size_t request = mean_request(plan);
 	CUdeviceptr addr = own->base;
 	CUdeviceptr end =
 	    own->base + (of_round ? plan->round_bytes : plan->bytes);
@@ -217,6 +236,7 @@ begin_range(struct request *r, struct arena_plan *own, bool of_round)
 		struct gap gap = find_gap(arena, addr, end);
 		struct grow_at at = { .addr = gap.addr,
 			.size = gap.size,
+			.request = request,
 			.new_most = plan_new_most(r) };
 
 		if (gap.size == 0)
@@ -267,9 +287,10 @@ plan_find_place(struct request *r)
 enum weir_status
 plan_map_place(struct request *r, enum grow_how how, size_t new_most)
 {
-	struct grow_at at = {
-		.addr = r->planned, .size = r->rounded, .new_most = new_most
-	};
+	struct grow_at at = { .addr = r->planned,
+		.size = r->rounded,
+		.request = r->rounded,
+		.new_most = new_most };
 
 	lock_assert_held(&r->heap->arena->lock);
 	ASSERT(r->planned != 0 && r->got == NULL);

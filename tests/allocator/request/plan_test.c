@@ -264,6 +264,38 @@ TEST(places_that_share_a_granule_are_mapped_once)
 	give(kept);
 }
 
+/* Memory that is given back goes in whole handles. */
+TEST(a_block_at_its_place_keeps_no_more_memory_than_without_a_plan)
+{
+	enum { BLOCKS = 24, SIZE = 32 * MIB, KEPT = 12 };
+	char *at[BLOCKS] = { NULL };
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(BLOCKS, &plan), WEIR_OK);
+	plan->streams = 1;
+	plan->bytes = plan->round_bytes = BLOCKS * (uint64_t)SIZE;
+	plan->live_bytes = plan->held_bytes = plan->bytes;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		plan->entries[i] = (struct plan_entry){ .size = SIZE,
+			.offset = i * (uint64_t)SIZE };
+	follow(plan, "");
+	weir_stream stream = new_stream();
+
+	for (int n = 0; n < 3; n++) {
+		for (unsigned i = 0; i < BLOCKS; i++)
+			at[i] = take(SIZE, stream);
+		for (unsigned i = 0; i < BLOCKS; i++)
+			if (n < 2 || i != KEPT)
+				give(at[i]);
+		expect_healthy();
+	}
+	EXPECT_EQ(at[KEPT], at[0] + KEPT * (size_t)SIZE);
+	settle();
+	trim(0);
+	EXPECT_EQ(reserved(), SIZE);
+	give(at[KEPT]);
+}
+
 TEST(without_a_plan_nothing_is_planned)
 {
 	conf("plan:none");
