@@ -91,13 +91,21 @@ pool_reserve_places(struct pool *pool, const struct options *options,
 }
 
 void
-arena_open_places(const struct arena *arena, CUdeviceptr addr)
+arena_open_places(struct arena *arena, CUdeviceptr addr)
 {
 	struct segment *segment = segment_of_places(arena, addr);
 
 	lock_assert_held(&arena->lock);
+	arena_keep_places(arena, false);
 	if (segment != NULL)
 		segment->of_places = false;
+}
+
+void
+arena_keep_places(struct arena *arena, bool stays)
+{
+	lock_assert_held(&arena->lock);
+	arena->memory.places_stay = stays;
 }
 
 enum weir_status

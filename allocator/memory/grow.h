@@ -64,8 +64,12 @@ enum weir_status pool_reserve_places(struct pool *pool,
 
 /* From now on the range is like any other of the arena. `addr` is its start;
  * one that is gone already is ignored. */
-void arena_open_places(const struct arena *arena, CUdeviceptr addr)
+void arena_open_places(struct arena *arena, CUdeviceptr addr)
     HOLDS(arena->lock);
+
+/* Does free memory of such ranges stay there from now on, but for a request
+ * that would fail otherwise? */
+void arena_keep_places(struct arena *arena, bool stays) HOLDS(arena->lock);
 
 /* Get new memory of `size` bytes into a pool before any request needs it.
  * Releases the lock in between. Fails as pool_grow(). */

@@ -282,7 +282,7 @@ may_give(void *about, const struct block *block)
 
 	ASSERT(block->arena == plan->pool->owner->arena);
 	/* From place to place memory would go round and round. */
-	if (plan->at != 0 && block->segment->of_places)
+	if (block->segment->of_places && (plan->at != 0 || plan->places_stay))
 		return false;
 	return block_is_usable(plan->view, block) && !is_of_run(plan, block);
 }
@@ -302,6 +302,8 @@ add_all_donors(struct remap_plan *plan, enum grow_how how)
 		.largest = how == GROW_EXACT ? UINT_MAX : RUNS_ASKED,
 		.only_idle = how == GROW_EXACT };
 
+	plan->places_stay =
+	    mine->arena->memory.places_stay && how != GROW_EXACT;
 	plan->donor_count = 0;
 	plan->donor_bytes = 0;
 	plan->has_failed = false;

@@ -54,6 +54,7 @@ struct remap_plan {
 	size_t donor_bytes;   /* bytes of the donors' handles */
 	size_t enough;        /* of these; the search ends there */
 	bool is_cut;          /* the search has ended there */
+	bool places_stay;     /* no range of places is a donor */
 	bool has_failed;      /* no host memory for all donors */
 	struct handle *moved; /* through ->next, as `fresh` */
 	struct handle *fresh;

@@ -58,6 +58,9 @@ struct arena_memory {
 
 	struct list segments;
 	struct list ranges; /* those of them that are expandable */
+	/* Free memory of ranges of places stays there while other memory can be
+	 * had: the program follows the plan that will use it again. */
+	bool places_stay;
 	uint64_t segments_made;
 	struct list vacated;       /* VACATED blocks to unmap */
 	struct handle *unreleased; /* in no segment; through ->next */

@@ -259,6 +259,7 @@ plan_find_place(struct request *r)
 	ASSERT(r->planned == 0);
 	const struct plan_entry *entry =
 	    plan_follow(&own->follow, r->heap->index, r->rounded);
+	arena_keep_places(r->heap->arena, own->follow.believed);
 	if (own->follow.differing == 0 && own->follow.unlike == 0)
 		own->late = false;
 	if (own->follow.ended) {

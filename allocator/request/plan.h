@@ -28,10 +28,12 @@
  * plan->held_bytes a plan takes no new memory that the request would not take
  * without it. Memory of the range is free memory like any other: a limit, a
  * trim and sleep treat all memory alike, and a plan that is dropped leaves only
- * free memory behind.
+ * free memory behind. But while the program follows the plan, none of it moves
+ * elsewhere as long as other memory can be had, because the next round lacks
+ * it.
  *
- * The range may lose memory again: to a trim, to decay, or to a remap for
- * another request. Its places are then mapped again in the same way. A plan for
+ * The range may lose memory again: to a trim, to decay, or to a request that
+ * would fail. Its places are then mapped again in the same way. A plan for
  * which PLAN_RENEWALS times its bytes were mapped again is dropped; so is one
  * after PLAN_DIFFERING rounds in a row that differed. A round in which the
  * waits for its places have made a stream too late differs, too.

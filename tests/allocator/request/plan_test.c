@@ -296,6 +296,38 @@ TEST(a_block_at_its_place_keeps_no_more_memory_than_without_a_plan)
 	give(at[KEPT]);
 }
 
+/* Small blocks have segments of their own. */
+TEST(memory_of_the_range_stays_there_while_the_plan_is_followed)
+{
+	enum { SIZE = MIB / 2, STRANGE = 8 };
+	void *strange[STRANGE];
+
+	follow_plan(1, "");
+	struct program p = program_on(1);
+
+	start(&p);
+	play_round(&p);
+	settle();
+	size_t held = reserved();
+	void *small = take(SIZE, p.stream[0]);
+	EXPECT_GT(reserved(), held);
+	give(small);
+	trim(0);
+	play_round(&p);
+	expect_planned(&p);
+
+	/* Its memory is like any other after the program has left it. */
+	for (int i = 0; i < STRANGE; i++)
+		strange[i] = take(3 * MIB, p.stream[0]);
+	for (int i = 0; i < STRANGE; i++)
+		give(strange[i]);
+	settle();
+	held = reserved();
+	small = take(SIZE, p.stream[0]);
+	EXPECT_EQ(reserved(), held);
+	give(small);
+}
+
 TEST(without_a_plan_nothing_is_planned)
 {
 	conf("plan:none");

@@ -95,11 +95,11 @@ status_for_recorded(const char *rows, const char *allocator, long long held)
 	char *text;
 
 	EXPECT_GT(asprintf(&text,
-		      "# {\"name\": \"crowd\", \"peak_reserved\": %lld, "
+		      "# {\"name\": \"offload\", \"peak_reserved\": %lld, "
 		      "\"allocator\": \"%s\"}\n%s",
 		      held, allocator, rows),
 	    0);
-	char *path = test_file("crowd.csv", text, strlen(text));
+	char *path = test_file("offload.csv", text, strlen(text));
 	struct command_result found =
 	    command_weir("plan", path, "-o", plan, NULL);
 	int status = found.status;
@@ -118,7 +118,7 @@ TEST(a_plan_may_hold_as_much_as_the_program_that_weir_recorded)
 {
 	const long long mib = 1 << 20;
 	struct command_result made = command_weir(
-	    "generate", "crowd", "--repeat", "2", "--events", "6000", NULL);
+	    "generate", "offload", "--repeat", "2", "--events", "6000", NULL);
 	const char *rows = strchr(made.out, '\n') + 1;
 
 	EXPECT_EQ(status_for_recorded(rows, "weir", 8192 * mib), 0);
