@@ -129,12 +129,44 @@ plan_of(const struct plan_requests *requests)
 	return plan;
 }
 
-/* The microseconds that waits cost: those by which work of streams begins
- * later, and the host's calls. */
-static uint64_t
-cost_us(const struct plan_figures *figures)
+/* Do a good many more requests have another address than in the round before
+ * with one plan than with the other? */
+static bool
+moves_more(const struct plan_figures *a, const struct plan_figures *b)
 {
-	return figures->delay_us + figures->waits * PLANNED_WAIT_NS / 1000;
+	return a->moved > b->moved + b->repeated / PLANNED_MOVED_SHARE;
+}
+
+/* The microseconds of the host's calls by which streams wait. */
+static uint64_t
+calls_us(const struct plan_figures *figures)
+{
+	return figures->waits * PLANNED_WAIT_NS / 1000;
+}
+
+/* Is a time longer than the one without a plan by what a step would show? */
+static bool
+is_longer(uint64_t with, uint64_t without, const struct plan_figures *program)
+{
+	return with > without + program->duration_us / PLANNED_COST_SHARE;
+}
+
+/* Does the program take longer than without a plan? */
+static bool
+lasts_longer(
+    const struct plan_figures *with, const struct plan_figures *without)
+{
+	return is_longer(with->duration_us + calls_us(with),
+	    without->duration_us + calls_us(without), without);
+}
+
+/* Is more work delayed by waits than without a plan? The program need not take
+ * longer then: a copy has time until it is needed. */
+static bool
+delays_more(const struct plan_figures *with, const struct plan_figures *without)
+{
+	return is_longer(with->delay_us + calls_us(with),
+	    without->delay_us + calls_us(without), without);
 }
 
 /* Do streams come to wait for longer than without a plan, with or without work?
@@ -143,20 +175,21 @@ cost_us(const struct plan_figures *figures)
 static bool
 stalls_more(const struct plan_figures *with, const struct plan_figures *without)
 {
-	return with->stall_us >
-	    without->stall_us + without->duration_us / PLANNED_COST_SHARE;
+	return is_longer(with->stall_us, without->stall_us, without);
 }
 
-/* Do waits cost time that a step would show? The recording of a program that
- * ran under weir shows how long waits may be, but not their cost. */
+/* Do waits cost time? A plan may delay work if the program takes no longer, and
+ * fewer addresses change for it. The recording of a program that ran under weir
+ * shows how long waits may be, but not their cost. */
 static bool
 costs_time(const struct plan_figures *with, const struct plan_found *found)
 {
 	const struct plan_figures *without = &found->without;
 
-	return found->is_of_weir ? stalls_more(with, without) :
-				   cost_us(with) >
-		cost_us(without) + without->duration_us / PLANNED_COST_SHARE;
+	if (found->is_of_weir)
+		return stalls_more(with, without);
+	return lasts_longer(with, without) ||
+	    (delays_more(with, without) && !moves_more(without, with));
 }
 
 /* Does a plan cost nothing: no memory, no failure, no wait of the host, and no
@@ -168,14 +201,6 @@ costs_nothing(const struct plan_figures *with, const struct plan_found *found)
 
 	return with->held <= without->held && with->ooms <= without->ooms &&
 	    with->host_waits <= without->host_waits && !costs_time(with, found);
-}
-
-/* Do a good many more requests have another address than in the round before
- * with one plan than with the other? */
-static bool
-moves_more(const struct plan_figures *a, const struct plan_figures *b)
-{
-	return a->moved > b->moved + b->repeated / PLANNED_MOVED_SHARE;
 }
 
 /* Among plans that cost nothing one is better by which fewer addresses change.
@@ -196,6 +221,8 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 		return moves_more(b, a);
 	if (found->is_of_weir && (stalls_more(a, b) || stalls_more(b, a)))
 		return stalls_more(b, a);
+	if (delays_more(a, without) != delays_more(b, without))
+		return delays_more(b, without);
 	if (!found->has_work &&
 	    stalls_more(a, without) != stalls_more(b, without))
 		return stalls_more(b, without);

@@ -60,6 +60,35 @@ TEST(a_plan_by_which_streams_are_held_back_does_not_help)
 	EXPECT(plan_helps(&found));
 }
 
+/* Less work may be delayed, but some that the program needs. */
+TEST(a_plan_with_which_the_program_takes_longer_does_not_help)
+{
+	struct plan plan = { 0 };
+	struct plan_found found = found_alike(&plan);
+
+	found.with.delay_us = 0;
+	found.with.duration_us += (uint64_t)SECOND_US / PLANNED_COST_SHARE;
+	EXPECT(plan_helps(&found));
+	found.with.duration_us++;
+	EXPECT(!plan_helps(&found));
+}
+
+/* The program takes as long. */
+TEST(a_plan_may_delay_work_if_fewer_addresses_change)
+{
+	struct plan plan = { 0 };
+	struct plan_found found = found_alike(&plan);
+
+	found.with.delay_us = 50000;
+	found.with.repeated = found.without.repeated = 1000;
+	found.without.moved = 1000 / PLANNED_MOVED_SHARE;
+	EXPECT(!plan_helps(&found));
+	found.without.moved++;
+	EXPECT(plan_helps(&found));
+	found.with.duration_us += (uint64_t)SECOND_US / PLANNED_COST_SHARE + 1;
+	EXPECT(!plan_helps(&found));
+}
+
 TEST(a_plan_that_holds_more_or_lets_the_host_wait_does_not_help)
 {
 	struct plan plan = { 0 };
