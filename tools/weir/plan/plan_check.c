@@ -29,9 +29,9 @@ plan_check_requests(const struct plan *plan,
 	struct plan_follow follow;
 
 	plan_follow_begin(&follow, plan);
-	for (uint32_t i = 0; i < requests->count && !follow.ended; i++)
+	for (uint32_t i = 0; i < requests->total && !follow.ended; i++)
 		check_request(&follow, &requests->list[i], out);
-	out->requests = requests->count;
+	out->requests = requests->total;
 	out->rounds = follow.rounds;
 	out->others = follow.others;
 	out->joined = follow.joined;

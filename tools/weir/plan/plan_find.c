@@ -519,7 +519,8 @@ has_plan(const struct trace *trace, const struct plan_requests *requests,
 		    "it has no request above %d KiB", PLANNED_ABOVE / 1024);
 	else if (requests->length == 0)
 		snprintf(found->why, sizeof(found->why),
-		    "the requests above %d KiB do not repeat to its end",
+		    "the requests above %d KiB do not repeat to its end, nor "
+		    "for half of it",
 		    PLANNED_ABOVE / 1024);
 	else if (requests->streams > PLAN_STREAMS)
 		snprintf(found->why, sizeof(found->why),

@@ -29,7 +29,7 @@ struct plan_figures {
 struct plan_found {
 	struct plan *plan; /* NULL: there are no rounds, and `why` says so */
 	char why[PLAN_WHY];
-	uint64_t rounds; /* that the recording ends with */
+	uint64_t rounds; /* of the recording, in a row */
 	uint64_t placed; /* requests of the recording that have a place */
 	bool has_work;   /* the recording says which work streams have */
 	bool is_of_weir; /* it does not, but shows what weir waited for */

@@ -1,7 +1,5 @@
 /*
- * Finds a trace's rounds by the border array of its requests, read backwards:
- * the prefix function of Knuth, Morris and Pratt gives the shortest period of
- * each end of the trace.
+ * Lists a trace's large requests, and finds their rounds.
  */
 #include "tools/weir/plan/plan_rounds.h"
 
@@ -101,59 +99,31 @@ list_requests(const struct trace *trace, struct plan_names *names,
 
 /* ---- Rounds ------------------------------------------------------------ */
 
-static bool
-is_same_request(const struct plan_request *a, const struct plan_request *b)
-{
-	return a->size == b->size && a->stream == b->stream;
-}
-
-/* The i-th request from the end. */
-static const struct plan_request *
-from_end(const struct plan_requests *requests, uint32_t i)
-{
-	return &requests->list[requests->count - 1 - i];
-}
-
-/* Find the longest end of the trace that has a period so short that it has
- * PLANNED_ROUNDS of them. border[i]: of the last i + 1 requests, how many from
- * their begin equal as many at their end. */
+/* No request after `count` is one of the rounds. */
 static void
-find_longest_end(struct plan_requests *requests, uint32_t *border)
+end_rounds(const struct trace *trace, struct plan_requests *requests)
 {
-	uint32_t longest = 0;
-
-	border[0] = 0;
-	for (uint32_t i = 1; i < requests->count; i++) {
-		uint32_t k = border[i - 1];
-
-		while (k > 0 &&
-		    !is_same_request(
-			from_end(requests, i), from_end(requests, k)))
-			k = border[k - 1];
-		if (is_same_request(
-			from_end(requests, i), from_end(requests, k)))
-			k++;
-		border[i] = k;
-		uint32_t period = i + 1 - k;
-		if (k > 0 && (i + 1) / period >= PLANNED_ROUNDS) {
-			longest = i + 1;
-			requests->length = period;
-		}
-	}
-	requests->round = requests->count - longest;
-	requests->unit = requests->length;
+	for (size_t i = 0; i < trace->block_count; i++)
+		if (requests->of_block[i] != PLAN_NO_REQUEST &&
+		    requests->of_block[i] >= requests->count)
+			requests->of_block[i] = PLAN_NO_REQUEST;
 }
 
 static bool
-find_rounds(struct plan_requests *requests)
+find_rounds(const struct trace *trace, struct plan_requests *requests)
 {
-	uint32_t *border = malloc((requests->count + 1) * sizeof(*border));
+	struct plan_run run;
 
-	if (border == NULL)
+	requests->total = requests->count;
+	if (!plan_longest_run(
+		requests->list, requests->total, PLAN_ENTRIES, &run))
 		return false;
-	if (requests->count > 0)
-		find_longest_end(requests, border);
-	free(border);
+	requests->length = run.period;
+	requests->unit = run.period;
+	requests->round = run.first;
+	if (run.length > 0)
+		requests->count = run.first + run.length;
+	end_rounds(trace, requests);
 	return true;
 }
 
@@ -174,7 +144,7 @@ plan_requests_make(const struct trace *trace, struct plan_requests *out)
 	if (made) {
 		memset(out->of_block, 0xff, blocks * sizeof(*out->of_block));
 		list_requests(trace, &names, pools, out);
-		made = find_rounds(out);
+		made = find_rounds(trace, out);
 	}
 	plan_names_drop(&names);
 	free(pools);

@@ -1,8 +1,9 @@
 /*
- * The large requests of a trace, and the round that they end with.
+ * The large requests of a trace, and the round that they repeat.
  *
  * A round is the shortest sequence of requests, in size and stream, that the
- * trace repeats to its end. The round begins where the repetition does.
+ * longest run of the trace repeats (plan_runs.h). The round begins where the
+ * run does.
  */
 #ifndef TOOLS_WEIR_PLAN_PLAN_ROUNDS_H
 #define TOOLS_WEIR_PLAN_PLAN_ROUNDS_H
@@ -10,22 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tools/weir/plan/plan_runs.h"
 #include "tools/weir/reading/trace_file.h"
 
 enum { PLAN_NO_REQUEST = UINT32_MAX };
 
-struct plan_request {
-	uint64_t size;   /* bytes, a size class */
-	uint32_t stream; /* from 0 on; a stream that ends gives its number to
-			    no other one */
-};
-
 struct plan_requests {
 	struct plan_request *list;
-	uint32_t count;
+	uint32_t total;   /* of the trace */
+	uint32_t count;   /* to the end of the last round */
 	uint32_t streams; /* of the trace, with those without large requests */
 	/* For each block of the trace its request; PLAN_NO_REQUEST: it is no
-	 * large one. */
+	 * large one, or one after the last round. */
 	uint32_t *of_block;
 	uint32_t round;  /* the first request of the first round */
 	uint32_t length; /* requests of a round; 0: there is no round */

@@ -8,7 +8,7 @@
  * it, which a plan leaves alone. */
 enum { PLANNED_ABOVE = 1 << 20 };
 
-/* Rounds that a recording must end with, so that two can be compared. */
+/* Rounds that a recording must have in a row, so that two can be compared. */
 enum { PLANNED_ROUNDS = 2 };
 
 /* Rounds that a plan has as one, at most: the parts of a batch that a pipeline

@@ -111,6 +111,34 @@ TEST(a_round_is_found_and_where_it_begins)
 	trace_drop(&trace);
 }
 
+/* Such as a program that tests what it has trained. */
+TEST(requests_after_the_last_round_are_of_no_round)
+{
+	enum { OTHERS = 4 };
+	struct writing w;
+
+	write_program(&w, 4);
+	for (unsigned i = 0; i < OTHERS; i++)
+		add_row(&w, 'a', 7 + i, (8 + i) * MIB, 0);
+	struct trace trace = trace_of(&w);
+	struct plan_requests requests = requests_of(&trace);
+	EXPECT_EQ(requests.total, 2 + 4 * 3 + OTHERS);
+	EXPECT_EQ(requests.count, 2 + 4 * 3);
+	EXPECT_EQ(requests.round, 2);
+	EXPECT_EQ(requests.length, 3);
+	for (size_t i = 0; i < trace.row_count; i++) {
+		const struct trace_row *row = &trace.rows[i];
+		uint32_t request = requests.of_block[row->block];
+
+		if (row->action == 'a' && row->size >= 8 * MIB)
+			EXPECT_EQ(request, PLAN_NO_REQUEST);
+		else if (row->action == 'a' && row->size > MIB)
+			EXPECT_LT(request, requests.count);
+	}
+	plan_requests_drop(&requests);
+	trace_drop(&trace);
+}
+
 /* Such as those of graphs: they get no places. */
 TEST(requests_of_private_pools_do_not_count)
 {
