@@ -219,6 +219,9 @@ is_better_plan(const struct plan_figures *a, const struct plan_figures *b,
 		return a->ooms < b->ooms;
 	if (moves_more(a, b) || moves_more(b, a))
 		return moves_more(b, a);
+	/* A request without a place may take that of another one. */
+	if ((a->unplaced == 0) != (b->unplaced == 0))
+		return a->unplaced == 0;
 	if (found->is_of_weir && (stalls_more(a, b) || stalls_more(b, a)))
 		return stalls_more(b, a);
 	if (delays_more(a, without) != delays_more(b, without))
@@ -248,6 +251,17 @@ struct attempt {
 	struct plan_figures figures;
 };
 
+/* The requests of the round without a place. */
+static uint64_t
+count_unplaced(const struct plan *plan)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = plan->round; i < plan->count; i++)
+		count += plan->entries[i].offset == PLAN_NO_PLACE;
+	return count;
+}
+
 /* Replay a plan, and keep it if it is the best so far. `plan` becomes the one
  * that is not kept. */
 static bool
@@ -265,6 +279,7 @@ try_plan(struct attempt *attempt, struct plan **plan)
 		return true;
 	if (!replay_planned(in, better, &attempt->figures))
 		return false;
+	attempt->figures.unplaced = count_unplaced(better);
 	if (found->plan != NULL &&
 	    !is_better_plan(&attempt->figures, &found->with, found))
 		return true;
@@ -439,16 +454,6 @@ try_round(struct finding *in, const struct plan_requests *requests)
 	return good;
 }
 
-/* Does a request of the round lack a place? */
-static bool
-lacks_places(const struct plan *plan)
-{
-	for (uint32_t i = plan->round; i < plan->count; i++)
-		if (plan->entries[i].offset == PLAN_NO_PLACE)
-			return true;
-	return false;
-}
-
 /*
  * Requests that live longer than a round lack a place. There are two reasons,
  * and a remedy for each: the first round makes memory that the program keeps,
@@ -494,7 +499,7 @@ try_shapes(struct finding *in, const struct plan_requests *requests)
 		const struct round_shape *shape = &round_shapes[i];
 		struct plan_requests shaped = *requests;
 
-		if (in->found->plan != NULL && !lacks_places(in->found->plan))
+		if (in->found->plan != NULL && in->found->with.unplaced == 0)
 			break;
 		if ((shape->as_one && known.as_one == 1) ||
 		    (shape->skips && known.to_skip == 0))

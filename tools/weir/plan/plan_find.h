@@ -24,6 +24,7 @@ struct plan_figures {
 	uint64_t planned;  /* requests that got their place */
 	uint64_t repeated; /* large requests that the round before had too */
 	uint64_t moved;    /* of these, those with another address */
+	uint64_t unplaced; /* requests of the plan's round without a place */
 };
 
 struct plan_found {

@@ -510,6 +510,16 @@ longest_life(const struct plan_requests *requests, const uint32_t *lives)
 	return longest;
 }
 
+/* Is a request's memory freed before the last request? If it is freed later,
+ * such as when the program ends, it would have lived longer. */
+static bool
+knows_life(const struct plan_requests *requests, const uint32_t *lives,
+    uint64_t request)
+{
+	return lives[request] != 0 &&
+	    request + lives[request] < requests->count;
+}
+
 /* Has each request the life of the one `distance` requests before? */
 static bool
 lives_repeat(const struct plan_requests *requests, const uint32_t *lives,
@@ -517,8 +527,8 @@ lives_repeat(const struct plan_requests *requests, const uint32_t *lives,
 {
 	for (uint64_t i = requests->round + requests->length + distance;
 	     i < requests->count; i++)
-		if (lives[i] != 0 && lives[i - distance] != 0 &&
-		    lives[i] != lives[i - distance])
+		if (knows_life(requests, lives, i) &&
+		    lives[i - distance] != 0 && lives[i] != lives[i - distance])
 			return false;
 	return true;
 }

@@ -416,17 +416,17 @@ join_item(struct pack_item *item, const struct plan_lives *lives, uint32_t i)
 	}
 }
 
-/* Do the lives of a request, in each unit, end within a unit? */
+/* May the request's own stream use its memory again within a unit, in each
+ * unit? Those of other streams that may not lie apart from it. */
 static bool
 is_of_units(const struct packing *packing, const struct plan *plan, uint32_t i)
 {
 	const struct plan_lives *lives = packing->how->lives;
 
 	for (; i < plan->count; i += packing->unit)
-		for (uint32_t s = 0; s < lives->streams; s++)
-			if (lives->lives[(size_t)i * lives->streams + s] >
-			    packing->unit)
-				return false;
+		if (lives->lives[(size_t)i * lives->streams +
+			plan->entries[i].stream] > packing->unit)
+			return false;
 	return true;
 }
 

@@ -307,22 +307,33 @@ TEST(longer_lives_count_as_far_as_their_bytes_are_allowed)
 
 enum { UNITS = 3, UNIT = ROUND / UNITS };
 
-/* A round of equal units, in which requests live up to `most` requests. */
+/* A round of equal units, in which requests live up to `most` requests. Another
+ * stream than their own may never use the memory. */
 static struct plan *
-plan_of_units(uint32_t most, struct plan_lives *lives)
+plan_of_units_beside(uint32_t streams, uint32_t most, struct plan_lives *lives)
 {
-	struct plan *plan = random_plan(1, lives);
+	struct plan *plan = random_plan(streams, lives);
 
 	for (uint32_t i = START; i < COUNT; i++) {
 		uint32_t first = START + (i - START) % UNIT;
+		uint32_t own = plan->entries[first].stream;
 
 		if (i == first)
 			lives->live[i] = 1 + any_below(most);
 		lives->live[i] = lives->live[first];
-		lives->lives[i] = lives->live[first];
+		for (uint32_t s = 0; s < streams; s++)
+			lives->lives[i * streams + s] =
+			    s == own ? lives->live[i] : PLAN_NO_REQUEST;
 		plan->entries[i].size = plan->entries[first].size;
+		plan->entries[i].stream = own;
 	}
 	return plan;
+}
+
+static struct plan *
+plan_of_units(uint32_t most, struct plan_lives *lives)
+{
+	return plan_of_units_beside(1, most, lives);
 }
 
 static void
@@ -341,7 +352,8 @@ TEST(requests_that_live_within_a_unit_have_one_place_in_all_units)
 {
 	for (uint32_t n = 0; n < 20; n++) {
 		struct plan_lives lives;
-		struct plan *plan = plan_of_units(UNIT / 3, &lives);
+		struct plan *plan =
+		    plan_of_units_beside(1 + n % 2, UNIT / 3, &lives);
 
 		pack_units_of(plan, &lives, UNIT);
 		for (uint32_t i = START + UNIT; i < COUNT; i++)

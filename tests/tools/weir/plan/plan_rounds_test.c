@@ -346,9 +346,10 @@ TEST(memory_that_was_unmapped_in_between_shows_nothing)
 /* ---- Rounds as one ------------------------------------------------------ */
 
 /* Rounds of two requests. The second one is freed after `lives` rounds, each
- * `nth` time; else at once. */
+ * `nth` time; else at once. At the end those that still live are kept, or freed.
+ */
 static uint32_t
-rounds_as_one(unsigned lives, unsigned nth)
+rounds_as_one(unsigned lives, unsigned nth, bool kept)
 {
 	enum { ROUNDS = 200 };
 	bool live[ROUNDS] = { false };
@@ -366,6 +367,9 @@ rounds_as_one(unsigned lives, unsigned nth)
 		if (n >= lives && live[n - lives])
 			add_row(&w, 'f', 100 + n - lives, 6 * MIB, 0);
 	}
+	for (unsigned n = ROUNDS - lives; !kept && n < ROUNDS; n++)
+		if (live[n])
+			add_row(&w, 'f', 100 + n, 6 * MIB, 0);
 	struct trace trace = trace_of(&w);
 	struct plan_requests requests = requests_of(&trace);
 	EXPECT_EQ(requests.length, 2);
@@ -378,21 +382,28 @@ rounds_as_one(unsigned lives, unsigned nth)
 
 TEST(rounds_are_one_as_long_as_requests_live)
 {
-	EXPECT_EQ(rounds_as_one(0, 1), 1);
-	EXPECT_EQ(rounds_as_one(1, 1), 2);
-	EXPECT_EQ(rounds_as_one(5, 1), 6);
+	EXPECT_EQ(rounds_as_one(0, 1, true), 1);
+	EXPECT_EQ(rounds_as_one(1, 1, true), 2);
+	EXPECT_EQ(rounds_as_one(5, 1, true), 6);
+}
+
+TEST(what_is_freed_after_the_last_request_does_not_say_how_long_requests_live)
+{
+	EXPECT_EQ(rounds_as_one(1, 1, false), 2);
+	EXPECT_EQ(rounds_as_one(5, 1, false), 6);
+	EXPECT_EQ(rounds_as_one(4, 3, false), 6);
 }
 
 /* A request that lives long comes each third round only. */
 TEST(rounds_are_one_until_the_lives_repeat_themselves)
 {
-	EXPECT_EQ(rounds_as_one(1, 3), 3);
-	EXPECT_EQ(rounds_as_one(4, 3), 6);
+	EXPECT_EQ(rounds_as_one(1, 3, true), 3);
+	EXPECT_EQ(rounds_as_one(4, 3, true), 6);
 }
 
 TEST(what_is_kept_for_many_rounds_does_not_make_them_one)
 {
-	EXPECT_EQ(rounds_as_one(100, 1), 1);
+	EXPECT_EQ(rounds_as_one(100, 1, true), 1);
 }
 
 /* ---- What the first round keeps ----------------------------------------- */
