@@ -88,6 +88,7 @@ request_init(struct request *r, struct stream_heap *heap,
 	r->kind = arena_kind(heap->arena, rounded);
 	r->place = 0;
 	r->planned = 0;
+	r->unlisted = false;
 	r->need = rounded;
 	r->got = NULL;
 }
@@ -131,20 +132,17 @@ grow_at_place(struct request *r, enum grow_how how, size_t new_most)
 	return arena->memory.forgotten ? refuse_forgotten(arena) : status;
 }
 
-/* Map memory until there is a block for the request; another thread may
+/* Map memory until a search finds a block for the request; another thread may
  * allocate the mapped memory first. Sets no status for a shortage, because
  * later steps may still serve the request. */
 static enum weir_status
-grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
+grow_until(struct request *r, enum grow_how how,
+    enum weir_status (*search)(struct request *r)) HOLDS(r->heap->arena->lock)
 {
 	struct arena *arena = r->heap->arena;
 	struct pool *pool = &r->heap->pool[r->kind];
+	enum weir_status status = WEIR_OK;
 
-	ASSERT(r->got == NULL);
-	/* Do not search all memory for what there is not. */
-	if (!could_fit(r))
-		return WEIR_ENOMEM;
-	enum weir_status status = grow_at_place(r, how, SIZE_MAX);
 	while (status == WEIR_OK && r->got == NULL) {
 		view_renew(&r->view);
 		status_mute();
@@ -157,9 +155,22 @@ grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
 		if (arena->memory.forgotten)
 			return refuse_forgotten(arena);
 		if (status == WEIR_OK)
-			status = search_all(r);
+			status = search(r);
 	}
 	return status;
+}
+
+static enum weir_status
+grow_pool(struct request *r, enum grow_how how) HOLDS(r->heap->arena->lock)
+{
+	ASSERT(r->got == NULL);
+	/* Do not search all memory for what there is not. */
+	if (!could_fit(r))
+		return WEIR_ENOMEM;
+	enum weir_status status = grow_at_place(r, how, SIZE_MAX);
+	return status == WEIR_OK && r->got == NULL ?
+	    grow_until(r, how, search_all) :
+	    status;
 }
 
 /* Move memory together if that is enough. A shortage is no error here. */
@@ -543,6 +554,27 @@ search_planned(struct request *r) HOLDS(r->heap->arena->lock)
 						     status;
 }
 
+/* Serve a request that the plan lacks from memory that is no place of another
+ * one: from new memory too, as far as the program would come to hold it without
+ * a plan. */
+static enum weir_status
+search_unlisted(struct request *r) HOLDS(r->heap->arena->lock)
+{
+	ASSERT(r->got == NULL);
+	served_try(SERVED_ready);
+	enum weir_status status = search_elsewhere(r);
+	if (r->got != NULL)
+		search_count_served(r, SERVED_ready);
+	if (status != WEIR_OK || r->got != NULL ||
+	    plan_new_most(r) < r->rounded || !could_fit(r))
+		return status;
+	served_try(SERVED_grown);
+	status = grow_until(r, GROW_MIXED, search_elsewhere);
+	if (r->got != NULL)
+		search_count_served(r, SERVED_grown);
+	return status == WEIR_ENOMEM ? WEIR_OK : status;
+}
+
 /* Count a request that got its planned place. */
 static void
 count_planned(struct request *r) HOLDS(r->heap->arena->lock)
@@ -765,6 +797,8 @@ search_first(struct request *r, CUdeviceptr before) HOLDS(r->heap->arena->lock)
 
 	if (planned)
 		status = search_planned(r);
+	if (status == WEIR_OK && r->unlisted)
+		status = search_unlisted(r);
 	if (status != WEIR_OK || r->got != NULL)
 		return status;
 	r->place = before;

@@ -272,6 +272,7 @@ plan_find_place(struct request *r)
 		plan_drop(r, "its memory was given back too often");
 		return;
 	}
+	r->unlisted = entry == NULL && own->follow.believed;
 	if (entry == NULL || entry->offset == PLAN_NO_PLACE)
 		return;
 	CUdeviceptr offset = entry->offset;

@@ -30,7 +30,8 @@
  * trim and sleep treat all memory alike, and a plan that is dropped leaves only
  * free memory behind. But while the program follows the plan, none of it moves
  * elsewhere as long as other memory can be had, because the next round lacks
- * it.
+ * it; and a request that the plan does not have prefers memory elsewhere, also
+ * new memory within plan->held_bytes, because it may live for many rounds.
  *
  * The range may lose memory again: to a trim, to decay, or to a request that
  * would fail. Its places are then mapped again in the same way. A plan for

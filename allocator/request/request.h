@@ -16,6 +16,7 @@ struct request {
 	enum pool_kind kind;
 	CUdeviceptr place;   /* that it had the round before; 0: unknown */
 	CUdeviceptr planned; /* its place in the plan; 0: none */
+	bool unlisted;       /* the plan that is followed does not have it */
 	size_t need;       /* bytes missing under the limit or in the device */
 	struct block *got; /* the result, ACTIVE */
 	bool got_own;      /* the result was the stream's own memory */

@@ -281,8 +281,17 @@ free_pending(struct request *r, const struct span *span)
 	}
 }
 
-enum weir_status
-search_ready(struct request *r)
+/* Likewise, of memory in no range of places. */
+static bool
+is_ready_elsewhere(void *about, const struct block *block)
+{
+	return block != NULL && !block->segment->of_places &&
+	    is_ready(about, block);
+}
+
+static enum weir_status
+search_good(struct request *r, bool (*is_good)(void *r, const struct block *))
+    HOLDS(r->heap->arena->lock)
 {
 	struct span best;
 
@@ -291,13 +300,25 @@ search_ready(struct request *r)
 	if (r->heap == r->heap->arena->memory.any_heap)
 		return WEIR_OK;
 	r->got_own = true;
-	while (search_find_span(r, is_ready, &best)) {
+	while (search_find_span(r, is_good, &best)) {
 		best.last = search_last_needed(r, &best);
 		r->got_own = r->got_own && is_all_own(r, &best);
 		if (!free_pending(r, &best))
 			return search_hand_span(r, best);
 	}
 	return WEIR_OK;
+}
+
+enum weir_status
+search_ready(struct request *r)
+{
+	return search_good(r, is_ready);
+}
+
+enum weir_status
+search_elsewhere(struct request *r)
+{
+	return search_good(r, is_ready_elsewhere);
 }
 
 /* ---- The place of the round before -------------------------------------- */

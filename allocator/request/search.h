@@ -70,6 +70,10 @@ enum weir_status search_free(struct request *r);
  * use without a wait. Sets `got_own`. */
 enum weir_status search_ready(struct request *r) HOLDS(r->heap->arena->lock);
 
+/* Likewise, from memory in no range of places. */
+enum weir_status search_elsewhere(struct request *r)
+    HOLDS(r->heap->arena->lock);
+
 /* Try search_free(), then search_ready(). */
 enum weir_status search_all(struct request *r) HOLDS(r->heap->arena->lock);
 

@@ -150,13 +150,18 @@ expect_planned(const struct program *p)
 	expect_first_planned(p, ROUND);
 }
 
-/* Nothing but the range is held. */
+/* What the program holds with nothing but the range: MiB. */
+static unsigned
+held_with_range(void)
+{
+	return (unsigned)(offset_of(ROUND - 2) / MIB) + mib[ROUND - 2] +
+	    STARTED;
+}
+
 static void
 expect_held_range(void)
 {
-	uint64_t range = offset_of(ROUND - 2) + (uint64_t)mib[ROUND - 2] * MIB;
-
-	EXPECT_EQ(reserved(), range + STARTED * (uint64_t)MIB);
+	EXPECT_EQ(reserved(), held_with_range() * (uint64_t)MIB);
 }
 
 TEST(a_program_gets_the_places_of_its_plan_from_the_first_round_on)
@@ -497,9 +502,43 @@ TEST(a_request_that_the_plan_lacks_is_served_as_without)
 	EXPECT_EQ(stats().num_plans_dropped, 0);
 }
 
+/* A request that the plan lacks comes between two rounds, when all of the range
+ * is free; the program holds `more` MiB than the range without a plan. */
+static void
+take_unlisted(struct program *p, unsigned size, unsigned more)
+{
+	follow_plan_within(1, held_with_range() + more, "");
+	*p = program_on(1);
+	start(p);
+	play_round(p);
+	settle();
+	take(size * (size_t)MIB, p->stream[0]);
+	expect_healthy();
+}
+
+/* It lives on. */
+TEST(a_request_that_the_plan_lacks_takes_the_place_of_no_other)
+{
+	struct program p;
+
+	take_unlisted(&p, 20, 20);
+	EXPECT_EQ(reserved(), (held_with_range() + 20) * (uint64_t)MIB);
+	play_round(&p);
+	expect_planned(&p);
+	EXPECT_EQ(reserved(), (held_with_range() + 20) * (uint64_t)MIB);
+}
+
+TEST(a_request_that_the_plan_lacks_makes_the_program_hold_no_more)
+{
+	struct program p;
+
+	take_unlisted(&p, 20, 19);
+	expect_held_range();
+}
+
 TEST(a_plan_is_dropped_after_three_rounds_that_differ)
 {
-	follow_plan(1, "");
+	follow_plan_within(1, held_with_range(), "");
 	struct program p = program_on(1);
 
 	start(&p);

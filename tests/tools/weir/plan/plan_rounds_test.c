@@ -346,7 +346,8 @@ TEST(memory_that_was_unmapped_in_between_shows_nothing)
 /* ---- Rounds as one ------------------------------------------------------ */
 
 /* Rounds of two requests. The second one is freed after `lives` rounds, each
- * `nth` time; else at once. At the end those that still live are kept, or freed.
+ * `nth` time; else at once. At the end those that still live are kept, or
+ * freed.
  */
 static uint32_t
 rounds_as_one(unsigned lives, unsigned nth, bool kept)
