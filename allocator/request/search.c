@@ -252,6 +252,14 @@ is_ready(void *about, const struct block *block)
 	    (block != NULL && is_over_for(r, block));
 }
 
+/* Likewise, of memory in no range of places. */
+static bool
+is_ready_elsewhere(void *about, const struct block *block)
+{
+	return block != NULL && !block->segment->of_places &&
+	    is_ready(about, block);
+}
+
 struct block *
 search_last_needed(const struct request *r, const struct span *span)
 {
@@ -279,14 +287,6 @@ free_pending(struct request *r, const struct span *span)
 		if (b == span->last)
 			return false;
 	}
-}
-
-/* Likewise, of memory in no range of places. */
-static bool
-is_ready_elsewhere(void *about, const struct block *block)
-{
-	return block != NULL && !block->segment->of_places &&
-	    is_ready(about, block);
 }
 
 static enum weir_status

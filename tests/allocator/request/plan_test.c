@@ -528,6 +528,30 @@ TEST(a_request_that_the_plan_lacks_takes_the_place_of_no_other)
 	EXPECT_EQ(reserved(), (held_with_range() + 20) * (uint64_t)MIB);
 }
 
+/* The range has no addresses yet. */
+TEST(a_request_that_the_plan_lacks_is_served_where_no_memory_is_mapped)
+{
+	enum { FIRST = 8, SIZE = 4 * MIB };
+	struct plan *plan;
+
+	EXPECT_EQ(plan_new(2 * FIRST, &plan), WEIR_OK);
+	plan->streams = 1;
+	plan->round = FIRST;
+	plan->bytes = plan->round_bytes = plan->live_bytes = FIRST * SIZE;
+	plan->held_bytes = 1024 * (uint64_t)MIB;
+	for (unsigned i = 0; i < 2 * FIRST; i++)
+		plan->entries[i] = (struct plan_entry){ .size = SIZE,
+			.offset = i < FIRST ? PLAN_NO_PLACE :
+					      (i - FIRST) * (uint64_t)SIZE };
+	follow(plan, ",expandable_segments:false");
+	weir_stream stream = new_stream();
+
+	for (unsigned i = 0; i < FIRST; i++)
+		take(SIZE, stream);
+	EXPECT_NOT_NULL(take(2 * SIZE, stream));
+	expect_healthy();
+}
+
 TEST(a_request_that_the_plan_lacks_makes_the_program_hold_no_more)
 {
 	struct program p;
