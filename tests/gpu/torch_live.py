@@ -1,6 +1,6 @@
 """Measures from outside how much device memory live PyTorch programs hold.
 
-    torch_live.py [--steps=N] [MODE...]
+    torch_live.py [--steps=N] [--programs=NAME,...] [MODE...]
                                    native, expandable, async, weir, prefer, run,
                                    run-async, plan
 
@@ -11,7 +11,9 @@ such a run.
 Three programs, each in a process of its own for each mode: one that offloads
 activations to page-locked memory on a side stream, one that gathers sharded
 parameters on three streams, and one whose layers are compiled and replayed as
-graphs. Prints the most live bytes, the most used of the device beyond the
+graphs. With --programs others, too: transformer, checkpointed (its activations,
+with two parts of a batch), evaluated (at its end, with twice the batch), and
+convolution. Prints the most live bytes, the most used of the device beyond the
 context, the mean time of the steps (12; the first ones, which warm up, are not
 timed) and the longest one, and how many of a step's blocks had another address
 than in the step before: in the second half of the steps, and from the second
@@ -137,9 +139,131 @@ def compiled(torch, steps):
         yield
 
 
+def watch(torch, model):
+    """Note where the results of its layers lie."""
+    def note(_layer, _inputs, result):
+        if torch.is_tensor(result):
+            addresses.append(result.data_ptr())
+
+    for module in model.modules():
+        if not list(module.children()):
+            module.register_forward_hook(note)
+
+
+WIDTH = 1024
+HEAD = 64
+LENGTH = 1024
+WORDS = 32000
+
+
+def layer_of(torch):
+    nn = torch.nn
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.before = nn.LayerNorm(WIDTH)
+            self.take = nn.Linear(WIDTH, 3 * WIDTH)
+            self.give = nn.Linear(WIDTH, WIDTH)
+            self.between = nn.LayerNorm(WIDTH)
+            self.widen = nn.Linear(WIDTH, 4 * WIDTH)
+            self.act = nn.GELU()
+            self.narrow = nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            batch, length, _ = x.shape
+            heads = self.take(self.before(x)).view(
+                batch, length, 3, WIDTH // HEAD, HEAD)
+            query, key, value = heads.permute(2, 0, 3, 1, 4)
+            seen = nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=True)
+            x = x + self.give(seen.transpose(1, 2).reshape(x.shape))
+            return x + self.narrow(self.act(self.widen(self.between(x))))
+
+    return Layer()
+
+
+def transformer(torch, steps, checkpointed=False, parts=1, evaluations=0):
+    """Batches come on a side stream. It may keep the inputs of its layers only,
+    add up the gradients of some batches, and end with evaluations."""
+    from torch.utils.checkpoint import checkpoint
+
+    nn = torch.nn
+    layers = nn.ModuleList([layer_of(torch) for _ in range(12)])
+    model = nn.ModuleList([nn.Embedding(WORDS, WIDTH), layers,
+                           nn.Linear(WIDTH, WORDS)]).cuda().bfloat16()
+    watch(torch, model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    data = [torch.randint(0, WORDS, (8, LENGTH)).pin_memory()
+            for _ in range(4)]
+
+    def forward(x):
+        y = model[0](x)
+        for layer in layers:
+            y = (checkpoint(layer, y, use_reentrant=False) if checkpointed
+                 else layer(y))
+        return model[2](y)
+
+    for step in range(steps):
+        for part in range(parts):
+            with torch.cuda.stream(side):
+                x = data[(step + part) % 4].cuda(non_blocking=True)
+            main.wait_stream(side)
+            x.record_stream(main)
+            out = forward(x)
+            nn.functional.cross_entropy(out.view(-1, WORDS),
+                                        x.view(-1)).backward()
+            del out
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield
+    for _ in range(evaluations):
+        with torch.no_grad():
+            x = torch.randint(0, WORDS, (16, LENGTH), device="cuda")
+            out = forward(x).float()
+            nn.functional.cross_entropy(out.view(-1, WORDS),
+                                        x.view(-1)).item()
+            del out
+
+
+def convolution(torch, steps):
+    """Each input is made before the last one is dropped."""
+    nn = torch.nn
+
+    def layer(before, after, stride):
+        return nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after), nn.ReLU())
+
+    model = nn.Sequential(
+        layer(3, 64, 1), layer(64, 64, 1), layer(64, 128, 2),
+        layer(128, 128, 1), layer(128, 256, 2), layer(256, 256, 1),
+        layer(256, 512, 2), layer(512, 512, 1), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(512, 1000)).cuda()
+    watch(torch, model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    for _ in range(steps):
+        x = torch.randn(128, 3, 112, 112, device="cuda")
+        kinds = torch.randint(0, 1000, (128,), device="cuda")
+        nn.functional.cross_entropy(model(x), kinds).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield
+
+
 # Each with the steps that warm it up.
 PROGRAMS = {"offload": (offload, 2), "sharded": (sharded, 2),
             "compiled": (compiled, 5)}
+OTHERS = {
+    "transformer": (transformer, 3),
+    "checkpointed": (lambda torch, steps: transformer(
+        torch, steps, checkpointed=True, parts=2), 3),
+    "evaluated": (lambda torch, steps: transformer(
+        torch, steps, evaluations=6), 3),
+    "convolution": (convolution, 3),
+}
 
 
 def moved(rounds):
@@ -168,7 +292,7 @@ def child(mode, name, count):
     torch.cuda.synchronize()
     print("ready", flush=True)
     sys.stdin.readline()
-    program, warm = PROGRAMS[name]
+    program, warm = {**PROGRAMS, **OTHERS}[name]
     rounds = []
     ends = []
     for _ in program(torch, count):
@@ -314,10 +438,13 @@ def main():
     if arguments[:1] == ["--child"]:
         child(arguments[1], arguments[2], int(arguments[3]))
         return
+    names = list(PROGRAMS)
     if arguments and arguments[0].startswith("--steps="):
         steps = int(arguments.pop(0).partition("=")[2])
+    if arguments and arguments[0].startswith("--programs="):
+        names = arguments.pop(0).partition("=")[2].split(",")
     used = device()
-    for name in PROGRAMS:
+    for name in names:
         for mode in arguments or ["native", "expandable", "weir"]:
             run(mode, name, steps, used)
 
