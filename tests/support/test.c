@@ -551,6 +551,12 @@ test_child_status(int (*body)(void))
 }
 
 bool
+test_is_under_valgrind(void)
+{
+	return under_valgrind;
+}
+
+bool
 test_is_watched(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -143,6 +143,7 @@ int test_child_status(int (*body)(void));
 /* True under a sanitizer or valgrind, which take memory, addresses and stack of
  * the program's for themselves. */
 bool test_is_watched(void);
+bool test_is_under_valgrind(void);
 
 /* A test of many similar cases that is slow under valgrind tries every
  * WEIR_TEST_STRIDE-th of them. Default: 1, all cases. */

@@ -140,6 +140,8 @@ TEST(a_full_pipe_holds_no_program_up)
 
 TEST(a_program_without_stderr_ends_plainly)
 {
+	if (test_is_under_valgrind())
+		SKIP("valgrind runs no program without stderr");
 	plain_environment();
 	expect_plain_ends((struct start){ .report = "-", .error = -1 });
 }
